@@ -1,0 +1,465 @@
+"""The typed schema of a run: every option, its meaning, its bounds and its one default.
+
+A section whose variants have different options is a union picked by ``type:`` (or, for a corpus, by the key that only
+that kind has), so an option that has no effect for the chosen variant is an unknown key, and unknown keys are errors.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+Size = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: read once, then a value that never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+class Corpus(Section):
+    """What every kind of corpus has."""
+
+    limit: Size | None = None
+    """Read only the first so many pairs; null reads all."""
+
+
+class FileCorpus(Corpus):
+    """Two aligned text files, one sentence a line; names ending in .gz or .xz are decompressed."""
+
+    source: Text
+    target: Text
+
+
+class TsvCorpus(Corpus):
+    """One file with tab-separated columns (also .gz, .xz)."""
+
+    tsv: Text
+    source_column: Count = 0
+    target_column: Count = 1
+
+
+class JsonlCorpus(Corpus):
+    """One JSON object a line (also .gz, .xz); dotted keys reach inside: ``translation.en``."""
+
+    jsonl: Text
+    source_key: Text | None = None
+    """null: the source language."""
+    target_key: Text | None = None
+    """null: the target language."""
+
+
+class HubCorpus(Corpus):
+    """A script-free dataset of the Hugging Face hub."""
+
+    hub: Text
+    split: Text
+    revision: Text | None = None
+    """A commit of the dataset repository; null follows its main branch."""
+    subset: Text | None = None
+    """The dataset's configuration name (``de-en`` for ``wmt/wmt14``)."""
+    source_key: Text | None = None
+    target_key: Text | None = None
+
+
+CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
+
+
+def _corpus_kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return next((key for key in CORPUS_KINDS if key in value), "source")
+    return next((key for key, kind in CORPUS_KINDS.items() if isinstance(value, kind)), "source")
+
+
+AnyCorpus = Annotated[
+    Annotated[FileCorpus, Tag("source")]
+    | Annotated[TsvCorpus, Tag("tsv")]
+    | Annotated[JsonlCorpus, Tag("jsonl")]
+    | Annotated[HubCorpus, Tag("hub")],
+    Discriminator(_corpus_kind),
+]
+
+
+class Filter(Section):
+    """Which training pairs are kept. Validation and test pairs are never dropped for their length."""
+
+    max_words: Size | None = None
+    """Longest side in whitespace words."""
+    max_pieces: Size = 200
+    """Longest side in pieces of the tokenizer."""
+    max_ratio: Annotated[float, Field(gt=1)] | None = None
+    """Most words of one side for each word of the other; null does not look."""
+
+
+class Data(Section):
+    """Where the text comes from. Relative paths start at the working directory."""
+
+    source_language: Text
+    target_language: Text
+    train: AnyCorpus
+    validation: AnyCorpus
+    test: AnyCorpus | None = None
+    filter: Filter = Filter()
+    cache: Text | None = None
+    """Folder of the encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
+    processes: Size | None = None
+    """Processes that encode; null: one a core for large corpora."""
+
+
+# --- tokenizer --------------------------------------------------------------------------------------------------------
+
+
+class LearnedTokenizer(Section):
+    """What every tokenizer that is learned on the training set has."""
+
+    vocabulary: Size
+    """Pieces of each model, the four special ones included (with ``shared``, of the one model)."""
+    shared: bool = False
+    """One model for both sides."""
+    normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    """SentencePiece's Unicode normalisation of the text."""
+    character_coverage: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the characters of the training set that get a piece."""
+
+
+class BpeTokenizer(LearnedTokenizer):
+    """Byte-pair encoding (Sennrich et al. 2016)."""
+
+    type: Literal["bpe"]
+
+
+class UnigramTokenizer(LearnedTokenizer):
+    """Unigram language model (Kudo 2018)."""
+
+    type: Literal["unigram"]
+
+
+class WordTokenizer(LearnedTokenizer):
+    """Whitespace words."""
+
+    type: Literal["word"]
+
+
+class CharacterTokenizer(LearnedTokenizer):
+    """Single characters."""
+
+    type: Literal["character"]
+
+
+class GivenTokenizer(Section):
+    """SentencePiece models that exist already."""
+
+    type: Literal["given"]
+    source: Text
+    """A SentencePiece .model file."""
+    target: Text
+    """Likewise; the same file as ``source`` for a shared vocabulary."""
+
+
+AnyTokenizer = Annotated[
+    BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer | GivenTokenizer, Discriminator("type")
+]
+
+
+# --- model ------------------------------------------------------------------------------------------------------------
+
+
+class Embeddings(Section):
+    """Word embeddings E of both sides."""
+
+    size: Size = 256
+    tie: Literal["none", "target", "all"] = "none"
+    """target: the output layer is the target embedding; all: the source embedding too (shared vocabulary only)."""
+
+
+class GruEncoder(Section):
+    """Bidirectional GRU; annotations are twice ``hidden`` wide."""
+
+    type: Literal["gru"] = "gru"
+    hidden: Size = 256
+    """Units of each direction."""
+    layers: Size = 1
+
+
+class GruDecoder(Section):
+    """GRU conditioned on the context."""
+
+    type: Literal["gru"] = "gru"
+    hidden: Size = 256
+    readout: Size | None = None
+    """Width of what the output layer reads (maxout, or Luong's attentional vector); null: the embedding size."""
+
+
+class BahdanauAttention(Section):
+    """Additive, before the update (Bahdanau et al. 2015)."""
+
+    type: Literal["bahdanau"]
+    hidden: Size = 256
+    """Units of the alignment model."""
+
+
+class LuongAttention(Section):
+    """Global, after the update (Luong et al. 2015)."""
+
+    type: Literal["luong"]
+    score: Literal["dot", "general", "concat"] = "general"
+    hidden: Size | None = None
+    """Units of the ``concat`` score, which alone has any; null there: the decoder's ``hidden``."""
+    input_feeding: bool = True
+
+    @model_validator(mode="after")
+    def _hidden_is_for_concat(self) -> Self:
+        if self.hidden is not None and self.score != "concat":
+            raise ValueError(f"'hidden' has no effect for score '{self.score}': only 'concat' has hidden units")
+        return self
+
+
+class NoAttention(Section):
+    """The baseline: the encoder's summary is the context of every step (Cho et al. 2014)."""
+
+    type: Literal["none"]
+
+
+AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention, Discriminator("type")]
+
+
+class Dropout(Section):
+    """Probability that a unit is dropped in training, at each of three places."""
+
+    embedding: Fraction = 0.2
+    annotation: Fraction = 0.2
+    readout: Fraction = 0.2
+
+
+class UniformInitialisation(Section):
+    """Every weight from U(-range, range) (Luong et al. 2015: 0.1)."""
+
+    type: Literal["uniform"]
+    range: Positive = 0.1
+
+
+class XavierInitialisation(Section):
+    """Glorot-uniform matrices, orthogonal recurrent matrices, zero biases, embeddings N(0, 1 / width)."""
+
+    type: Literal["xavier"] = "xavier"
+
+
+class PaperInitialisation(Section):
+    """Bahdanau et al. 2015, appendix B.1: orthogonal recurrent matrices, W_a and U_a N(0, 0.001²), v_a and biases
+    zero, the rest N(0, 0.01²)."""
+
+    type: Literal["bahdanau"]
+
+
+AnyInitialisation = Annotated[XavierInitialisation | UniformInitialisation | PaperInitialisation, Discriminator("type")]
+
+
+class Model(Section):
+    """The network."""
+
+    attention: AnyAttention
+    embeddings: Embeddings = Embeddings()
+    encoder: GruEncoder = GruEncoder()
+    decoder: GruDecoder = GruDecoder()
+    dropout: Dropout = Dropout()
+    initialisation: AnyInitialisation = XavierInitialisation()
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        annotation = 2 * self.encoder.hidden
+        attention, decoder = self.attention, self.decoder
+        if isinstance(attention, LuongAttention) and attention.score == "dot" and decoder.hidden != annotation:
+            raise ValueError(
+                f"score 'dot' multiplies states and annotations: decoder.hidden is {decoder.hidden}, "
+                f"it must be twice encoder.hidden ({annotation}); or use score 'general'"
+            )
+        if self.embeddings.tie != "none" and decoder.readout not in (None, self.embeddings.size):
+            raise ValueError(
+                f"tied embeddings need decoder.readout ({decoder.readout}) equal to "
+                f"embeddings.size ({self.embeddings.size}), or null"
+            )
+        return self
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+class AdamConstants(Section):
+    """What Adam and AdamW share."""
+
+    learning_rate: Positive = 1e-3
+    betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.999)
+    epsilon: Positive = 1e-8
+
+
+class Adam(AdamConstants):
+    """Adam (Kingma & Ba 2015)."""
+
+    type: Literal["adam"] = "adam"
+
+
+class AdamW(AdamConstants):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+
+    type: Literal["adamw"]
+    weight_decay: NotNegative = 0.01
+
+
+class Adadelta(Section):
+    """Adadelta (Zeiler 2012) with the constants of Bahdanau et al. 2015."""
+
+    type: Literal["adadelta"]
+    learning_rate: Positive = 1.0
+    rho: Fraction = 0.95
+    epsilon: Positive = 1e-6
+
+
+class Sgd(Section):
+    """Stochastic gradient descent."""
+
+    type: Literal["sgd"]
+    learning_rate: Positive = 1.0
+    momentum: Fraction = 0.0
+
+
+AnyOptimiser = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
+
+
+class ConstantSchedule(Section):
+    """The optimiser's learning rate, after an optional linear warm-up."""
+
+    type: Literal["constant"] = "constant"
+    warmup: Count = 0
+    """Updates over which the rate grows linearly from zero."""
+
+
+class InverseSquareRootSchedule(Section):
+    """Linear warm-up, then the rate falls with 1 / sqrt(update)."""
+
+    type: Literal["inverse_square_root"]
+    warmup: Size = 1000
+
+
+class PlateauSchedule(Section):
+    """The rate is multiplied by ``factor`` when validation has not improved ``patience`` times in a row."""
+
+    type: Literal["plateau"]
+    warmup: Count = 0
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    patience: Count = 1
+    floor: NotNegative = 1e-5
+    """Smallest share of the optimiser's learning rate."""
+
+
+AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
+
+
+class Validation(Section):
+    """How often and on what the model is looked at."""
+
+    every: Size = 500
+    """Updates between two validations; the last update is always followed by one."""
+    metric: Literal["bleu", "loss"] = "bleu"
+    """What decides which checkpoint is best, when to stop, and when the plateau schedule acts."""
+    patience: Size | None = None
+    """Stop after so many validations without improvement; null never stops early."""
+    sentences: Size | None = None
+    """Translate only the first so many validation sentences for BLEU; null: all."""
+    beam_size: Size = 1
+    samples: Count = 4
+    """Translations written to TensorBoard at each validation."""
+
+
+class Training(Section):
+    """Teacher forcing by maximum likelihood."""
+
+    updates: Size
+    """Optimiser updates in all."""
+    batch_tokens: Size = 2048
+    """Most tokens of a batch on its longer side, padding included: rows times the longest row."""
+    accumulation: Size = 1
+    """Batches of one update; their gradients are divided once, by all real target tokens."""
+    optimiser: AnyOptimiser = Adam()
+    schedule: AnySchedule = ConstantSchedule()
+    label_smoothing: Fraction = 0.0
+    clip: Positive | None = 1.0
+    """Largest norm of the whole gradient; null does not clip."""
+    validation: Validation = Validation()
+    average: Size = 1
+    """Keep the best so many checkpoints and use the mean of their weights as ``best``; 1 averages nothing."""
+    save_every: Size | None = None
+    """Updates between two saves of ``last``; null: at each validation."""
+    log_every: Size = 50
+    """Updates between two progress lines."""
+
+
+# --- decoding, evaluation, the run ------------------------------------------------------------------------------------
+
+
+class Decoding(Section):
+    """How lines are translated unless the command line says otherwise."""
+
+    beam_size: Size = 5
+    """1 is greedy search."""
+    length_penalty: NotNegative = 1.0
+    """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
+    batch_tokens: Size = 4096
+    """Most source tokens of a batch, padding and beams included."""
+    max_source: Size = 1000
+    """Pieces of a source line that are read; what lies beyond is cut off with a warning."""
+    max_length_factor: Positive = 2.0
+    """A translation has at most so many pieces for each source piece, and ten more."""
+
+
+class Evaluation(Section):
+    """Scores by source length."""
+
+    bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
+    """Largest source length, in words, of each bin; longer sentences form one more."""
+    bootstrap: Size = 1000
+    """Resamples behind each 95% interval."""
+
+    @model_validator(mode="after")
+    def _bins_ascend(self) -> Self:
+        if list(self.bins) != sorted(set(self.bins)):
+            raise ValueError(f"bins must ascend: {list(self.bins)}")
+        return self
+
+
+class Config(Section):
+    """One run, whole."""
+
+    output: Text | None = None
+    """The run directory; ``--output`` overrides it."""
+    seed: Count = 1
+    device: Text = "auto"
+    """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 autocast where the hardware multiplies it natively, else fp32."""
+    threads: Size | None = None
+    """CPU threads of PyTorch; null: as many as it chooses."""
+    data: Data
+    tokenizer: AnyTokenizer
+    model: Model
+    training: Training
+    decoding: Decoding = Decoding()
+    evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _tying_needs_a_shared_vocabulary(self) -> Self:
+        tokenizer = self.tokenizer
+        if isinstance(tokenizer, GivenTokenizer):
+            shared = tokenizer.source == tokenizer.target
+        else:
+            shared = tokenizer.shared
+        if self.model.embeddings.tie == "all" and not shared:
+            raise ValueError("model.embeddings.tie 'all' needs one vocabulary: tokenizer.shared: true; or tie 'target'")
+        return self
