@@ -1,0 +1,46 @@
+"""Where and how precisely a model computes."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from nmt.errors import ConfigError
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device a configuration or command line names; ``auto`` is a GPU if there is one.
+
+    Raises ConfigError for a name PyTorch does not know and for a GPU that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"device: '{name}' is not a device; use auto, cpu, cuda or cuda:0") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device: '{name}' is not supported; use auto, cpu, cuda or cuda:0")
+    count = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ConfigError(f"device: '{name}' was asked for, but PyTorch sees {count} GPUs; use auto or cpu")
+    return device
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bf16 matrices natively, so that bf16 is faster than fp32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def resolve_precision(name: str, device: torch.device) -> torch.dtype:
+    """``auto``, ``fp32`` or ``bf16`` as the type that matrix products are computed in."""
+    if name == "auto":
+        name = "bf16" if multiplies_bf16(device) else "fp32"
+    return {"fp32": torch.float32, "bf16": torch.bfloat16}[name]
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
+    """The context in which a model computes in ``dtype``; parameters stay fp32."""
+    return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)

@@ -1,0 +1,53 @@
+"""How parameters start."""
+
+import math
+
+import torch
+from torch import nn
+
+from nmt.config.schema import AnyInitialisation, PaperInitialisation, UniformInitialisation
+
+
+def initialise(model: nn.Module, config: AnyInitialisation) -> None:
+    """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator."""
+    for name, parameter in model.named_parameters():
+        if isinstance(config, UniformInitialisation):
+            nn.init.uniform_(parameter, -config.range, config.range)
+        elif isinstance(config, PaperInitialisation):
+            _paper(name, parameter)
+        else:
+            _xavier(name, parameter)
+
+
+def _is_recurrent(name: str) -> bool:
+    return "weight_hh" in name or name.endswith("update.recurrent.weight")
+
+
+def _orthogonal_blocks(parameter: nn.Parameter) -> None:
+    """The recurrent matrices of the three gates, each H x H, lie one above the other."""
+    with torch.no_grad():
+        for block in parameter.chunk(3):
+            nn.init.orthogonal_(block)
+
+
+def _xavier(name: str, parameter: nn.Parameter) -> None:
+    if _is_recurrent(name):
+        _orthogonal_blocks(parameter)
+    elif parameter.ndim == 1:
+        nn.init.zeros_(parameter)
+    elif "embedding.weight" in name:
+        nn.init.normal_(parameter, std=1 / math.sqrt(parameter.size(1)))
+    else:
+        nn.init.xavier_uniform_(parameter)
+
+
+def _paper(name: str, parameter: nn.Parameter) -> None:
+    """Bahdanau et al. 2015, appendix B.1."""
+    if _is_recurrent(name):
+        _orthogonal_blocks(parameter)
+    elif parameter.ndim == 1 or name.endswith("attention.energy.weight"):
+        nn.init.zeros_(parameter)
+    elif name.endswith(("attention.query.weight", "attention.key.weight")):
+        nn.init.normal_(parameter, std=0.001)
+    else:
+        nn.init.normal_(parameter, std=0.01)
