@@ -1,5 +1,7 @@
 """Where and how precisely a model computes."""
 
+import ctypes
+import sys
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -44,3 +46,16 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
     """The context in which a model computes in ``dtype``; parameters stay fp32."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep large freed blocks for the next step instead of faulting fresh ones in (CPU: about a quarter
+    of a step). Elsewhere than on glibc, nothing."""
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
+    for parameter, value in ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26)):
+        mallopt(parameter, value)

@@ -444,6 +444,8 @@ class Config(Section):
     """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast where the hardware multiplies it natively, else fp32."""
+    kernels: Literal["auto", "plain"] = "auto"
+    """auto: fused operations where there are some; plain: the readable path, equal but slower."""
     threads: Size | None = None
     """CPU threads of PyTorch; null: as many as it chooses."""
     data: Data

@@ -50,22 +50,19 @@ class Seq2Seq(nn.Module):
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """One token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
         readout, state, weights = self.decoder.step(self._embed_target(previous), state)
-        return self.logits(readout).float().log_softmax(-1), state, weights
+        logits: Tensor = self.output(self.readout_dropout(readout))
+        return logits.float().log_softmax(-1), state, weights
 
     def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
         """Teacher forcing up to the output layer: -> what it reads (B, T, O), attention (B, T, S) or None."""
         state = self.start(self.encode(source, lengths))
-        return self.decoder.unroll(self._embed_target(target_input), state)
-
-    def logits(self, readout: Tensor) -> Tensor:
-        """The output layer: (..., O) -> (..., V)."""
-        logits: Tensor = self.output(self.readout_dropout(readout))
-        return logits
+        readouts, weights = self.decoder.unroll(self._embed_target(target_input), state)
+        return self.readout_dropout(readouts), weights
 
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
         """Teacher forcing: source (B, S), lengths (B,), target_input (B, T) -> logits (B, T, V), attention."""
         readouts, weights = self.readouts(source, lengths, target_input)
-        return self.logits(readouts), weights
+        return self.output(readouts), weights
 
     def _embed_target(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embedding_dropout(self.target_embedding(tokens))

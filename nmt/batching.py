@@ -1,0 +1,156 @@
+"""Batches: which pairs stand together, in which order, and how they become tensors.
+
+An epoch's plan is a pure function of (lengths, budget, seed, epoch): a position (epoch, batch) is all it takes to resume, and a
+slice of the plan is a shard.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Ids = npt.NDArray[np.int32]
+Plan = list[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Specials:
+    """The ids that batching adds to the text of a pair, read from the tokenizers."""
+
+    source_pad: int
+    source_eos: int
+    target_pad: int
+    target_bos: int
+    target_eos: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B pairs, padded. Each source ends with EOS; the target is shifted by one for teacher forcing."""
+
+    source: Tensor
+    """(B, S)"""
+    source_lengths: Tensor
+    """(B,), EOS included, on the CPU"""
+    target_input: Tensor
+    """(B, T): BOS, y_1, ..., y_n"""
+    target_output: Tensor
+    """(B, T): y_1, ..., y_n, EOS"""
+    target_mask: Tensor
+    """(B, T), True on real tokens"""
+    target_tokens: int
+    """Real target tokens, EOS included"""
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device; lengths stay on the CPU."""
+        return Batch(
+            self.source.to(device, non_blocking=True),
+            self.source_lengths,
+            self.target_input.to(device, non_blocking=True),
+            self.target_output.to(device, non_blocking=True),
+            self.target_mask.to(device, non_blocking=True),
+            self.target_tokens,
+        )
+
+
+def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
+    """Rows of ids side by side: -> (B, longest) long, filled up at the right, and the mask of what is real."""
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    padded = np.full(mask.shape, fill, np.int64)
+    padded[mask] = np.concatenate(rows) if len(rows) else ()
+    return torch.from_numpy(padded), torch.from_numpy(mask)
+
+
+def pad_source(sources: Sequence[Ids], specials: Specials) -> tuple[Tensor, Tensor]:
+    """Source ids with EOS appended: -> (B, S), lengths (B,)."""
+    padded, mask = pad([np.append(row, specials.source_eos) for row in sources], specials.source_pad)
+    return padded, mask.sum(1)
+
+
+def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
+    """Pairs of ids, without BOS or EOS, as a batch."""
+    source, lengths = pad_source(sources, specials)
+    target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
+    start = target.new_full((len(targets), 1), specials.target_bos)
+    return Batch(source, lengths, torch.cat((start, target[:, :-1]), 1), target, mask, int(mask.sum()))
+
+
+def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
+    """Cut an order of pairs into batches of at most ``batch_tokens`` = rows x longest row of either side.
+
+    A pair that exceeds the budget by itself is a batch of its own. Lengths are without the EOS, which is counted.
+    """
+    longest = np.maximum(source_lengths, target_lengths)[order] + 1
+    plan, first, widest = [], 0, 0
+    for i, length in enumerate(longest.tolist()):
+        widest = max(widest, length)
+        if i > first and (i - first + 1) * widest > batch_tokens:
+            plan.append(order[first:i])
+            first, widest = i, length
+    if len(order):
+        plan.append(order[first:])
+    return plan
+
+
+def plan_by_length(source_lengths: Ids, target_lengths: Ids, batch_tokens: int) -> Plan:
+    """Batches of neighbours in length, shortest first: the order for validation."""
+    return plan_in_order(source_lengths, target_lengths, batch_tokens, np.lexsort((source_lengths, target_lengths)))
+
+
+def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, seed: int, epoch: int) -> Plan:
+    """One epoch of training: pairs of like length together, batches in random order, the largest batch first.
+
+    Which of the equally long pairs meet is drawn anew each epoch. The largest batch comes first so that memory that
+    does not suffice is found out at once.
+    """
+    generator = np.random.default_rng((seed, epoch))
+    shuffled = generator.permutation(len(source_lengths))
+    by_length = shuffled[np.lexsort((source_lengths[shuffled], target_lengths[shuffled]))]
+    plan = plan_in_order(source_lengths, target_lengths, batch_tokens, by_length)
+    plan = [plan[i] for i in generator.permutation(len(plan))]
+    cells = [len(rows) * int(source_lengths[rows].max() + 1) * int(target_lengths[rows].max() + 1) for rows in plan]
+    largest = int(np.argmax(cells))
+    plan[0], plan[largest] = plan[largest], plan[0]
+    return plan
+
+
+@dataclass(frozen=True)
+class Position:
+    """The next batch of training: all there is to know to resume."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class Rows(Protocol):
+    """What batching asks of an encoded corpus."""
+
+    source_lengths: Ids
+    target_lengths: Ids
+
+    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
+        """Source and target ids of these pairs."""
+
+
+def training_batches(
+    corpus: Rows, specials: Specials, batch_tokens: int, *, seed: int, position: Position
+) -> Iterator[tuple[Position, Batch]]:
+    """Batches without end from a position on, each with the position that follows it."""
+    epoch, first = position.epoch, position.batch
+    while True:
+        plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
+        for i in range(first, len(plan)):
+            after = Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
+            yield after, collate(*corpus.rows(plan[i]), specials)
+        epoch, first = epoch + 1, 0
+
+
+def ordered_batches(corpus: Rows, specials: Specials, batch_tokens: int) -> Iterator[Batch]:
+    """Every pair once, by length."""
+    for rows in plan_by_length(corpus.source_lengths, corpus.target_lengths, batch_tokens):
+        yield collate(*corpus.rows(rows), specials)

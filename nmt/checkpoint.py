@@ -1,0 +1,227 @@
+"""The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
+
+RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl
+RUN/tokenizer/{source,target}.model
+RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nmt.config import Config, dump_config, load_config
+from nmt.errors import CheckpointError, NmtError
+from nmt.model import Seq2Seq, build_model
+from nmt.tokenizer import Tokenizers
+
+
+@dataclass(frozen=True)
+class TrainingCheckpoint:
+    """What training needs beside the weights to go on as if it had never stopped."""
+
+    tensors: Mapping[str, Tensor]
+    """Optimiser moments and random generator states."""
+    state: Mapping[str, Any]
+    """Counters and scores: JSON."""
+
+
+class RunDirectory:
+    """The files of one run, by name."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.tokenizer = self.path / "tokenizer"
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.data_report = self.path / "data_report.json"
+        self.manifest = self.path / "manifest.json"
+
+    @property
+    def exists(self) -> bool:
+        """Whether something was ever trained here."""
+        return self.config.exists() or self.checkpoints.exists()
+
+    def create(
+        self, config: Config, tokenizers: Tokenizers, report: Mapping[str, Any], manifest: Mapping[str, Any]
+    ) -> None:
+        """Write everything that stands before the first update."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.config, dump_config(config))
+        tokenizers.save(self.tokenizer)
+        write_json(self.data_report, report)
+        write_json(self.manifest, manifest)
+
+    def remove(self) -> None:
+        """Delete what a run consists of, and nothing else that may lie in the folder."""
+        for part in (self.checkpoints, self.tokenizer, self.tensorboard):
+            shutil.rmtree(part, ignore_errors=True)
+        for part in (self.config, self.metrics, self.data_report, self.manifest):
+            part.unlink(missing_ok=True)
+
+    def save(self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None) -> None:
+        """Write a checkpoint aside, then put it in the place of the one before.
+
+        Raises CheckpointError if it cannot be written; the one before is then still there.
+        """
+        folder = self.checkpoints / name
+        aside, before = folder.with_name(f".{name}.new"), folder.with_name(f".{name}.old")
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            save_file(unshared(model), aside / "model.safetensors")
+            if training is not None:
+                save_file(dict(training.tensors), aside / "training.safetensors")
+                write_json(aside / "training.json", training.state)
+            for file in aside.iterdir():
+                sync(file)
+            shutil.rmtree(before, ignore_errors=True)
+            if folder.exists():
+                folder.rename(before)
+            aside.rename(folder)
+            shutil.rmtree(before, ignore_errors=True)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{folder}: cannot be written: {error}") from None
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
+        return load_tensors(self._folder(name) / "model.safetensors")
+
+    def training(self, name: str) -> TrainingCheckpoint:
+        """What training resumes from. Raises CheckpointError."""
+        folder = self._folder(name)
+        return TrainingCheckpoint(load_tensors(folder / "training.safetensors"), read_json(folder / "training.json"))
+
+    def _folder(self, name: str) -> Path:
+        """Where a checkpoint lies; after a crash between the two renames of ``save``, still the one before."""
+        folder = self.checkpoints / name
+        before = folder.with_name(f".{name}.old")
+        return before if before.exists() and not folder.exists() else folder
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the lines of ``metrics.jsonl`` that lie beyond a step that training goes back to."""
+        if not self.metrics.exists():
+            return
+        kept = [line for line in self.metrics.read_text("utf-8").splitlines(keepends=True) if _step_of(line) <= step]
+        write_text(self.metrics, "".join(kept))
+
+
+def _step_of(line: str) -> float:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line cut short by a crash
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained run, ready to translate."""
+
+    config: Config
+    tokenizers: Tokenizers
+    model: Seq2Seq
+
+
+def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -> LoadedRun:
+    """Load the model of a run directory. Raises CheckpointError naming the file that is missing or does not fit."""
+    run = RunDirectory(path)
+    if not run.path.is_dir():
+        raise CheckpointError(f"{run.path}: no such run directory; nmt-train makes one")
+    if not run.config.is_file():
+        raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
+    try:
+        config = load_config(run.config)
+        tokenizers = Tokenizers.load(run.tokenizer)
+    except NmtError as error:
+        raise CheckpointError(*error.problems) from None
+    model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
+    load_weights(model, run.weights(checkpoint), f"{run.checkpoints / checkpoint}")
+    return LoadedRun(config, tokenizers, model.to(device).eval())
+
+
+def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
+    """Copy weights into a model; a name or shape that differs raises CheckpointError, all of them at once."""
+    own = model.state_dict()
+    unique = unshared(own)
+    problems = [f"{where}: tensor {name} is missing" for name in unique.keys() - weights.keys()]
+    problems += [f"{where}: tensor {name} belongs to no part of the model" for name in weights.keys() - unique.keys()]
+    problems += [
+        f"{where}: tensor {name} has shape {tuple(weights[name].shape)}, the configured model {tuple(unique[name].shape)}"
+        for name in unique.keys() & weights.keys()
+        if unique[name].shape != weights[name].shape
+    ]
+    if problems:
+        raise CheckpointError(*sorted(problems))
+    model.load_state_dict(dict(weights), strict=False)  # tied tensors stand in the file once
+
+
+def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each tensor once, under the first of its names: tied parameters share their memory."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        if tensor.data_ptr() not in seen or not tensor.numel():
+            seen.add(tensor.data_ptr())
+            result[name] = tensor.contiguous()
+    return result
+
+
+def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several checkpoints, tensor by tensor."""
+    total: dict[str, Tensor] = {}
+    count = 0
+    for count, each in enumerate(weights, 1):
+        for name, tensor in each.items():
+            total[name] = total[name] + tensor.double() if count > 1 else tensor.double()
+    return {name: (tensor / count).float() for name, tensor in total.items()}
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """A safetensors file. Raises CheckpointError if it is missing, cut short or something else."""
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing")
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
+    return tensors
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file. Raises CheckpointError."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON file, aside and then in place."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A UTF-8 file with ``\\n`` line ends, aside and then in place."""
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text, "utf-8", newline="\n")
+    sync(aside)
+    aside.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Have the operating system put a file on the disk before going on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
