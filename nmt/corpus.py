@@ -1,0 +1,204 @@
+"""Parallel text, one pair at a time, from aligned files, TSV, JSON lines or the Hugging Face hub.
+
+A line ends with ``\\n`` and with nothing else; one ``\\r`` before it and a byte-order mark at the start of the file are
+dropped; everything else, control characters included, is text. All of it streams: a corpus need not fit in memory.
+"""
+
+import gzip
+import hashlib
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
+from nmt.errors import DataError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, each without line breaks."""
+
+    source: str
+    target: str
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of a byte stream, each as soon as it has arrived.
+
+    Raises DataError, with ``name`` and the line number, where the bytes are not UTF-8.
+    """
+    for number, raw in enumerate(stream, 1):
+        dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
+        line = raw[dropped:].removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}:{number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1}); "
+                f"re-encode the file, for example with: iconv -f LATIN1 -t UTF-8"
+            ) from error
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file, decompressed if its name ends in .gz or .xz.
+
+    Raises DataError where the file is missing, unreadable, damaged or not UTF-8. An empty file has no lines.
+    """
+    path = Path(path)
+    try:
+        with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+            yield from decode_lines(cast(BinaryIO, stream), str(path))
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: damaged, or not a {path.suffix} file: {error}") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
+    """The pairs of a corpus in its own order, at most ``corpus.limit`` of them.
+
+    The languages name the columns of a JSON-lines or hub corpus that does not say ``source_key`` or ``target_key``.
+    Raises DataError where the corpus cannot be read, its sides differ in length, or it has no pair at all.
+    """
+    if isinstance(corpus, FileCorpus):
+        pairs = _aligned(corpus)
+    elif isinstance(corpus, TsvCorpus):
+        pairs = _columns(corpus)
+    else:
+        keys = corpus.source_key or source_language, corpus.target_key or target_language
+        records = _json_records(corpus.jsonl) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
+        pairs = (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
+    empty = True
+    for pair in islice(pairs, corpus.limit):
+        empty = False
+        yield pair
+    if empty:
+        raise DataError(f"{corpus_name(corpus)}: no pairs in it")
+
+
+def corpus_name(corpus: AnyCorpus) -> str:
+    """What messages call a corpus."""
+    if isinstance(corpus, FileCorpus):
+        return f"{corpus.source}, {corpus.target}"
+    if isinstance(corpus, HubCorpus):
+        return f"hub dataset '{corpus.hub}', split '{corpus.split}'"
+    return corpus.tsv if isinstance(corpus, TsvCorpus) else corpus.jsonl
+
+
+def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
+    """SHA-256 of what decides what :func:`read_pairs` yields: the bytes of the files (not their names) and the options.
+
+    Raises DataError where a file cannot be read or the hub cannot be reached.
+    """
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl"})
+    digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
+    if isinstance(corpus, HubCorpus):
+        digest.update(load_hub(corpus)._fingerprint.encode())
+        return digest.hexdigest()
+    files = [corpus.source, corpus.target] if isinstance(corpus, FileCorpus) else [corpus_name(corpus)]
+    for path in map(Path, files):
+        try:
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        digest.update(f"{path.suffix if path.suffix in OPENERS else ''} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def load_hub(corpus: HubCorpus) -> Any:
+    """The split as a memory-mapped ``datasets.Dataset``. Raises DataError whatever keeps it from being loaded."""
+    import datasets  # noqa: PLC0415  (slow to import, and only a hub corpus needs it here)
+
+    try:
+        return datasets.load_dataset(corpus.hub, name=corpus.subset, split=corpus.split, revision=corpus.revision)
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        if "script" in reason.lower():
+            reason = f"it is loaded by a script, and only script-free datasets can be used ({reason})"
+        raise DataError(
+            f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}\n"
+            f"  local files need no hub: {{source: FILE, target: FILE}}, {{tsv: FILE}} or {{jsonl: FILE}} in its place"
+        ) from error
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: no such file")
+    if isinstance(error, IsADirectoryError):
+        return DataError(f"{path}: a folder, where a file is needed")
+    return DataError(f"{path}: cannot be read: {error.strerror or error}")
+
+
+def _aligned(corpus: FileCorpus) -> Iterator[Pair]:
+    sources, targets = read_lines(corpus.source), read_lines(corpus.target)
+    read = 0
+    for source in sources:
+        target = next(targets, None)
+        if target is None:
+            raise _misaligned(corpus, read + 1 + sum(1 for _ in sources), read)
+        read += 1
+        yield Pair(source, target)
+    surplus = sum(1 for _ in targets)
+    if surplus:
+        raise _misaligned(corpus, read, read + surplus)
+
+
+def _misaligned(corpus: FileCorpus, sources: int, targets: int) -> DataError:
+    return DataError(
+        f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}: "
+        f"line n of one must be the translation of line n of the other"
+    )
+
+
+def _columns(corpus: TsvCorpus) -> Iterator[Pair]:
+    wanted = max(corpus.source_column, corpus.target_column)
+    for number, line in enumerate(read_lines(corpus.tsv), 1):
+        columns = line.split("\t")
+        if len(columns) <= wanted:
+            raise DataError(
+                f"{corpus.tsv}:{number}: {len(columns)} tab-separated column(s), but column {wanted} is asked for "
+                f"(the first is 0)"
+            )
+        yield Pair(columns[corpus.source_column], columns[corpus.target_column])
+
+
+def _json_records(path: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            yield f"{path}:{number}", json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{number}: not JSON: {error}") from error
+
+
+def _hub_records(corpus: HubCorpus) -> Iterator[tuple[str, Any]]:
+    for number, record in enumerate(load_hub(corpus), 1):
+        yield f"{corpus_name(corpus)}, row {number}", record
+
+
+def _text(record: Any, key: str, place: str) -> str:
+    """The text at a dotted key; its line breaks become spaces, since a sentence is a line everywhere else."""
+    value = record
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise DataError(f"{place}: no key '{key}'; it has: {', '.join(_dotted_keys(record)) or 'no keys'}")
+        value = value[part]
+    if not isinstance(value, str):
+        raise DataError(f"{place}: key '{key}' holds {type(value).__name__}, not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{place}: key '{key}': half of a surrogate pair at character {error.start + 1}") from error
+    return value.replace("\r\n", " ").replace("\n", " ")
+
+
+def _dotted_keys(record: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(record, dict):
+        for key, value in record.items():
+            yield from _dotted_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]

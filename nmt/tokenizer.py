@@ -1,0 +1,187 @@
+"""SentencePiece (Kudo & Richardson 2018): text to pieces and back. Ids are read from the model, never assumed."""
+
+import hashlib
+import io
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+
+from nmt.config.schema import (
+    AnyTokenizer,
+    BpeTokenizer,
+    CharacterTokenizer,
+    GivenTokenizer,
+    UnigramTokenizer,
+    WordTokenizer,
+)
+from nmt.corpus import Pair
+from nmt.errors import DataError
+
+LEARNING_PAIRS = 1_000_000
+"""A tokenizer is learned on at most so many pairs, drawn evenly: SentencePiece holds in memory what it learns from."""
+LEARNING_THREADS = 4
+"""Fixed, because sums made by another number of threads round differently: the same text gives the same model."""
+Learned = BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer
+QUIET = 2
+"""SentencePiece's log level: errors only."""
+
+
+class Tokenizer:
+    """One side's SentencePiece model: ``size`` pieces with ids 0 ... size - 1, the special ones among them."""
+
+    def __init__(self, model: bytes, name: str = "tokenizer") -> None:
+        """From a serialised model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
+        sentencepiece.set_min_log_level(QUIET)
+        processor = sentencepiece.SentencePieceProcessor()
+        try:
+            loaded = bool(model) and processor.LoadFromSerializedProto(model)
+        except RuntimeError:
+            loaded = False
+        if not loaded:
+            raise DataError(f"{name}: not a SentencePiece model")
+        self._processor = processor
+        self._model = model
+        self.size: int = processor.get_piece_size()
+        self.pad_id: int = processor.pad_id()
+        self.bos_id: int = processor.bos_id()
+        self.eos_id: int = processor.eos_id()
+        self.unk_id: int = processor.unk_id()
+        self.sha256 = hashlib.sha256(model).hexdigest()
+        missing = [kind for kind in ("pad", "bos", "eos", "unk") if getattr(self, f"{kind}_id") < 0]
+        if missing:
+            raise DataError(
+                f"{name}: the model has no special piece for {', '.join(missing)}; "
+                f"learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From a ``.model`` file. Raises DataError if it cannot be read, is no model, or lacks a special piece."""
+        try:
+            return cls(Path(path).read_bytes(), str(path))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the ``.model`` file."""
+        Path(path).write_bytes(self._model)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, without BOS and EOS; a blank text has none."""
+        ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids: control pieces (BOS, EOS, padding) are nothing, an unknown piece is ``⁇``."""
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text.strip(" ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What the ids are called in the model, one string an id."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """Both sides; one and the same object twice where the vocabulary is shared."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Write ``source.model`` and ``target.model``."""
+        self.source.save(folder / "source.model")
+        self.target.save(folder / "target.model")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read ``source.model`` and ``target.model``. Raises DataError as :meth:`Tokenizer.load` does."""
+        return cls._from_files(folder / "source.model", folder / "target.model")
+
+    @classmethod
+    def _from_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
+        source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
+        return cls(source, source if source.sha256 == target.sha256 else target)
+
+
+def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
+    """The tokenizers that the configuration asks for, learned on ``pairs``; given ones are loaded instead.
+
+    The same configuration and pairs give the same models, byte for byte. Lines longer than 4192 bytes teach nothing
+    (SentencePiece passes over them). ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces; for ``word`` and
+    ``character`` it is the most they may have.
+
+    Raises DataError where ``vocabulary`` does not suit the text, or a given model cannot be used.
+    """
+    if isinstance(config, GivenTokenizer):
+        return Tokenizers._from_files(config.source, config.target)
+    sample = _sample(pairs, LEARNING_PAIRS)
+    if config.shared:
+        shared = _learn_one(config, (text for pair in sample for text in pair), "both sides")
+        return Tokenizers(shared, shared)
+    return Tokenizers(
+        _learn_one(config, (pair.source for pair in sample), "the source side"),
+        _learn_one(config, (pair.target for pair in sample), "the target side"),
+    )
+
+
+def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
+    """All pairs, or ``size`` of them drawn evenly (reservoir sampling, Vitter's algorithm R), always the same ones."""
+    stream = iter(pairs)
+    sample = list(islice(stream, size))
+    generator = random.Random(0)
+    for seen, pair in enumerate(stream, size + 1):
+        place = generator.randrange(seen)
+        if place < size:
+            sample[place] = pair
+    return sample
+
+
+def _learn_one(config: Learned, texts: Iterator[str], side: str) -> Tokenizer:
+    if config.vocabulary <= 4:
+        raise DataError(f"tokenizer.vocabulary: {config.vocabulary} leaves no room beside the 4 special pieces")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=texts,
+            model_writer=model,
+            model_type="char" if config.type == "character" else config.type,
+            vocab_size=config.vocabulary,
+            hard_vocab_limit=config.type in ("bpe", "unigram"),
+            normalization_rule_name=config.normalisation,
+            character_coverage=config.character_coverage,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            num_threads=LEARNING_THREADS,
+            minloglevel=QUIET,
+        )
+    except RuntimeError as error:
+        raise DataError(_explain(str(error), config, side)) from error
+    return Tokenizer(model.getvalue())
+
+
+def _explain(message: str, config: Learned, side: str) -> str:
+    """SentencePiece's complaint in the words of the configuration."""
+    largest = re.search(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)", message)
+    if largest:
+        return (
+            f"tokenizer.vocabulary: {config.vocabulary} is more than the text of {side} supports; "
+            f"the largest possible value is {largest[1]}"
+        )
+    smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if smallest:
+        return (
+            f"tokenizer.vocabulary: {config.vocabulary} is too small for the characters of {side}; it must be at least "
+            f"{smallest[1]}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
+        )
+    if "sentences_.empty()" in message:
+        return f"tokenizer: {side} of the training set has no text to learn from"
+    return f"tokenizer: SentencePiece cannot learn from {side}: {message}"
