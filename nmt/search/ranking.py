@@ -1,0 +1,44 @@
+"""The best few of many, in one order whatever the device, the batch and the ties."""
+
+import torch
+from torch import Tensor
+
+BLOCK = 64
+
+
+def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` largest of values (R, N) fp32 and their positions, both (R, count), largest first.
+
+    Equal values are ordered by position, which ``torch.topk`` does not promise. No sort and no pass over N but one:
+    the largest ``count`` lie in the ``count`` blocks with the largest maxima.
+    """
+    rows, size = values.shape
+    blocks = size // BLOCK
+    if blocks <= count:
+        return _best(values, count)
+    maxima = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK).amax(2)  # (R, blocks)
+    chosen = _best(maxima, count)[1].sort(1).values  # (R, count), ascending, so that positions stay in order
+    within = torch.arange(BLOCK, device=values.device)
+    tail = torch.arange(blocks * BLOCK, size, device=values.device).expand(rows, -1)  # what fills no block
+    positions = torch.cat(((chosen.unsqueeze(2) * BLOCK + within).flatten(1), tail), 1)
+    values, indices = _best(values.gather(1, positions), count)
+    return values, positions.gather(1, indices)
+
+
+def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """As ``best``, over all of values: by a 64-bit key that holds the value above and the position below."""
+    bits = (values + 0.0).view(torch.int32).long()  # adding zero makes -0.0 the equal of 0.0
+    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # fp32's bits, ordered as the numbers are
+    keys = (ascending << 32) - torch.arange(values.size(1), device=values.device)
+    indices = keys.topk(count, dim=1).indices
+    return values.gather(1, indices), indices
+
+
+def best_tokens(log_probs: Tensor, count: int, forbidden: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The likeliest tokens of log_probs (R, V): values and ids, (R, C), likeliest first, C at least min(count, V).
+
+    The permitted ones among the first ``count`` are all there; forbidden and NaN values come out as -inf.
+    """
+    values, tokens = best(log_probs, min(count + len(forbidden), log_probs.size(1)))
+    banned = torch.isin(tokens, torch.tensor(forbidden, dtype=torch.long, device=tokens.device)) | values.isnan()
+    return values.masked_fill(banned, -torch.inf), tokens

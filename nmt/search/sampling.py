@@ -1,0 +1,90 @@
+"""Drawing a translation from the model's distribution instead of looking for the likeliest one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.errors import ConfigError
+from nmt.search.greedy import follow
+from nmt.search.types import Hypothesis, Limits, S, StepModel
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Raises ConfigError for values out of range, all at once."""
+
+    temperature: float = 1.0
+    """Log-probabilities are divided by it: above 1 flatter, below 1 sharper."""
+    top_k: int | None = None
+    """Draw among the so many likeliest tokens (Fan et al. 2018); None: among all."""
+    top_p: float | None = None
+    """Draw among the likeliest tokens that together have at least this probability (Holtzman et al. 2020)."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.temperature < float("inf"):
+            problems.append(f"sampling temperature: {self.temperature} must be above 0")
+        if self.top_k is not None and self.top_k < 1:
+            problems.append(f"top-k: {self.top_k} must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            problems.append(f"top-p: {self.top_p} must be above 0 and at most 1")
+        if self.seed < 0:
+            problems.append(f"seed: {self.seed} must be at least 0")
+        if problems:
+            raise ConfigError(*problems)
+
+
+def line_uniforms(seed: int, line: int, count: int) -> Tensor:
+    """``count`` numbers from U[0, 1), fp64, that depend on the seed and the line's number alone."""
+    return torch.from_numpy(np.random.default_rng((seed, line)).random(count))
+
+
+def sample_step(log_probs: Tensor, uniforms: Tensor, sampling: Sampling, forbidden: tuple[int, ...]) -> Tensor:
+    """Invert the distribution function: log_probs (R, V), uniforms (R,) in [0, 1) -> tokens (R,).
+
+    Tokens stand in descending probability; the first whose cumulative probability exceeds the uniform is taken.
+    """
+    banned = torch.tensor(forbidden, dtype=torch.long, device=log_probs.device)
+    scaled = log_probs.double().index_fill(1, banned, -torch.inf) / sampling.temperature
+    ordered, tokens = scaled.sort(dim=1, descending=True, stable=True)
+    mass = ordered.softmax(1)
+    if sampling.top_k is not None:
+        mass[:, sampling.top_k :] = 0.0
+    if sampling.top_p is not None:
+        total = mass.sum(1, keepdim=True)
+        mass = mass.masked_fill(mass.cumsum(1) - mass >= sampling.top_p * total, 0.0)
+    cumulative = mass.cumsum(1)
+    threshold = uniforms.unsqueeze(1) * cumulative[:, -1:]
+    place = torch.searchsorted(cumulative, threshold, right=True)
+    last = (mass > 0).sum(1, keepdim=True) - 1  # rounding must not lead past the last token that can be drawn
+    return tokens.gather(1, torch.minimum(place, last.clamp(min=0))).squeeze(1)
+
+
+def sample_search(
+    model: StepModel[S],
+    state: S,
+    limits: Limits,
+    sampling: Sampling,
+    lines: Sequence[int],
+    *,
+    length_penalty: float = 0.0,
+    keep_attention: bool = False,
+) -> list[list[Hypothesis]]:
+    """One drawn hypothesis a sentence; ``lines`` are the numbers by which the sentences' randomness is drawn.
+
+    The log-probability of the result is the model's own, whatever the temperature.
+    """
+    lengths = limits.max_lengths.tolist()
+    uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)
+    for row, line, length in zip(uniforms, lines, lengths, strict=True):
+        row[:length] = line_uniforms(sampling.seed, line, length)
+    uniforms = uniforms.to(limits.max_lengths.device)
+
+    def draw(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
+        return sample_step(log_probs, uniforms[sentences, step], sampling, limits.forbidden)
+
+    return follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention)

@@ -1,0 +1,94 @@
+"""What search asks of a model, what it is told, and what it returns. It knows no network.
+
+Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), S source and
+T target positions, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from nmt.errors import NmtError
+from nmt.search.penalties import length_penalty
+
+
+class StepState(Protocol):
+    """A model's state between two steps: R rows."""
+
+    def expand(self, width: int) -> Self:
+        """Each row ``width`` times, neighbours."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Row r of the result is row ``rows[r]``; rows never leave their sentence's group of K neighbours."""
+
+
+S = TypeVar("S", bound=StepState)
+
+
+class StepModel(Protocol[S]):
+    """Anything that says how likely each next token is."""
+
+    def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
+        """previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a hypothesis begins, where it ends, and what it may not hold."""
+
+    bos_id: int
+    eos_id: int
+    forbidden: tuple[int, ...]
+    """Ids that are never emitted."""
+    max_lengths: Tensor
+    """(B,) long, at least 1, on the model's device: the most tokens of each sentence's hypotheses, EOS counted.
+
+    One a sentence, so that a result never depends on the neighbours."""
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return self.max_lengths.size(0)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished translation."""
+
+    tokens: tuple[int, ...]
+    """Without BOS and EOS."""
+    log_probability: float
+    """Of the tokens and, where it was emitted, of EOS."""
+    score: float
+    """The log-probability divided by the length penalty."""
+    ended: bool
+    """Whether EOS was emitted; otherwise the hypothesis was cut off at its greatest length."""
+    attention: Tensor | None = None
+    """(T, S) fp32 on the CPU, where it was asked for and the model has any: a row for each token, EOS included."""
+
+    @classmethod
+    def from_emitted(
+        cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
+    ) -> Self:
+        """The hypothesis of what was emitted, EOS included; ``attention`` has a row (S,) for each, or none at all."""
+        if not math.isfinite(log_probability):
+            raise no_finite_probability()
+        ended = emitted[-1] == eos_id
+        return cls(
+            tokens=tuple(emitted[:-1] if ended else emitted),
+            log_probability=log_probability,
+            score=log_probability / length_penalty(len(emitted), alpha),
+            ended=ended,
+            attention=torch.stack(list(attention)) if attention else None,
+        )
+
+
+def no_finite_probability() -> NmtError:
+    """What is raised for a model that offers a sentence nothing but NaN and minus infinity."""
+    return NmtError(
+        "the model gives no finite probability to any translation: its weights are damaged or its training diverged"
+    )

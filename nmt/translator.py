@@ -1,0 +1,250 @@
+"""Lines in, translations out: the one path that validation, nmt-translate and nmt-evaluate share."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoint import load_run
+from nmt.config.schema import Decoding
+from nmt.device import autocast, resolve_device, resolve_precision
+from nmt.errors import ConfigError
+from nmt.model.seq2seq import Seq2Seq
+from nmt.search import Hypothesis, Limits, Sampling, beam_search, greedy_search, sample_search
+from nmt.tokenizer import Tokenizers
+
+WINDOW = 4096
+"""Lines that are read ahead, to be sorted by length."""
+FIRST_WINDOW = 128
+"""Of the first window; each is twice the one before, so that the first results come soon."""
+WINDOW_CHARACTERS = 1 << 22
+"""A window ends early when it holds so much text."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How lines are translated; see ``nmt.config.schema.Decoding`` for the first five.
+
+    Raises ConfigError for options that contradict each other.
+    """
+
+    beam_size: int
+    length_penalty: float
+    batch_tokens: int
+    max_source: int
+    max_length_factor: float
+    n_best: int = 1
+    """Translations of each line, at most ``beam_size``."""
+    sampling: Sampling | None = None
+    """Draw one translation instead of searching for the best; needs beam_size 1."""
+    attention: bool = False
+    """Keep the attention weights."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.sampling is not None and self.beam_size != 1:
+            problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
+        if self.n_best > self.beam_size:
+            problems.append(
+                f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
+                f"use beam size {self.n_best} or more"
+            )
+        if problems:
+            raise ConfigError(*problems)
+
+    @classmethod
+    def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
+        """The options of a configuration; an override that is None changes nothing."""
+        given = {key: value for key, value in overrides.items() if value is not None}
+        names = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in decoding if key in names} | given)
+
+
+@dataclass(frozen=True)
+class TranslatedHypothesis:
+    """One translation of a line."""
+
+    text: str
+    """Detokenised; never holds a line end."""
+    log_probability: float
+    score: float
+    pieces: list[str]
+    """Of the target, the end symbol included if it was emitted."""
+    attention: Tensor | None = None
+    """(pieces, source pieces)"""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one line."""
+
+    source_pieces: list[str]
+    """What the model read, the end symbol included; empty for a blank line, which no model sees."""
+    hypotheses: list[TranslatedHypothesis]
+    """Best first, at least one."""
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.hypotheses[0].text
+
+
+BLANK = Translation([], [TranslatedHypothesis("", 0.0, 0.0, [])])
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line on its way: its number in the input from 1, and its pieces, EOS included."""
+
+    number: int
+    ids: list[int]
+
+
+def ignore(message: str) -> None:
+    """Say nothing."""
+
+
+class Translator:
+    """Translates raw lines with one model."""
+
+    def __init__(self, model: Seq2Seq, tokenizers: Tokenizers, device: torch.device, precision: torch.dtype) -> None:
+        self.model = model
+        self.tokenizers = tokenizers
+        self.device = device
+        self.precision = precision
+
+    @classmethod
+    def load(cls, run: str | Path, device: str = "auto", precision: str = "fp32") -> Self:
+        """The translator of a run directory; in fp32 its output does not depend on the batch size.
+
+        Raises CheckpointError if the run cannot be used, ConfigError for a device that is not there.
+        """
+        where = resolve_device(device)
+        loaded = load_run(Path(run), where)
+        return cls(loaded.model, loaded.tokenizers, where, resolve_precision(precision, where))
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        options: SearchOptions,
+        *,
+        window: int = WINDOW,
+        warn: Callable[[str], None] = ignore,
+    ) -> Iterator[Translation]:
+        """One translation a line, in the order of the lines, while they come in.
+
+        No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off.
+        """
+        first = 1
+        for text in _windows(lines, window):
+            yield from self._translate_window(text, first, options, warn)
+            first += len(text)
+
+    def _translate_window(
+        self, text: list[str], first: int, options: SearchOptions, warn: Callable[[str], None]
+    ) -> list[Translation]:
+        results = [BLANK] * len(text)
+        lines = []
+        for number, ids in enumerate(self.tokenizers.source.encode(text), first):
+            if len(ids) > options.max_source:
+                warn(f"line {number}: {len(ids)} pieces, only the first {options.max_source} are translated")
+            if ids:
+                lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
+        lines.sort(key=lambda line: -len(line.ids))
+        with evaluating(self.model), torch.inference_mode(), autocast(self.device, self.precision):
+            for batch in _batches(lines, options):
+                for line, hypotheses in zip(batch, self._search(batch, options), strict=True):
+                    results[line.number - first] = self._translation(line, hypotheses)
+        return results
+
+    def _search(self, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
+        lengths = torch.tensor([len(line.ids) for line in batch])
+        source = torch.full((len(batch), int(lengths.max())), self.tokenizers.source.pad_id)
+        for row, line in zip(source, batch, strict=True):
+            row[: len(line.ids)] = torch.tensor(line.ids)
+        target = self.tokenizers.target
+        max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
+        limits = Limits(target.bos_id, target.eos_id, (target.pad_id, target.bos_id), max_lengths.to(self.device))
+        state = self.model.start(self.model.encode(source.to(self.device), lengths))
+        if options.sampling is not None:
+            return sample_search(
+                self.model,
+                state,
+                limits,
+                options.sampling,
+                [line.number for line in batch],
+                length_penalty=options.length_penalty,
+                keep_attention=options.attention,
+            )
+        if options.beam_size == 1:
+            return greedy_search(
+                self.model,
+                state,
+                limits,
+                length_penalty=options.length_penalty,
+                keep_attention=options.attention,
+            )
+        return beam_search(
+            self.model,
+            state,
+            limits,
+            beam_size=options.beam_size,
+            length_penalty=options.length_penalty,
+            n_best=options.n_best,
+            keep_attention=options.attention,
+        )
+
+    def _translation(self, line: _Line, hypotheses: list[Hypothesis]) -> Translation:
+        target = self.tokenizers.target
+        translated = []
+        for hypothesis in hypotheses:
+            ended = [target.eos_id] if hypothesis.ended else []
+            attention = hypothesis.attention
+            translated.append(
+                TranslatedHypothesis(
+                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
+                    hypothesis.log_probability,
+                    hypothesis.score,
+                    target.pieces([*hypothesis.tokens, *ended]),
+                    None if attention is None else attention[:, : len(line.ids)],
+                )
+            )
+        return Translation(self.tokenizers.source.pieces(line.ids), translated)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout; a model in training goes on training afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def _windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
+    """Consecutive lists of lines: growing up to ``most`` lines, none with much more than WINDOW_CHARACTERS."""
+    window: list[str] = []
+    size, characters = min(FIRST_WINDOW, most), 0
+    for line in lines:
+        window.append(line)
+        characters += len(line)
+        if len(window) >= size or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, size, characters = [], min(2 * size, most), 0
+    if window:
+        yield window
+
+
+def _batches(lines: Sequence[_Line], options: SearchOptions) -> Iterator[Sequence[_Line]]:
+    """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included; one line at least."""
+    start = 0
+    while start < len(lines):
+        rows = max(1, options.batch_tokens // (options.beam_size * len(lines[start].ids)))
+        yield lines[start : start + rows]
+        start += rows

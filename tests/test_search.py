@@ -1,0 +1,310 @@
+"""Search over toy models whose every probability is known."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.errors import NmtError
+from nmt.search import Hypothesis, Limits, beam_search, greedy_search
+from nmt.search.penalties import length_penalty
+from nmt.search.ranking import best, best_tokens
+
+PAD, BOS, EOS, A, B, C = range(6)
+
+
+@dataclass(frozen=True)
+class ToyState:
+    """Each row's sentence and what it has emitted so far, newest last."""
+
+    sentences: Tensor
+    history: Tensor
+
+    @property
+    def rows(self) -> int:
+        return self.sentences.size(0)
+
+    def expand(self, width: int) -> "ToyState":
+        return ToyState(self.sentences.repeat_interleave(width, 0), self.history.repeat_interleave(width, 0))
+
+    def select(self, rows: Tensor) -> "ToyState":
+        return ToyState(self.sentences[rows], self.history[rows])
+
+
+class ToyModel:
+    """p(next | sentence, previous, position), from a seed; remembers how many rows each step had."""
+
+    def __init__(self, seed: int, sentences: int, size: int = 6, sharpness: float = 2.0, positions: int = 8) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        table = torch.randn(sentences, positions, size, size, generator=generator) * sharpness
+        self.table = table.log_softmax(-1)
+        self.rows: list[int] = []
+
+    def start(self, sentences: int) -> ToyState:
+        return ToyState(torch.arange(sentences), torch.zeros(sentences, 0, dtype=torch.long))
+
+    def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
+        self.rows.append(state.rows)
+        position = min(state.history.size(1), self.table.size(1) - 1)
+        log_probs = self.table[state.sentences, position, previous]
+        # "Attention" that tells which sentence, position and previous token it was computed for.
+        attention = torch.stack((state.sentences, torch.full_like(previous, position), previous), 1).float()
+        return log_probs, replace(state, history=torch.cat((state.history, previous.unsqueeze(1)), 1)), attention
+
+    def score(self, sentence: int, emitted: tuple[int, ...]) -> float:
+        """Forced decoding: log p of these tokens, in fp64."""
+        steps = zip(itertools.count(), (BOS, *emitted), emitted, strict=False)
+        return sum(
+            float(self.table[sentence, min(position, self.table.size(1) - 1), before, token])
+            for position, before, token in steps
+        )
+
+
+def limits(max_lengths: list[int]) -> Limits:
+    return Limits(BOS, EOS, (PAD, BOS), torch.tensor(max_lengths))
+
+
+def emitted(hypothesis: Hypothesis) -> tuple[int, ...]:
+    return (*hypothesis.tokens, EOS) if hypothesis.ended else hypothesis.tokens
+
+
+def exhaustive(model: ToyModel, sentence: int, words: tuple[int, ...], most: int, alpha: float) -> list[Any]:
+    """Every hypothesis of at most ``most`` tokens, best score first: (score, emitted)."""
+    found = [(*tokens, EOS) for length in range(most) for tokens in itertools.product(words, repeat=length)] + list(
+        itertools.product(words, repeat=most)
+    )
+    scored = [(model.score(sentence, each) / length_penalty(len(each), alpha), each) for each in found]
+    return sorted(scored, reverse=True)
+
+
+# --- greedy -----------------------------------------------------------------------------------------------------------
+
+
+def reference_greedy(model: ToyModel, sentence: int, most: int) -> tuple[int, ...]:
+    tokens: tuple[int, ...] = ()
+    while len(tokens) < most and EOS not in tokens:
+        row = model.table[sentence, min(len(tokens), model.table.size(1) - 1), (BOS, *tokens)[-1]].tolist()
+        tokens += (max((token for token in range(len(row)) if token not in (PAD, BOS)), key=row.__getitem__),)
+    return tokens
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_greedy_takes_the_likeliest_permitted_token(seed: int, lengths: list[int]) -> None:
+    model = ToyModel(seed, len(lengths))
+    found = greedy_search(model, model.start(len(lengths)), limits(lengths))
+    for sentence, (hypothesis,) in enumerate(found):
+        assert emitted(hypothesis) == reference_greedy(model, sentence, lengths[sentence])
+        assert hypothesis.log_probability == pytest.approx(model.score(sentence, emitted(hypothesis)), abs=1e-5)
+        assert hypothesis.score == hypothesis.log_probability
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    model = ToyModel(0, 3)
+    model.table = torch.full_like(model.table, -20.0)
+    model.table[..., A] = -0.1
+    model.table[1, 0, :, EOS] = -0.01  # sentence 1 ends at once
+    found = greedy_search(model, model.start(3), limits([4, 4, 2]))
+    assert [hypothesis.tokens for (hypothesis,) in found] == [(A,) * 4, (), (A,) * 2]
+    assert [hypothesis.ended for (hypothesis,) in found] == [False, True, False]
+    assert model.rows == [3, 2, 1, 1]
+    model.rows.clear()
+    beam_search(model, model.start(3), limits([4, 4, 2]), beam_size=2, length_penalty=0.0)
+    assert model.rows == [6, 4, 2, 2]
+
+
+# --- beam -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([0.0, 0.6, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> None:
+    model = ToyModel(seed, len(lengths), sharpness=0.3)
+    greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
+    beam = beam_search(model, model.start(len(lengths)), limits(lengths), beam_size=1, length_penalty=alpha)
+    assert beam == greedy
+
+
+def test_beam_of_one_is_greedy_where_probabilities_tie() -> None:
+    model = ToyModel(0, 1, size=200)
+    model.table = torch.zeros_like(model.table) - math.log(200)
+    greedy = greedy_search(model, model.start(1), limits([3]))
+    assert greedy[0][0].tokens == ()  # EOS has the lowest permitted id
+    assert beam_search(model, model.start(1), limits([3]), beam_size=1, length_penalty=0.0) == greedy
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 3), st.integers(2, 3))
+@settings(max_examples=60, deadline=None)
+def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: int, words: int) -> None:
+    alphabet = (A, B, C)[:words]
+    model = ToyModel(seed, 2, size=3 + words)
+    expected = [exhaustive(model, sentence, alphabet, most, alpha) for sentence in range(2)]
+    width = len(expected[0])
+    found = beam_search(model, model.start(2), limits([most] * 2), beam_size=width, length_penalty=alpha, n_best=width)
+    for hypotheses, wanted in zip(found, expected, strict=True):
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+        assert {emitted(each) for each in hypotheses} == {tokens for _, tokens in wanted}
+        assert emitted(hypotheses[0]) == wanted[0][1] or wanted[0][0] - wanted[1][0] < 1e-5
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
+    seed: int, width: int, alpha: float
+) -> None:
+    model = ToyModel(seed, 3, sharpness=1.0)
+    lengths = [1, 5, 12]
+    found = beam_search(
+        model, model.start(3), limits(lengths), beam_size=width, length_penalty=alpha, n_best=width, keep_attention=True
+    )
+    for sentence, hypotheses in enumerate(found):
+        scores = [each.score for each in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({emitted(each) for each in hypotheses}) == len(hypotheses) <= width
+        for each in hypotheses:
+            tokens = emitted(each)
+            assert len(tokens) <= lengths[sentence] and (each.ended or len(tokens) == lengths[sentence])
+            assert not {PAD, BOS, EOS} & set(each.tokens)
+            assert each.log_probability == pytest.approx(model.score(sentence, tokens), abs=1e-5)
+            assert each.score == pytest.approx(each.log_probability / length_penalty(len(tokens), alpha))
+            assert each.attention is not None
+            expected = [
+                [sentence, min(position, 7), before]
+                for position, before in zip(range(len(tokens)), (BOS, *tokens), strict=False)
+            ]
+            assert each.attention.tolist() == expected
+
+
+def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha: float, n_best: int) -> list[Any]:
+    """The rule in the module's docstring, written with lists, and without the early stop that changes nothing."""
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished: list[tuple[float, tuple[int, ...]]] = []
+
+    def ranked(hypotheses: list[tuple[float, tuple[int, ...]]]) -> list[Any]:
+        scored = ((total / length_penalty(len(each), alpha), each) for total, each in hypotheses)
+        return sorted(scored, reverse=True)[:n_best]
+
+    for length in range(1, most + 1):
+        candidates = sorted(
+            (
+                (total + float(model.table[sentence, min(length - 1, 7), (BOS, *tokens)[-1], token]), (*tokens, token))
+                for total, tokens in live
+                for token in (EOS, A, B, C)
+            ),
+            reverse=True,
+        )[: 2 * width]
+        finished += [each for each in candidates[:width] if each[1][-1] == EOS]
+        live = [each for each in candidates if each[1][-1] != EOS][:width]
+        if length == most:
+            break
+        best_finished = max((total / length_penalty(len(each), alpha) for total, each in finished), default=-math.inf)
+        if len(finished) >= width and live[0][0] / length_penalty(length, alpha) <= best_finished:
+            return ranked(finished)
+    return ranked(finished + live)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.7, 1.5]), st.integers(1, 12))
+@settings(max_examples=100, deadline=None)
+def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: float, most: int) -> None:
+    model = ToyModel(seed, 4, sharpness=1.0)
+    n_best = 1 + seed % width
+    found = beam_search(model, model.start(4), limits([most] * 4), beam_size=width, length_penalty=alpha, n_best=n_best)
+    for sentence, hypotheses in enumerate(found):
+        wanted = reference_beam(model, sentence, most, width, alpha, n_best)
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+@settings(max_examples=30, deadline=None)
+def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
+    model, lengths = ToyModel(seed, 4, sharpness=1.0), [3, 9, 1, 6]
+    together = beam_search(model, model.start(4), limits(lengths), beam_size=width, length_penalty=1.0, n_best=width)
+    for sentence, length in enumerate(lengths):
+        alone = model.start(4).select(torch.tensor([sentence]))
+        (found,) = beam_search(model, alone, limits([length]), beam_size=width, length_penalty=1.0, n_best=width)
+        assert found == together[sentence]
+
+
+def test_the_length_penalty_prefers_longer_hypotheses() -> None:
+    model = ToyModel(0, 1)
+    model.table = torch.full_like(model.table, -20.0)
+    model.table[0, 0, BOS, [EOS, A]] = torch.tensor([0.4, 0.6]).log()
+    model.table[0, 1:, :, A] = math.log(0.8)
+    model.table[0, 3, :, EOS] = math.log(0.8)
+    model.table[0, 3, :, A] = -20.0
+
+    def search(alpha: float) -> tuple[int, ...]:
+        return beam_search(model, model.start(1), limits([9]), beam_size=2, length_penalty=alpha)[0][0].tokens
+
+    # log 0.4 = -0.916 for the empty one; log 0.6 + 3 log 0.8 = -1.180 for A A A, whose penalty is 9/6.
+    assert search(0.0) == ()
+    assert search(1.0) == (A, A, A)
+
+
+def test_unlikely_early_ends_do_not_shut_out_a_likely_sentence() -> None:
+    model = ToyModel(0, 1)
+    model.table = torch.full_like(model.table, -20.0)
+    model.table[..., EOS] = -9.0  # second best at every step, so that two of them finish soon
+    model.table[..., A] = -0.01
+    model.table[0, 5:, :, [EOS, A]] = torch.tensor([-0.01, -9.0])
+    found = beam_search(model, model.start(1), limits([20]), beam_size=2, length_penalty=0.0)
+    assert found[0][0].tokens == (A,) * 5
+
+
+def test_length_penalty_by_hand() -> None:
+    assert length_penalty(1, 1.0) == 1.0
+    assert length_penalty(7, 0.5) == pytest.approx(math.sqrt(2))
+    assert length_penalty(40, 0.0) == 1.0
+    assert length_penalty(torch.tensor([1, 13]), 1.0).tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_broken_model_is_an_error_and_never_a_score(value: float) -> None:
+    model = ToyModel(0, 2)
+    model.table[1] = value
+    with pytest.raises(NmtError, match="no finite probability"):
+        greedy_search(model, model.start(2), limits([3, 3]))
+    with pytest.raises(NmtError, match="no finite probability"):
+        beam_search(model, model.start(2), limits([3, 3]), beam_size=3, length_penalty=1.0)
+
+
+def test_impossible_tokens_are_never_emitted() -> None:
+    model = ToyModel(0, 1)
+    model.table[..., [B, C]] = -torch.inf
+    hypotheses = beam_search(model, model.start(1), limits([3]), beam_size=6, length_penalty=1.0, n_best=6)[0]
+    assert sorted(map(emitted, hypotheses)) == [(EOS,), (A, EOS), (A, A, EOS), (A, A, A)]
+    assert all(math.isfinite(each.score) for each in hypotheses)
+
+
+# --- ranking ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.integers(1, 9), st.integers(9, 700), st.sampled_from([3, 1000, 10**6]))
+@settings(max_examples=100, deadline=None)
+def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randint(-levels, levels, (3, size), generator=generator) / 7
+    values[torch.rand(values.shape, generator=generator) < 0.1] = -torch.inf
+    found, positions = best(values, count)
+    wanted = values.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(found, wanted.values[:, :count])
+    assert torch.equal(positions, wanted.indices[:, :count])
+
+
+def test_zero_and_minus_zero_tie() -> None:
+    assert best(torch.tensor([[-0.0, 0.0, -0.0]]), 2)[1].tolist() == [[0, 1]]
+
+
+def test_forbidden_tokens_do_not_take_the_places_of_others() -> None:
+    log_probs = torch.tensor([[0.0, -1.0, -2.0, -3.0, float("nan")]])
+    values, tokens = best_tokens(log_probs, 2, (0, 1))
+    permitted = tokens[values.isfinite()].tolist()
+    assert permitted == [2]  # NaN took one place, the forbidden two
+    values, tokens = best_tokens(log_probs[:, :4], 2, (0, 1))
+    assert tokens[values.isfinite()].tolist() == [2, 3]
