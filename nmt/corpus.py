@@ -57,7 +57,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged, or not a {path.suffix} file: {error}") from error
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
@@ -103,11 +103,13 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
         return digest.hexdigest()
     files = [corpus.source, corpus.target] if isinstance(corpus, FileCorpus) else [corpus_name(corpus)]
     for path in map(Path, files):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and name that")
         try:
             with path.open("rb") as stream:
                 content = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         digest.update(f"{path.suffix if path.suffix in OPENERS else ''} {content}\n".encode())
     return digest.hexdigest()
 
@@ -123,12 +125,13 @@ def load_hub(corpus: HubCorpus) -> Any:
         if "script" in reason.lower():
             reason = f"it is loaded by a script, and only script-free datasets can be used ({reason})"
         raise DataError(
-            f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}\n"
-            f"  local files need no hub: {{source: FILE, target: FILE}}, {{tsv: FILE}} or {{jsonl: FILE}} in its place"
+            f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}; "
+            f"local files need no hub: {{source: FILE, target: FILE}} in its place"
         ) from error
 
 
-def _unreadable(path: Path, error: OSError) -> DataError:
+def unreadable(path: str | Path, error: OSError) -> DataError:
+    """What to raise where a file cannot be opened or read."""
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: no such file")
     if isinstance(error, IsADirectoryError):

@@ -20,7 +20,7 @@ from nmt.config.schema import (
     UnigramTokenizer,
     WordTokenizer,
 )
-from nmt.corpus import Pair
+from nmt.corpus import Pair, unreadable
 from nmt.errors import DataError
 
 LEARNING_PAIRS = 1_000_000
@@ -66,7 +66,7 @@ class Tokenizer:
         try:
             return cls(Path(path).read_bytes(), str(path))
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+            raise unreadable(path, error) from error
 
     def save(self, path: str | Path) -> None:
         """Write the ``.model`` file."""
@@ -182,6 +182,6 @@ def _explain(message: str, config: Learned, side: str) -> str:
             f"tokenizer.vocabulary: {config.vocabulary} is too small for the characters of {side}; it must be at least "
             f"{smallest[1]}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
         )
-    if "sentences_.empty()" in message:
-        return f"tokenizer: {side} of the training set has no text to learn from"
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return f"tokenizer: {side} of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
     return f"tokenizer: SentencePiece cannot learn from {side}: {message}"

@@ -1,0 +1,136 @@
+"""One split of a corpus into pieces, with ``datasets``: read, encode, filter, and count what the report is made of."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.schema import AnyCorpus, Filter
+from nmt.corpus import read_pairs
+from nmt.data_report import KEPT, REASONS
+from nmt.errors import NmtError
+from nmt.tokenizer import Tokenizers
+
+LARGE = 100_000
+"""Pairs from which on encoding uses one process a core."""
+ENCODE_BATCH = 1_000
+
+TEXT = {"source_text": datasets.Value("string"), "target_text": datasets.Value("string")}
+IDS = {"source": datasets.List(datasets.Value("int32")), "target": datasets.List(datasets.Value("int32"))}
+COUNTS = {
+    "reason": datasets.Value("int8"),
+    **{f"{side}_{unit}": datasets.Value("int32") for side in IDS for unit in ("words", "pieces", "unknown")},
+    "pair_hash": datasets.Value("int64"),
+    "source_hash": datasets.Value("int64"),
+}
+"""The columns of a :mod:`nmt.data_report`."""
+
+
+def encode_split(
+    folder: Path,
+    corpus: AnyCorpus,
+    languages: tuple[str, str],
+    tokenizers: Tokenizers,
+    rule: Filter | None,
+    processes: int | None,
+) -> dict[str, NDArray[Any]]:
+    """Write the kept pairs of a split to ``folder``, to be read with ``datasets.load_from_disk``.
+
+    Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
+    sets, also ``source_text`` and ``target_text``. Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does.
+    """
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
+        text = _read(corpus, languages, scratch)
+        if processes is None:
+            processes = (os.cpu_count() or 1) if len(text) >= LARGE else 1
+        encoded = text.map(
+            encode_batch,
+            batched=True,
+            batch_size=ENCODE_BATCH,
+            fn_kwargs={"tokenizers": tokenizers, "rule": rule},
+            features=datasets.Features({**TEXT, **IDS, **COUNTS}),
+            num_proc=min(processes, len(text)) if processes > 1 else None,
+            cache_file_name=str(Path(scratch) / "encoded.arrow"),
+            new_fingerprint="encoded",
+        )
+        table = encoded.select_columns(list(COUNTS)).with_format("arrow")[:]
+        columns = {name: table[name].to_numpy() for name in COUNTS}
+        kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
+        kept.select_columns([*IDS, *(TEXT if rule is None else ())]).save_to_disk(str(folder))
+        return columns
+
+
+def _read(corpus: AnyCorpus, languages: tuple[str, str], scratch: str) -> Any:
+    """The raw text as a memory-mapped dataset that lies in ``scratch``."""
+    try:
+        return datasets.Dataset.from_generator(
+            read_rows,
+            features=datasets.Features(TEXT),
+            cache_dir=scratch,
+            gen_kwargs={"corpus": corpus, "languages": languages},
+        )
+    except datasets.exceptions.DatasetGenerationError as error:
+        if isinstance(error.__cause__, NmtError | OSError):
+            raise error.__cause__ from None
+        raise
+
+
+def read_rows(corpus: AnyCorpus, languages: tuple[str, str]) -> Iterator[dict[str, str]]:
+    """The pairs as rows of a dataset."""
+    for source, target in read_pairs(corpus, *languages):
+        yield {"source_text": source, "target_text": target}
+
+
+def encode_batch(batch: dict[str, list[str]], tokenizers: Tokenizers, rule: Filter | None) -> dict[str, list[Any]]:
+    """Ids, counts and hashes for a batch of texts; without a rule a pair is dropped only if it is empty."""
+    texts = {"source": batch["source_text"], "target": batch["target_text"]}
+    columns: dict[str, list[Any]] = {}
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        ids = tokenizer.encode(texts[side])
+        columns[side] = ids
+        columns[f"{side}_words"] = [len(text.split()) for text in texts[side]]
+        columns[f"{side}_pieces"] = [len(row) for row in ids]
+        columns[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
+    words = zip(columns["source_words"], columns["target_words"], strict=True)
+    pieces = zip(columns["source_pieces"], columns["target_pieces"], strict=True)
+    columns["reason"] = [REASONS.index(reason(*each, rule)) for each in zip(words, pieces, strict=True)]
+    columns["source_hash"] = [_hash(source) for source in texts["source"]]
+    columns["pair_hash"] = [_hash(f"{source}\n{target}") for source, target in zip(*texts.values(), strict=True)]
+    return columns
+
+
+def reason(words: tuple[int, int], pieces: tuple[int, int], rule: Filter | None) -> str:
+    """Why a pair whose sides have so many words and pieces is dropped: the first of ``REASONS`` that applies."""
+    if not all(words + pieces):
+        return "empty"
+    if rule is None:
+        return KEPT
+    if rule.max_words is not None and max(words) > rule.max_words:
+        return "too_long_words"
+    if max(pieces) > rule.max_pieces:
+        return "too_long_pieces"
+    if rule.max_ratio is not None and max(words) > rule.max_ratio * min(words):
+        return "ratio"
+    return KEPT
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not disabled:
+            datasets.enable_progress_bars()
