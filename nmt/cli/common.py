@@ -1,0 +1,149 @@
+"""What all commands share: how they end, how they speak, and the options that several of them have."""
+
+import argparse
+import contextlib
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from math import inf
+
+from nmt import __version__
+from nmt.errors import NmtError
+
+FAILED = 2
+"""Exit code of what a user can put right (argparse uses it too)."""
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+Work = Callable[[argparse.Namespace], int | None]
+
+
+def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], Callable[..., int]]:
+    """Turn a function of parsed arguments into the entry point of a command.
+
+    The entry point takes the arguments (``None``: those of the process) and returns the exit code. What a user can put
+    right ends as lines on standard error and code 2, a traceback with them only if ``--verbose`` is given; whoever
+    stops reading standard output ends the command without a word.
+    """
+
+    def decorate(work: Work) -> Callable[..., int]:
+        @functools.wraps(work)
+        def main(argv: Sequence[str] | None = None) -> int:
+            options = parser()
+            options.add_argument("--verbose", action="store_true", help="show where an error came from")
+            options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
+            try:
+                arguments = options.parse_args(argv)
+            except SystemExit as end:  # --help, --version, or what argparse has already explained
+                return int(end.code or 0)
+            return _run(work, arguments, options.prog)
+
+        return main
+
+    return decorate
+
+
+def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
+    try:
+        code = work(arguments) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        say(f"{name}: interrupted")
+        return INTERRUPTED
+    except (NmtError, OSError) as error:
+        if arguments.verbose:
+            traceback.print_exc()
+        problems = error.problems if isinstance(error, NmtError) else [_describe(error)]
+        for problem in problems:
+            say(f"{name}: error: {problem}")
+        return FAILED
+    finally:
+        _settle_standard_output()
+
+
+def _describe(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return place + (error.strerror or str(error) or type(error).__name__)
+
+
+def _settle_standard_output() -> None:
+    """Write out what is pending; if that cannot be done, let the interpreter's own attempt at exit go nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+# --- what a person reads while it runs --------------------------------------------------------------------------------
+
+
+def say(line: str) -> None:
+    """A line on standard error, for a person. Nobody may be listening: that is no reason to stop."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    """``--config FILE`` and ``--set KEY=VALUE``, for ``load_config(arguments.config, arguments.overrides)``."""
+    parser.add_argument("--config", required=True, metavar="FILE", help="the YAML configuration")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="override one dotted key, as in training.updates=100; may be given again",
+    )
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """How lines are translated; the first three are None unless given: the run's own configuration decides."""
+    group = parser.add_argument_group("decoding (default: as in the configuration of the run)")
+    group.add_argument("--beam-size", type=whole(1), metavar="N", help="hypotheses of each line; 1 is greedy search")
+    group.add_argument("--length-penalty", type=number(0), metavar="A", help="0 none; larger: longer translations")
+    group.add_argument("--batch-tokens", type=whole(1), metavar="N", help="most source tokens translated at once")
+    group.add_argument("--device", default="auto", metavar="NAME", help="auto (default), cpu, cuda, cuda:1, ...")
+    group.add_argument(
+        "--precision", default="fp32", choices=("auto", "fp32", "bf16"), help="of matrix products (default: fp32)"
+    )
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """An argument type: a whole number of at least ``least``."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+        return value
+
+    return parse
+
+
+def number(least: float, most: float = inf) -> Callable[[str], float]:
+    """An argument type: a finite number from ``least`` to ``most``."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = inf
+        if not least <= value <= most or value == inf:
+            bounds = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number {bounds}")
+        return value
+
+    return parse
