@@ -1,17 +1,19 @@
 """Batches: which pairs stand together, in which order, and how they become tensors.
 
-An epoch's plan is a pure function of (lengths, budget, seed, epoch): a position (epoch, batch) is all it takes to resume, and a
-slice of the plan is a shard.
+An epoch's plan is a pure function of (lengths, budget, seed, epoch): a position (epoch, batch) is all it takes to
+resume, and a slice of the plan is a shard.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from nmt.tokenizer import Tokenizers
 
 Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
@@ -26,6 +28,12 @@ class Specials:
     target_pad: int
     target_bos: int
     target_eos: int
+
+    @classmethod
+    def of(cls, tokenizers: Tokenizers) -> Self:
+        """Those of two tokenizers."""
+        source, target = tokenizers.source, tokenizers.target
+        return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id)
 
 
 @dataclass(frozen=True)

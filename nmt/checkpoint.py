@@ -93,6 +93,10 @@ class RunDirectory:
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder}: cannot be written: {error}") from None
 
+    def delete(self, name: str) -> None:
+        """Remove a checkpoint."""
+        shutil.rmtree(self.checkpoints / name, ignore_errors=True)
+
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
         return load_tensors(self._folder(name) / "model.safetensors")
@@ -156,7 +160,7 @@ def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> N
     problems = [f"{where}: tensor {name} is missing" for name in unique.keys() - weights.keys()]
     problems += [f"{where}: tensor {name} belongs to no part of the model" for name in weights.keys() - unique.keys()]
     problems += [
-        f"{where}: tensor {name} has shape {tuple(weights[name].shape)}, the configured model {tuple(unique[name].shape)}"
+        f"{where}: tensor {name} has shape {tuple(weights[name].shape)}, the model {tuple(unique[name].shape)}"
         for name in unique.keys() & weights.keys()
         if unique[name].shape != weights[name].shape
     ]

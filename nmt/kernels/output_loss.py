@@ -1,7 +1,7 @@
 """Output layer, log-softmax, loss and their gradient in one pass over chunks of tokens.
 
-The plain twin, ``nmt.training.loss.plain_loss``, holds several (N, V) tensors at once, most of them fp32; here no more than one chunk of
-rows ever exists, and the gradient is taken while the chunk is still in the cache.
+The plain twin, ``nmt.training.loss.plain_loss``, holds several (N, V) tensors at once, most of them fp32; here no
+more than one chunk of rows ever exists, and the gradient is taken while the chunk is still in the cache.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ CHUNK = 256
 
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.size(0)
@@ -45,7 +45,7 @@ class _OutputLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_readouts, d_weight, d_bias = ctx.saved_tensors
         return d_readouts * scale.to(d_readouts.dtype), d_weight.mul_(scale), d_bias.mul_(scale), None, None
 

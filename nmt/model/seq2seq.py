@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from nmt.model.attention import Memory
+from nmt.model.attention import Memory, NoAttention
 from nmt.model.decoder import Decoder, State
 from nmt.model.encoder import GruEncoder
 
@@ -34,6 +34,11 @@ class Seq2Seq(nn.Module):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.annotation_dropout = nn.Dropout(annotation_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether steps return attention weights."""
+        return not isinstance(self.decoder.attention, NoAttention)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """source (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""

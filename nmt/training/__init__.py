@@ -1,0 +1,1 @@
+"""Training: the objective, the optimiser and its schedule, the loop, and what it writes down."""

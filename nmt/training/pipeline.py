@@ -1,0 +1,215 @@
+"""From a configuration to a trained and scored run."""
+
+import platform
+import tempfile
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.checkpoint import RunDirectory, load_run, read_json, write_json, write_text
+from nmt.config import Config, dump_config, load_config
+from nmt.corpus import Pair
+from nmt.data_report import describe
+from nmt.dataset import Prepared, prepare
+from nmt.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.errors import CheckpointError, ConfigError
+from nmt.evaluation.by_length import length_table
+from nmt.evaluation.metrics import bleu, chrf
+from nmt.model import build_model
+from nmt.training.log import Log
+from nmt.training.trainer import Trainer
+from nmt.translator import SearchOptions, Translator
+
+Say = Callable[[str], None]
+
+HARMLESS = {
+    "output",
+    "device",
+    "threads",
+    "data.cache",
+    "data.processes",
+    "data.test",
+    "training.updates",
+    "training.save_every",
+    "training.log_every",
+    "training.validation.patience",
+    "training.validation.samples",
+    "decoding",
+    "evaluation",
+}
+"""What may differ between a run and its resumption: dotted keys, or the sections that hold them."""
+
+
+def train_run(
+    config: Config,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Say,
+    stopped: Callable[[], bool] = lambda: False,
+    test_sentences: int | None = None,
+) -> bool:
+    """Prepare, train, validate, keep the best, score the test set; -> False if ``stopped`` ended it early.
+
+    Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is asked for, or if it was started
+    with another configuration; DataError, CheckpointError as the parts do.
+    """
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    device = resolve_device(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    if resume:
+        _refuse_other_config(run, config)
+    prepared = prepare(config, say)
+    say(describe(prepared.report))
+    manifest = _manifest(config, prepared, device)
+    if resume:
+        _refuse_other_data(run, manifest)
+        write_text(run.config, dump_config(config))
+    else:
+        if overwrite:
+            run.remove()
+        run.create(config, prepared.tokenizers, prepared.report, manifest)
+    torch.manual_seed(config.seed)
+    model = build_model(config.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
+    say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
+    purge = None
+    if resume:
+        purge = int(run.training("last").state["update"])
+        run.cut_metrics(purge)
+    log = Log(run, say, purge=purge)
+    try:
+        trainer = Trainer(config, prepared, model, run, log, device)
+        if resume:
+            trainer.restore()
+            say(f"resumed after update {trainer.progress.update}")
+        if not trainer.fit(stopped):
+            return False
+        trainer.average_best()
+        if prepared.test_pairs:
+            score_test(config, run, prepared.test_pairs[:test_sentences], device, log)
+    finally:
+        log.close()
+    return True
+
+
+def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
+    """Do once, in a folder that vanishes, everything that could fail later: the largest batch, a validation, a
+    checkpoint written and read, BLEU of the test set's first sentences."""
+    run_directory(config, resume=resume, overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
+        training = config.training
+        once = config.model_copy(
+            update={
+                "output": str(Path(folder) / "run"),
+                "data": config.data.model_copy(update={"cache": str(Path(folder) / "cache")}),
+                "training": training.model_copy(
+                    update={"updates": 1, "validation": training.validation.model_copy(update={"sentences": 8})}
+                ),
+            }
+        )
+        train_run(once, say=say, test_sentences=8)
+    say("dry run: everything that training needs is there and works; nothing was kept")
+
+
+def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
+    """Where the run goes. Raises ConfigError if there is none, or one that must not be touched."""
+    if config.output is None:
+        raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
+    run = RunDirectory(config.output)
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other")
+    if run.path.exists() and not run.path.is_dir():
+        raise ConfigError(f"output: {run.path} is a file; name a directory")
+    if run.exists and not (resume or overwrite):
+        raise ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
+    if resume and not (run.checkpoints / "last").exists():
+        raise CheckpointError(f"{run.path}: there is no checkpoint to resume from; start without --resume")
+    return run
+
+
+def score_test(config: Config, run: RunDirectory, pairs: Iterable[Pair], device: torch.device, log: Log) -> None:
+    """Translate the test set with the best checkpoint; keep the output and its scores in the run."""
+    loaded = load_run(run.path, device)
+    translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32)
+    sources, references = zip(*pairs, strict=True)
+    translations = translator.translate(sources, SearchOptions.from_config(config.decoding))
+    hypotheses = [translation.hypotheses[0].text for translation in translations]
+    scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
+    rows = length_table(
+        run.path.name,
+        sources,
+        hypotheses,
+        references,
+        bins=config.evaluation.bins,
+        resamples=config.evaluation.bootstrap,
+    )
+    write_text(run.path / "test.hypotheses.txt", "".join(f"{line}\n" for line in hypotheses))
+    write_json(
+        run.path / "test.scores.json",
+        {
+            **{score.name: {"score": score.value, "signature": score.signature} for score in scores},
+            "by_length": [row.as_dict() for row in rows],
+        },
+    )
+    step = int(run.training("last").state["update"])
+    log.record(step, "test", bleu=scores[0].value, chrf=scores[1].value, signature=scores[0].signature)
+    log.say(
+        "test set: " + "  ".join(f"{score.name} {score.value:.2f}" for score in scores) + f"  {scores[0].signature}"
+    )
+
+
+def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+    packages = ("nmt-attention", "torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "seed": config.seed,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
+        "threads": torch.get_num_threads(),
+        "corpus_sha256": prepared.corpus_sha256,
+        "tokenizer_sha256": {
+            "source": prepared.tokenizers.source.sha256,
+            "target": prepared.tokenizers.target.sha256,
+        },
+    }
+
+
+def _refuse_other_config(run: RunDirectory, config: Config) -> None:
+    before = _flat(load_config(run.config).model_dump(mode="json"))
+    now = _flat(config.model_dump(mode="json"))
+    differences = [
+        f"{run.path}: {key} was {before.get(key)!r} and is now {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and not any(key == h or key.startswith(h + ".") for h in HARMLESS)
+    ]
+    if differences:
+        raise ConfigError(*differences, "a run is resumed as it was begun; restore these, or train into a new --output")
+
+
+def _refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
+    before = read_json(run.manifest)
+    changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
+    if changed:
+        raise ConfigError(
+            *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
+            "the text has changed since the run was begun; restore it, or train into a new --output",
+        )
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {
+        dotted: leaf
+        for key, child in value.items()
+        for dotted, leaf in _flat(child, f"{prefix}.{key}" if prefix else key).items()
+    }

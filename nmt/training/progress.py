@@ -1,0 +1,77 @@
+"""How far a training has come: a value, saved with the weights, that decides what happens next."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from nmt.batching import Position
+from nmt.config.schema import PlateauSchedule, Training
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint that may enter the average."""
+
+    update: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Counters and scores between two updates. Scores are such that higher is better (BLEU, or minus the loss)."""
+
+    update: int = 0
+    position: Position = field(default_factory=Position)
+    target_tokens: int = 0
+    """Real target tokens trained on so far."""
+    seconds: float = 0.0
+    """Time spent in updates so far."""
+    skipped: int = 0
+    """Updates left out because their gradient was not finite."""
+    best: Kept | None = None
+    waited: int = 0
+    """Validations since the best one."""
+    plateau: int = 0
+    """Validations since the best one or the last reduction of the learning rate."""
+    scale: float = 1.0
+    """Share of the learning rate that the plateau schedule has come down to."""
+    kept: tuple[Kept, ...] = ()
+    """The best checkpoints, best first."""
+
+    def judged(self, score: float, config: Training) -> Self:
+        """After a validation with this score."""
+        this = Kept(self.update, score)
+        better = self.best is None or score > self.best.score
+        plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
+        schedule = config.schedule
+        if isinstance(schedule, PlateauSchedule) and plateau > schedule.patience:
+            plateau, scale = 0, max(schedule.floor, scale * schedule.factor)
+        return replace(
+            self,
+            best=this if better else self.best,
+            waited=0 if better else self.waited + 1,
+            plateau=plateau,
+            scale=scale,
+            kept=tuple(sorted((*self.kept, this), key=lambda kept: -kept.score)[: config.average]),
+        )
+
+    def finished(self, config: Training) -> bool:
+        """Whether all updates are made or patience is at its end."""
+        patience = config.validation.patience
+        return self.update >= config.updates or (patience is not None and self.waited >= patience)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Back from JSON."""
+        best = value["best"]
+        return cls(
+            **{
+                **value,
+                "position": Position(**value["position"]),
+                "best": None if best is None else Kept(**best),
+                "kept": tuple(Kept(**kept) for kept in value["kept"]),
+            }
+        )

@@ -1,0 +1,259 @@
+"""The training loop: teacher forcing, validation, checkpoints."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from nmt.batching import Batch, Position, Specials, training_batches
+from nmt.checkpoint import RunDirectory, TrainingCheckpoint, average, load_weights, unshared
+from nmt.config import Config
+from nmt.dataset import Prepared
+from nmt.device import autocast, resolve_precision
+from nmt.errors import CheckpointError
+from nmt.model import Seq2Seq
+from nmt.training.log import Log, duration
+from nmt.training.loss import Loss, batch_loss
+from nmt.training.optimiser import build_optimiser, learning_rate
+from nmt.training.progress import Kept, Progress
+from nmt.training.validation import ValidationResult, Validator
+
+SKIPS = 10
+"""Updates in a row whose gradient may be infinite or not a number before training stops."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update did."""
+
+    loss: float
+    """Negative log-likelihood per real target token, nats."""
+    tokens: int
+    gradient_norm: float
+    learning_rate: float
+
+
+class Trainer:
+    """Trains one model on one corpus, from wherever its progress stands."""
+
+    def __init__(
+        self, config: Config, prepared: Prepared, model: Seq2Seq, run: RunDirectory, log: Log, device: torch.device
+    ) -> None:
+        self.config = config.training
+        self.seed = config.seed
+        self.prepared = prepared
+        self.model = model.to(device)
+        self.run = run
+        self.log = log
+        self.device = device
+        self.precision = resolve_precision(config.precision, device)
+        self.fused = config.kernels == "auto"
+        self.specials = Specials.of(prepared.tokenizers)
+        self.optimiser = build_optimiser(model.parameters(), config.training.optimiser)
+        self.validator = Validator(config, prepared, model, device, self.precision, log)
+        self.progress = Progress()
+        self._skipped_in_a_row = 0
+
+    def fit(self, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Train until finished, or until ``stopped`` says so between two updates; -> whether it is finished.
+
+        ``last`` is saved in either case. Raises CheckpointError when nothing but non-finite gradients come.
+        """
+        validation = self.config.validation
+        batches = training_batches(
+            self.prepared.train,
+            self.specials,
+            self.config.batch_tokens,
+            seed=self.seed,
+            position=self.progress.position,
+        )
+        window = _Window()
+        while not self.progress.finished(self.config):
+            if stopped():
+                self.save()
+                return False
+            started = time.perf_counter()
+            group = list(islice(batches, self.config.accumulation))
+            update = self.update([batch for _, batch in group], group[-1][0])
+            seconds = time.perf_counter() - started
+            self.progress = replace(self.progress, seconds=self.progress.seconds + seconds)
+            window.add(update, seconds)
+            done = self.progress.update
+            if done % self.config.log_every == 0:
+                self._report(update, window)
+                window = _Window()
+            if done % validation.every == 0 or done == self.config.updates:
+                self.validate()
+            elif self.config.save_every and done % self.config.save_every == 0:
+                self.save()
+        return True
+
+    def update(self, batches: Sequence[Batch], after: Position) -> Update:
+        """One optimiser step: the gradients of all batches, divided once by all their real target tokens."""
+        number = self.progress.update + 1
+        rate = learning_rate(
+            self.config.schedule, self.config.optimiser.learning_rate, number, scale=self.progress.scale
+        )
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        tokens = sum(batch.target_tokens for batch in batches)
+        likelihood = torch.zeros((), device=self.device)
+        for batch in batches:
+            loss = self.loss(batch.to(self.device))
+            (loss.objective / tokens).backward()
+            likelihood += loss.likelihood
+        norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
+        if math.isfinite(norm):
+            self.optimiser.step()
+            self._skipped_in_a_row = 0
+        else:
+            self._skip(number)
+        self.optimiser.zero_grad(set_to_none=True)
+        self.progress = replace(
+            self.progress,
+            update=number,
+            position=after,
+            target_tokens=self.progress.target_tokens + tokens,
+        )
+        return Update(likelihood.item() / tokens, tokens, norm, rate)
+
+    def loss(self, batch: Batch) -> Loss:
+        """The objective of a batch on the model as it stands."""
+        with autocast(self.device, self.precision):
+            readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
+            return batch_loss(
+                readouts,
+                self.model.output,
+                batch.target_output,
+                batch.target_mask,
+                self.config.label_smoothing,
+                fused=self.fused,
+            )
+
+    def _skip(self, number: int) -> None:
+        self._skipped_in_a_row += 1
+        self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
+        self.log.say(f"update {number}: the gradient is not finite; the update is skipped")
+        if self._skipped_in_a_row >= SKIPS:
+            raise CheckpointError(
+                f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the checkpoint in "
+                f"{self.run.checkpoints / 'last'} is from before. Lower training.optimiser.learning_rate or set "
+                "training.clip"
+            )
+
+    def validate(self) -> ValidationResult:
+        """Look at the validation set, keep what is best, save ``last``."""
+        result = self.validator(self.progress.update)
+        score = result.bleu if self.config.validation.metric == "bleu" else -result.loss
+        before = self.progress
+        self.progress = before.judged(score, self.config)
+        best = self.progress.best is not before.best
+        self.log.record(self.progress.update, "validation", **asdict(result), best=best)
+        self.log.say(
+            f"validation at update {self.progress.update}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  "
+            f"BLEU {result.bleu:.2f}{'  best' if best else ''}  ({duration(result.seconds)})"
+        )
+        weights = self.model.state_dict()
+        if best:
+            self.run.save("best", weights)
+        if self.config.average > 1:
+            self._keep(before, weights)
+        self.save()
+        return result
+
+    def _keep(self, before: Progress, weights: Mapping[str, Tensor]) -> None:
+        for kept in self.progress.kept:
+            if kept.update == self.progress.update:
+                self.run.save(kept_name(kept), weights)
+        for dropped in set(before.kept) - set(self.progress.kept):
+            self.run.delete(kept_name(dropped))
+
+    def average_best(self) -> None:
+        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it."""
+        kept = self.progress.kept
+        if self.config.average == 1 or len(kept) < 2 or self.progress.best is None:
+            return
+        mean = average(self.run.weights(kept_name(each)) for each in kept)
+        load_weights(self.model, mean, "the mean of the best checkpoints")
+        result = self.validator(self.progress.update, samples=False)
+        score = result.bleu if self.config.validation.metric == "bleu" else -result.loss
+        better = score > self.progress.best.score
+        updates = sorted(each.update for each in kept)
+        self.log.record(self.progress.update, "average", **asdict(result), best=better, updates=updates)
+        self.log.say(
+            f"mean of the checkpoints of updates {', '.join(map(str, updates))}: loss {result.loss:.3f}  "
+            f"BLEU {result.bleu:.2f}: {'becomes' if better else 'does not become'} best"
+        )
+        if better:
+            self.run.save("best", mean)
+
+    def save(self) -> None:
+        """Write ``last``: weights, optimiser, random generators, progress."""
+        self.run.save("last", self.model.state_dict(), self.checkpoint())
+
+    def checkpoint(self) -> TrainingCheckpoint:
+        """Everything beside the weights that the next update depends on."""
+        tensors = {"random.cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items() if value is not None}
+        return TrainingCheckpoint(unshared(tensors), self.progress.to_json())
+
+    def restore(self) -> None:
+        """Go on from ``last``. Raises CheckpointError."""
+        load_weights(self.model, self.run.weights("last"), str(self.run.checkpoints / "last"))
+        saved = self.run.training("last")
+        moments: dict[int, dict[str, Any]] = {}
+        for name, tensor in saved.tensors.items():
+            if name.startswith("optimiser."):
+                _, index, moment = name.split(".")
+                moments.setdefault(int(index), {})[moment] = tensor
+        self.optimiser.load_state_dict({"state": moments, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        torch.set_rng_state(saved.tensors["random.cpu"])
+        if self.device.type == "cuda" and "random.cuda" in saved.tensors:
+            torch.cuda.set_rng_state(saved.tensors["random.cuda"], self.device)
+        self.progress = Progress.from_json(dict(saved.state))
+
+    def _report(self, update: Update, window: "_Window") -> None:
+        done, total = self.progress.update, self.config.updates
+        left = self.progress.seconds / done * (total - done)
+        loss = window.loss / window.tokens
+        rate = window.tokens / window.seconds
+        self.log.record(
+            done,
+            "train",
+            loss=loss,
+            perplexity=math.exp(min(loss, 700)),
+            target_tokens_per_second=rate,
+            learning_rate=update.learning_rate,
+            gradient_norm=update.gradient_norm,
+            epoch=self.progress.position.epoch,
+        )
+        self.log.say(
+            f"update {done}/{total}  epoch {self.progress.position.epoch + 1}  loss {loss:.3f}  "
+            f"{rate:,.0f} target tokens/s  {duration(left)} left"
+        )
+
+
+class _Window:
+    """Sums between two progress lines."""
+
+    def __init__(self) -> None:
+        self.loss, self.tokens, self.seconds = 0.0, 0, 0.0
+
+    def add(self, update: Update, seconds: float) -> None:
+        self.loss += update.loss * update.tokens
+        self.tokens += update.tokens
+        self.seconds += seconds
+
+
+def kept_name(kept: Kept) -> str:
+    """The checkpoint folder of a candidate for the average."""
+    return f"update-{kept.update}"

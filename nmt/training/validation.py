@@ -1,0 +1,105 @@
+"""Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
+
+import html
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+
+from nmt.batching import Specials, ordered_batches
+from nmt.config import Config
+from nmt.dataset import Prepared
+from nmt.device import autocast
+from nmt.evaluation.metrics import bleu
+from nmt.model import Seq2Seq
+from nmt.plots.attention import attention_image
+from nmt.training.log import Log
+from nmt.training.loss import batch_loss
+from nmt.translator import SearchOptions, Translation, Translator
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """Loss in nats per real target token, without label smoothing; BLEU of detokenised output."""
+
+    loss: float
+    perplexity: float
+    bleu: float
+    seconds: float
+
+
+class Validator:
+    """Measures a model on the validation set by the same path that ``nmt-translate`` takes."""
+
+    def __init__(
+        self,
+        config: Config,
+        prepared: Prepared,
+        model: Seq2Seq,
+        device: torch.device,
+        precision: torch.dtype,
+        log: Log,
+    ) -> None:
+        self.config = config
+        self.corpus = prepared.validation
+        self.pairs = prepared.validation_pairs[: config.training.validation.sentences]
+        self.model = model
+        self.device, self.precision = device, precision
+        self.specials = Specials.of(prepared.tokenizers)
+        self.translator = Translator(model, prepared.tokenizers, device, precision)
+        self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
+        self.log = log
+
+    def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
+        """Measure; with ``samples``, show translations and an attention matrix in TensorBoard too."""
+        started = time.perf_counter()
+        loss = self.loss()
+        translations = list(self.translator.translate((pair.source for pair in self.pairs), self.options))
+        hypotheses = [translation.hypotheses[0].text for translation in translations]
+        score = bleu(hypotheses, [pair.target for pair in self.pairs])
+        if samples:
+            self._show(update, hypotheses)
+        return ValidationResult(loss, math.exp(min(loss, 700)), score.value, time.perf_counter() - started)
+
+    @torch.inference_mode()
+    def loss(self) -> float:
+        """Negative log-likelihood per real target token of the whole validation set."""
+        training = self.model.training
+        self.model.eval()
+        total, tokens = 0.0, 0
+        for batch in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
+            batch = batch.to(self.device)
+            with autocast(self.device, self.precision):
+                readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
+                loss = batch_loss(readouts, self.model.output, batch.target_output, batch.target_mask, 0.0, fused=False)
+            total += loss.likelihood.item()
+            tokens += loss.tokens
+        self.model.train(training)
+        return total / tokens
+
+    def _show(self, update: int, hypotheses: list[str]) -> None:
+        shown = range(min(self.config.training.validation.samples, len(self.pairs)))
+        lines = [
+            f"source: {_plain(self.pairs[i].source)}\n\nreference: {_plain(self.pairs[i].target)}\n\n"
+            f"hypothesis: {_plain(hypotheses[i])}"
+            for i in shown
+        ]
+        if lines:
+            self.log.text(update, "validation/samples", "\n\n---\n\n".join(lines))
+        if not self.model.has_attention or not self.pairs:
+            return
+        options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
+        [translation] = self.translator.translate([self.pairs[0].source], options)
+        self._show_attention(update, translation)
+
+    def _show_attention(self, update: int, translation: Translation) -> None:
+        best = translation.hypotheses[0]
+        if best.attention is not None and best.pieces:
+            pixels = attention_image(best.attention.numpy(), translation.source_pieces, best.pieces)
+            self.log.image(update, "validation/attention", pixels)
+
+
+def _plain(text: str) -> str:
+    """Text that stays text where Markdown and HTML are rendered."""
+    return "`" + html.escape(text.replace("`", "'")) + "`"

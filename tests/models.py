@@ -1,0 +1,41 @@
+"""Small networks and batches that the tests share."""
+
+from typing import Any
+
+import torch
+
+from nmt.config import schema
+from nmt.model import Seq2Seq, build_model
+
+SOURCE, TARGET = 11, 13
+"""Vocabulary sizes."""
+
+ATTENTIONS: dict[str, dict[str, Any]] = {
+    "none": {"type": "none"},
+    "bahdanau": {"type": "bahdanau", "hidden": 7},
+    "luong dot": {"type": "luong", "score": "dot"},
+    "luong general": {"type": "luong", "score": "general"},
+    "luong concat": {"type": "luong", "score": "concat", "hidden": 6},
+    "luong general without feeding": {"type": "luong", "score": "general", "input_feeding": False},
+}
+
+
+def model_config(attention: str = "bahdanau", **sections: Any) -> schema.Model:
+    """A model section of tiny sizes."""
+    sizes: dict[str, Any] = {
+        "attention": ATTENTIONS[attention],
+        "embeddings": {"size": 5},
+        "encoder": {"hidden": 4},
+        "decoder": {"hidden": 8, "readout": 5},
+        "dropout": {"embedding": 0.0, "annotation": 0.0, "readout": 0.0},
+    }
+    return schema.Model.model_validate(sizes | sections)
+
+
+def small_model(attention: str = "bahdanau", seed: int = 1, **sections: Any) -> Seq2Seq:
+    """A tiny network with random weights, biases too, in double precision and evaluation mode."""
+    torch.manual_seed(seed)
+    model = build_model(model_config(attention, **sections), SOURCE, TARGET)
+    for parameter in model.parameters():
+        torch.nn.init.uniform_(parameter, -0.5, 0.5)
+    return model.double().eval()
