@@ -44,7 +44,9 @@ def encode_split(
     """Write the kept pairs of a split to ``folder``, to be read with ``datasets.load_from_disk``.
 
     Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
-    sets, also ``source_text`` and ``target_text``. Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does.
+    sets, also ``source_text`` and ``target_text``.
+
+    Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
         text = _read(corpus, languages, scratch)

@@ -1,0 +1,304 @@
+"""Reading parallel text: what a line is, every kind of corpus, and what is said of one that cannot be used."""
+
+import gzip
+import io
+import json
+import lzma
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
+from nmt.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
+from nmt.errors import DataError
+
+
+def lines_of(content: bytes) -> list[str]:
+    return list(decode_lines(io.BytesIO(content), "text"))
+
+
+def pairs_of(corpus: AnyCorpus) -> list[Pair]:
+    return list(read_pairs(corpus, "en", "fr"))
+
+
+def error_of(action: Callable[..., Any], *arguments: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        action(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, bytes | str], str]:
+    def write(name: str, content: bytes | str) -> str:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+Write = Callable[[str, bytes | str], str]
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n")), max_size=5), st.booleans())
+def test_only_a_line_feed_ends_a_line(lines: list[str], last_line_ends: bool) -> None:
+    content = "\n".join(lines) + ("\n" if lines and (last_line_ends or not lines[-1]) else "")
+    expected = [line.removesuffix("\r") for line in lines]
+    if expected:
+        expected[0] = lines[0].removeprefix("\ufeff").removesuffix("\r")
+    assert lines_of(content.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    "character", ["\r", "\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c", "\x1e", "\x00", "\x1b"]
+)
+def test_a_control_character_inside_a_line_stays_there(character: str) -> None:
+    assert lines_of(f"a{character}b\nc\n".encode()) == [f"a{character}b", "c"]
+
+
+def test_one_carriage_return_before_the_line_feed_is_dropped() -> None:
+    assert lines_of(b"a\r\nb\r\r\n\r\nc\r") == ["a", "b\r", "", "c"]
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_only() -> None:
+    assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n") == ["a", "\ufeffb"]
+
+
+def test_a_line_comes_as_soon_as_it_has_arrived() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as stream, os.fdopen(writer, "wb", buffering=0) as source:
+        lines = decode_lines(stream, "pipe")
+        source.write(b"first\n")
+        assert next(lines) == "first"  # a reader that waits for more than a line would hang here
+        source.write(b"second\n")
+        assert next(lines) == "second"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "byte", "column"),
+    [
+        (b"fine\nca\xe9\n", 2, "e9", 3),
+        (b"\xff\xfea\x00", 1, "ff", 1),
+        (b"\xef\xbb\xbfa\x80\n", 1, "80", 5),
+        (b"a\n\xc3\n", 2, "c3", 1),
+        (b"\xed\xa0\x80\n", 1, "ed", 1),
+    ],
+    ids=["latin-1", "utf-16", "after a byte-order mark", "cut short", "surrogate"],
+)
+def test_what_is_not_utf8_is_named_by_line_byte_and_column(content: bytes, line: int, byte: str, column: int) -> None:
+    assert error_of(lines_of, content) == (
+        f"text:{line}: not UTF-8 (byte 0x{byte} at column {column}); "
+        f"re-encode the file, for example with: iconv -f LATIN1 -t UTF-8"
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_files_read_like_plain_ones(write: Write, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    assert list(read_lines(write(f"a{suffix}", compress("é\nb\u2028c\n".encode())))) == ["é", "b\u2028c"]
+
+
+def test_an_empty_file_has_no_lines(write: Write) -> None:
+    assert list(read_lines(write("a", b""))) == []
+
+
+def test_a_file_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    assert error_of(list, read_lines(missing)) == f"{missing}: no such file"
+    assert error_of(list, read_lines(tmp_path)) == f"{tmp_path}: a folder, where a file is needed"
+    below_a_file = f"{write('file', b'')}/a"
+    assert error_of(list, read_lines(below_a_file)) == f"{below_a_file}: cannot be read: Not a directory"
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_damaged_compressed_file_is_named(write: Write, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    whole = compress(b"".join(b"line %d\n" % number for number in range(5000)))
+    flipped = bytearray(whole)
+    flipped[len(flipped) // 2] ^= 0xFF
+    for name, content in {
+        "cut": whole[: len(whole) // 2],
+        "plain": b"not compressed\n",
+        "flip": bytes(flipped),
+    }.items():
+        path = write(name + suffix, content)
+        assert error_of(list, read_lines(path)).startswith(f"{path}: damaged, or not a {suffix} file: ")
+
+
+def test_pairs_of_aligned_files(write: Write) -> None:
+    corpus = FileCorpus(source=write("a.en", "one\n\n three \n"), target=write("a.fr", "un\ndeux\n\n"))
+    assert pairs_of(corpus) == [Pair("one", "un"), Pair("", "deux"), Pair(" three ", "")]
+    assert pairs_of(corpus.model_copy(update={"limit": 2})) == [Pair("one", "un"), Pair("", "deux")]
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(1500, 1498), (3, 4), (0, 2), (2, 0)])
+def test_line_counts_that_differ_are_both_named(write: Write, sources: int, targets: int) -> None:
+    corpus = FileCorpus(source=write("a.en", "x\n" * sources), target=write("a.fr", "y\n" * targets))
+    assert error_of(pairs_of, corpus) == (
+        f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}: "
+        f"line n of one must be the translation of line n of the other"
+    )
+
+
+def test_a_corpus_without_a_pair_is_refused(write: Write) -> None:
+    empty = write("empty", b"")
+    assert error_of(pairs_of, FileCorpus(source=empty, target=empty)) == f"{empty}, {empty}: no pairs in it"
+    assert error_of(pairs_of, JsonlCorpus(jsonl=empty)) == f"{empty}: no pairs in it"
+
+
+def test_pairs_stream(tmp_path: Path, write: Write) -> None:
+    """Only what is asked for is read: the error further down is not met."""
+    corpus = FileCorpus(source=write("a", b"good\n" * 10 + b"\xff\n"), target=write("b", b"bon\n" * 11))
+    pairs = read_pairs(corpus, "en", "fr")
+    assert [next(pairs) for _ in range(10)] == [Pair("good", "bon")] * 10
+    with pytest.raises(DataError, match=r"a:11: not UTF-8"):
+        next(pairs)
+
+
+# --- TSV and JSON lines -----------------------------------------------------------------------------------------------
+
+
+def test_tsv_columns(write: Write) -> None:
+    path = write("a.tsv", "id\tun\tone\nid\tdeux\u2028\ttwo\tmore\n")
+    corpus = TsvCorpus(tsv=path, source_column=2, target_column=1)
+    assert pairs_of(corpus) == [Pair("one", "un"), Pair("two", "deux\u2028")]
+
+
+def test_a_tsv_row_with_too_few_columns_is_named(write: Write) -> None:
+    path = write("a.tsv", "one\tun\ntwo\n")
+    assert error_of(pairs_of, TsvCorpus(tsv=path)) == (
+        f"{path}:2: 1 tab-separated column(s), but column 1 is asked for (the first is 0)"
+    )
+
+
+def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
+    rows = [{"en": "one", "translation": {"fr": "un"}}, {"en": "two\nlines", "translation": {"fr": "deux\r\nlignes"}}]
+    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    pairs = pairs_of(JsonlCorpus(jsonl=path, target_key="translation.fr"))
+    assert pairs == [Pair("one", "un"), Pair("two lines", "deux lignes")]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"en": "a",', "not JSON: Expecting property name enclosed in double quotes"),
+        ("", "not JSON: Expecting value"),
+        ("[" * 100_000, "not JSON: "),
+        ('{"en": "a", "de": {"text": "b", "id": 1}}', "no key 'fr'; it has: en, de.text, de.id"),
+        ('["a", "b"]', "no key 'en'; it has: no keys"),
+        ('{"en": 3, "fr": "b"}', "key 'en' holds int, not text"),
+        ('{"en": "a", "fr": null}', "key 'fr' holds NoneType, not text"),
+        ('{"en": "a", "fr": "b\\ud800"}', "key 'fr': half of a surrogate pair at character 2"),
+    ],
+    ids=["cut", "blank", "deep", "missing key", "list", "number", "null", "surrogate"],
+)
+def test_a_bad_json_line_is_named(write: Write, row: str, message: str) -> None:
+    path = write("a.jsonl", f'{{"en": "one", "fr": "un"}}\n{row}\n')
+    assert error_of(pairs_of, JsonlCorpus(jsonl=path)).startswith(f"{path}:2: {message}")
+
+
+# --- hub --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def load(path: str, **options: Any) -> datasets.Dataset:
+        asked.update(options, path=path)
+        return datasets.Dataset.from_list([{"translation": {"en": "one", "fr": "un"}}])
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    corpus = HubCorpus(
+        hub="some/corpus",
+        split="train",
+        subset="en-fr",
+        revision="abc",
+        source_key="translation.en",
+        target_key="translation.fr",
+    )
+    assert pairs_of(corpus) == [Pair("one", "un")]
+    assert asked == {"path": "some/corpus", "name": "en-fr", "split": "train", "revision": "abc"}
+    assert error_of(pairs_of, corpus.model_copy(update={"source_key": None})) == (
+        "hub dataset 'some/corpus', split 'train', row 1: no key 'en'; it has: translation.en, translation.fr"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (
+            ConnectionError("Couldn't reach 'some/corpus' on the Hub (OfflineModeIsEnabled)\nmore"),
+            "ConnectionError: Couldn't reach 'some/corpus' on the Hub (OfflineModeIsEnabled)",
+        ),
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found corpus.py"),
+            "RuntimeError: it is loaded by a script, and only script-free datasets can be used "
+            "(Dataset scripts are no longer supported, but found corpus.py)",
+        ),
+        (
+            ValueError("Unknown split \"x\". Should be one of ['y']."),
+            "ValueError: Unknown split \"x\". Should be one of ['y'].",
+        ),
+    ],
+    ids=["unreachable", "script", "split"],
+)
+def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception, reason: str
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    corpus = HubCorpus(hub="some/corpus", split="x")
+    expected = (
+        f"hub dataset 'some/corpus', split 'x': cannot be loaded: {reason}; "
+        f"local files need no hub: {{source: FILE, target: FILE}} in its place"
+    )
+    assert error_of(pairs_of, corpus) == expected
+    assert error_of(corpus_digest, corpus, "en", "fr") == expected
+
+
+def test_offline_the_real_hub_client_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    message = error_of(pairs_of, HubCorpus(hub="some/corpus-that-is-not-there", split="train"))
+    assert message.startswith("hub dataset 'some/corpus-that-is-not-there', split 'train': cannot be loaded: ")
+    assert message.endswith("; local files need no hub: {source: FILE, target: FILE} in its place")
+
+
+# --- digest -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:
+    def digest(source: str, target: str, limit: int | None = None, languages: tuple[str, str] = ("en", "fr")) -> str:
+        corpus = FileCorpus(source=write(source, source[0]), target=write(target, target[0]), limit=limit)
+        return corpus_digest(corpus, *languages)
+
+    first = digest("a1", "b1")
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert digest("a2", "b2") == first
+    others = [digest("a", "c"), digest("b", "a"), digest("a", "b", 1), digest("a", "b", languages=("en", "de"))]
+    assert len({first, *others}) == 5
+
+
+def test_what_cannot_be_digested_is_named(write: Write, tmp_path: Path) -> None:
+    good, missing, pipe = write("a", "a\n"), tmp_path / "missing", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, problem in {
+        missing: "no such file",
+        tmp_path: "a folder, where a file is needed",
+        pipe: "a pipe can be read only once; save its text to a file and name that",
+    }.items():
+        corpus = FileCorpus(source=good, target=str(path))
+        assert error_of(corpus_digest, corpus, "en", "fr") == f"{path}: {problem}"
