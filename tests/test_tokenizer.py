@@ -1,0 +1,301 @@
+"""SentencePiece models: learned the same every time, text that survives, and what is said where they cannot be."""
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+import nmt.tokenizer
+from nmt.config.schema import AnyTokenizer
+from nmt.corpus import Pair
+from nmt.errors import DataError
+from nmt.tokenizer import Tokenizer, Tokenizers, learn
+
+WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
+MOTS = str.split("la petite maison rouge se dresse près d'un vieil arbre où sept enfants jouent chaque jour d'été")
+PAIRS = [
+    Pair(
+        " ".join(WORDS[(7 * i + j * j) % 18] for j in range(9)), " ".join(MOTS[(5 * i + j * j) % 16] for j in range(8))
+    )
+    for i in range(60)
+]
+SIZES = {"bpe": 60, "unigram": 38, "word": 15, "character": 24}
+KNOWN = "".join(sorted(set("".join(WORDS))))
+
+
+def tokenizer_config(kind: str, **options: Any) -> AnyTokenizer:
+    config: AnyTokenizer = TypeAdapter(AnyTokenizer).validate_python({"type": kind, **options})
+    return config
+
+
+def learned(kind: str, pairs: list[Pair] = PAIRS, **options: Any) -> Tokenizers:
+    return learn(tokenizer_config(kind, **{"vocabulary": SIZES[kind], **options}), pairs)
+
+
+def error_of(kind: str, pairs: list[Pair] = PAIRS, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        learned(kind, pairs, **options)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def bpe() -> Tokenizers:
+    return learned("bpe")
+
+
+def given_model(**options: Any) -> bytes:
+    """A model learned by SentencePiece itself, with its own special ids unless ``options`` say otherwise."""
+    model = io.BytesIO()
+    texts = iter([pair.source for pair in PAIRS])
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=texts, model_writer=model, vocab_size=40, model_type="bpe", minloglevel=2, **options
+    )
+    return model.getvalue()
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_model_has_its_size_and_the_special_ids(kind: str) -> None:
+    for side in (learned(kind).source, learned(kind).target):
+        assert side.size == SIZES[kind]
+        assert (side.pad_id, side.unk_id, side.bos_id, side.eos_id) == (0, 1, 2, 3)
+        assert side.pieces([0, 1, 2, 3]) == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_learning_again_gives_the_same_bytes(kind: str) -> None:
+    first, second = learned(kind), learned(kind)
+    assert (first.source.sha256, first.target.sha256) == (second.source.sha256, second.target.sha256)
+    assert first.source.sha256 != first.target.sha256
+
+
+def test_a_shared_model_knows_both_sides() -> None:
+    both = learned("bpe", shared=True)
+    assert both.source is both.target
+    ids = both.source.encode([PAIRS[0].source, PAIRS[0].target])
+    assert all(both.source.unk_id not in row for row in ids)
+    assert learned("bpe").source.unk_id in learned("bpe").source.encode(["été"])[0]
+
+
+def test_pairs_may_come_from_a_generator_that_runs_once(bpe: Tokenizers) -> None:
+    again = learn(tokenizer_config("bpe", vocabulary=SIZES["bpe"]), (pair for pair in PAIRS))
+    assert (again.source.sha256, again.target.sha256) == (bpe.source.sha256, bpe.target.sha256)
+
+
+def test_an_error_of_the_corpus_comes_through() -> None:
+    def broken() -> Iterator[Pair]:
+        yield PAIRS[0]
+        raise DataError("a.en:2: not UTF-8")
+
+    with pytest.raises(DataError, match=r"^a\.en:2: not UTF-8$"):
+        learn(tokenizer_config("bpe", vocabulary=40), broken())
+
+
+def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [Pair(str(number), "") for number in range(1000)]
+    sample = nmt.tokenizer._sample(iter(pairs), 400)
+    assert len(sample) == len(set(sample)) == 400
+    assert sample == nmt.tokenizer._sample(pairs, 400)
+    # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
+    assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
+    assert nmt.tokenizer._sample(pairs, 1000) == pairs
+    monkeypatch.setattr(nmt.tokenizer, "LEARNING_PAIRS", 1)
+    assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50).source.size < SIZES["word"]
+
+
+def test_words_and_characters_have_at_most_the_vocabulary() -> None:
+    assert learned("word", vocabulary=1000).source.size == 4 + len(WORDS)
+    assert learned("character", vocabulary=1000).source.size == 4 + len(KNOWN) + 1  # the space is a piece too
+
+
+def test_words_and_characters_are_what_they_say() -> None:
+    words, characters = learned("word", vocabulary=1000).source, learned("character", vocabulary=1000).source
+    assert words.pieces(words.encode(["old house"])[0]) == ["▁old", "▁house"]
+    assert characters.pieces(characters.encode(["old tree"])[0]) == ["▁", *"old", "▁", *"tree"]
+
+
+# --- text and ids -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(KNOWN, min_size=1), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_known_text_survives(bpe: Tokenizers, words: list[str]) -> None:
+    """Modulo runs of spaces, which the normalisation makes one."""
+    text = " ".join(words)
+    (ids,) = bpe.source.encode([f" {text}  "])
+    assert bpe.source.decode(ids) == text
+    assert bpe.source.unk_id not in ids
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8")), max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_no_text_breaks_it(bpe: Tokenizers, texts: list[str]) -> None:
+    rows = bpe.source.encode(texts)
+    assert len(rows) == len(texts)
+    specials = {bpe.source.pad_id, bpe.source.bos_id, bpe.source.eos_id}
+    for text, ids in zip(texts, rows, strict=True):
+        assert all(0 <= token < bpe.source.size for token in ids)
+        assert not specials & set(ids)
+        assert "\n" not in bpe.source.decode(ids)
+        assert ids or not text.strip("\u2581") or not any(character.isalnum() for character in text)
+
+
+def test_a_line_is_the_same_alone_and_among_others(bpe: Tokenizers) -> None:
+    texts = [pair.source for pair in PAIRS]
+    assert bpe.source.encode(texts) == [bpe.source.encode([text])[0] for text in texts]
+
+
+def test_blank_text_has_no_pieces(bpe: Tokenizers) -> None:
+    assert bpe.source.encode(["", " ", "\t", "\u2028", "\u3000"]) == [[]] * 5
+    assert bpe.source.encode([]) == []
+    assert bpe.source.decode([]) == ""
+
+
+def test_odd_characters(bpe: Tokenizers) -> None:
+    """NUL and unknown characters are unknown, U+2581 (SentencePiece's own space) is a space, a tab too."""
+    encoded = bpe.source.encode(["old\x00tree", "old\u2581tree", "old\ttree", "日本 tree"])
+    assert [bpe.source.decode(ids) for ids in encoded] == ["old ⁇ tree", "old tree", "old tree", "⁇  tree"]
+    assert [ids.count(bpe.source.unk_id) for ids in encoded] == [1, 0, 0, 1]
+
+
+def test_the_names_of_special_pieces_in_text_are_only_text(bpe: Tokenizers) -> None:
+    ids = bpe.source.encode(["</s> <s> <pad>"])[0]
+    assert not {bpe.source.pad_id, bpe.source.bos_id, bpe.source.eos_id} & set(ids)
+
+
+def test_decoding_leaves_out_control_pieces(bpe: Tokenizers) -> None:
+    side = bpe.source
+    (ids,) = side.encode(["old green tree"])
+    assert side.decode([side.bos_id, *ids, side.eos_id, side.pad_id]) == "old green tree"
+
+
+def test_a_line_of_100000_words(bpe: Tokenizers) -> None:
+    text = " ".join(["old tree"] * 50_000)
+    (ids,) = bpe.source.encode([text])
+    assert bpe.source.decode(ids) == text
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "expected"),
+    [("nmt_nfkc", "fi 2 a b"), ("nfkc", "fi 2 a b"), ("identity", "ﬁ ② a\u2003b")],
+)
+def test_normalisation(normalisation: str, expected: str) -> None:
+    pairs = [Pair("fi ﬁ 2 ② a\u2003b x\u2003y", "x")] * 10
+    side = learned("character", pairs, vocabulary=40, normalisation=normalisation).source
+    assert side.decode(side.encode(["ﬁ ② a\u2003b"])[0]) == expected
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_it_is_the_same(bpe: Tokenizers, tmp_path: Path) -> None:
+    bpe.save(tmp_path)
+    again = Tokenizers.load(tmp_path)
+    assert (again.source.sha256, again.target.sha256) == (bpe.source.sha256, bpe.target.sha256)
+    assert again.source.encode([PAIRS[0].source]) == bpe.source.encode([PAIRS[0].source])
+    assert again.source.sha256 == hashlib.sha256((tmp_path / "source.model").read_bytes()).hexdigest()
+
+
+def test_a_shared_model_is_loaded_as_shared(tmp_path: Path) -> None:
+    learned("bpe", shared=True).save(tmp_path)
+    both = Tokenizers.load(tmp_path)
+    assert both.source is both.target
+
+
+def test_given_models_with_other_special_ids(tmp_path: Path) -> None:
+    path = tmp_path / "a.model"
+    path.write_bytes(given_model(unk_id=0, bos_id=5, eos_id=6, pad_id=9))
+    both = learn(tokenizer_config("given", source=str(path), target=str(path)), [])
+    side = both.source
+    assert side is both.target
+    assert (side.pad_id, side.unk_id, side.bos_id, side.eos_id) == (9, 0, 5, 6)
+    assert side.decode(side.encode(["old tree"])[0]) == "old tree"
+
+
+def test_a_given_model_without_padding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.model"
+    path.write_bytes(given_model())
+    with pytest.raises(DataError) as caught:
+        learn(tokenizer_config("given", source=str(path), target=str(path)), [])
+    assert str(caught.value) == (
+        f"{path}: the model has no special piece for pad; "
+        f"learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}", b"hello world " * 100], ids=["empty", "line", "JSON", "text"])
+def test_what_is_not_a_model_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.model"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        Tokenizer.load(path)
+    assert str(caught.value) == f"{path}: not a SentencePiece model"
+
+
+def test_a_model_cut_short_is_refused(bpe: Tokenizers, tmp_path: Path) -> None:
+    path = tmp_path / "a.model"
+    bpe.source.save(path)
+    whole = path.read_bytes()
+    for kept in (1, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(DataError):
+            Tokenizer.load(path)
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "missing.model")
+    with pytest.raises(DataError) as caught:
+        learn(tokenizer_config("given", source=path, target=path), [])
+    assert str(caught.value) == f"{path}: no such file"
+
+
+# --- what the corpus does not support ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_too_large_names_the_largest_which_then_works(kind: str) -> None:
+    message = error_of(kind, vocabulary=9000)
+    prefix = (
+        "tokenizer.vocabulary: 9000 is more than the text of the source side supports; the largest possible value is "
+    )
+    assert message.startswith(prefix)
+    largest = int(message.removeprefix(prefix))
+    assert learned(kind, [Pair(source, source) for source, _ in PAIRS], vocabulary=largest).source.size == largest
+
+
+def test_the_side_that_is_too_small_is_named() -> None:
+    pairs = [Pair(source, "oui") for source, _ in PAIRS]
+    assert "of the target side supports" in error_of("bpe", pairs)
+    assert "of both sides supports" in error_of("bpe", pairs, shared=True, vocabulary=9000)
+
+
+def test_a_vocabulary_too_small() -> None:
+    smallest = 4 + len(KNOWN) + 1
+    assert error_of("bpe", vocabulary=10) == (
+        f"tokenizer.vocabulary: 10 is too small for the characters of the source side; it must be at least {smallest}, "
+        f"or tokenizer.character_coverage lower than 1"
+    )
+    for kind in SIZES:
+        assert error_of(kind, vocabulary=4) == "tokenizer.vocabulary: 4 leaves no room beside the 4 special pieces"
+
+
+@pytest.mark.parametrize("text", ["", " ", "x" * 5000], ids=["empty", "blank", "long"])
+def test_a_side_without_text(text: str) -> None:
+    assert error_of("bpe", [Pair("some text", text)] * 3, vocabulary=12) == (
+        "tokenizer: the target side of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
+    )
+
+
+def test_learning_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    error_of("unigram", vocabulary=9000)
+    learned("bpe", [*PAIRS, Pair("long " * 2000, "\x00")])
+    assert capfd.readouterr() == ("", "")
