@@ -1,28 +1,28 @@
-"""Write the embedded English-French demo corpus."""
+"""Write the embedded English-French demo corpus: training, validation and test text with gold word alignments."""
 
 import argparse
 import sys
 from pathlib import Path
 
+from nmt.cli.common import command
 from nmt.demo import write_corpus
-from nmt.errors import NmtError
 
 
-def main() -> int:
-    """Parse the command line and write the files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("data/demo"), help="folder of the files (default: %(default)s)")
-    parser.add_argument("--train", type=int, default=20_000, help="training pairs (default: %(default)s)")
-    parser.add_argument("--validation", type=int, default=500, help="validation pairs (default: %(default)s)")
-    parser.add_argument("--test-per-bin", type=int, default=100, help="test pairs of each 10 words (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: %(default)s)")
-    options = parser.parse_args()
-    try:
-        write_corpus(options.output, options.train, options.validation, options.test_per_bin, options.seed)
-    except NmtError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    options.add_argument("--output", type=Path, default=Path("data/demo"), help="folder of the files")
+    options.add_argument("--train", type=int, default=20_000, help="training pairs")
+    options.add_argument("--validation", type=int, default=500, help="validation pairs")
+    options.add_argument("--test-per-bin", type=int, default=100, help="test pairs of every 10 words of length")
+    options.add_argument("--seed", type=int, default=1, help="of all random choices")
+    return options
+
+
+@command(parser)
+def main(options: argparse.Namespace) -> None:
+    """Write the files."""
+    write_corpus(options.output, options.train, options.validation, options.test_per_bin, options.seed)
 
 
 if __name__ == "__main__":

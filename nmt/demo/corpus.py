@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
-from nmt.demo.generator import Dice, Generator
+from nmt.demo.generator import Generator
 from nmt.demo.phrase import Sentence
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 
 SHORTEST, LONGEST = 3, 60
 """English words of a sentence, both included."""
-BINS = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60)]
+BINS = [(SHORTEST, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, LONGEST)]
 """The test set has as many sentences of each."""
+LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (40, LONGEST)]
+"""Training and validation lengths: each of these ranges is as likely, so that short sentences are many, long ones some."""
 
 
 def write_corpus(
@@ -21,8 +21,8 @@ def write_corpus(
 ) -> None:
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in them all.
 
-    The alignments are Pharaoh links `i-j` of whitespace words, from 0. The test set does not depend on the sizes of the
-    others. A file that has its content already is not touched; others are replaced whole.
+    The alignments are Pharaoh links ``i-j`` of whitespace words, from 0. The test set depends on nothing but its own
+    size and the seed. A file that has its content already is not touched; any other is replaced whole.
 
     Args:
         folder: made if it is missing.
@@ -32,53 +32,52 @@ def write_corpus(
         seed: of all random choices.
 
     Raises:
+        ConfigError: a size is negative.
         DataError: the folder or a file in it cannot be written.
     """
+    sizes = {"train": train, "validation": validation, "test_per_bin": test_per_bin}
+    problems = [
+        f"{name}: {size} pairs cannot be made; it must be 0 or more" for name, size in sizes.items() if size < 0
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    generator, seen = Generator(seed), set[str]()
+    test = [pair for bin_ in BINS for pair in _draw(generator, test_per_bin, [bin_], seen)]
+    heldout = _draw(generator, validation, LENGTHS, seen)
+    splits = {"test": test, "validation": heldout, "train": _draw(generator, train, LENGTHS, seen)}
     folder = Path(folder)
-    generator = Generator(seed)
-    seen: set[str] = set()
-    test = [pair for low, high in BINS for pair in _draw(generator, test_per_bin, seen, low, high)]
-    heldout = [pair for low, high in [(SHORTEST, LONGEST)] for pair in _draw(generator, validation, seen, low, high)]
-    splits = {"test": test, "validation": heldout, "train": _draw(generator, train, seen, SHORTEST, LONGEST)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for split, pairs in splits.items():
-            for extension, line in LINES.items():
-                _write(folder / f"{split}.{extension}", "".join(f"{line(pair)}\n" for pair in pairs).encode())
+        for name, pairs in splits.items():
+            _write(folder / f"{name}.en", [pair.english for pair in pairs])
+            _write(folder / f"{name}.fr", [pair.french for pair in pairs])
+            _write(folder / f"{name}.align", [pharaoh(pair) for pair in pairs])
     except OSError as error:
         raise DataError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
 
 
-LINES: dict[str, Callable[[Sentence], str]] = {
-    "en": lambda pair: pair.english,
-    "fr": lambda pair: pair.french,
-    "align": lambda pair: " ".join(f"{i}-{j}" for i, j in pair.alignment),
-}
-"""What a file with each extension says about a pair."""
+def pharaoh(pair: Sentence) -> str:
+    """The links of a pair as text: ``0-0 1-2 2-1``."""
+    return " ".join(f"{i}-{j}" for i, j in pair.alignment)
 
 
-def _draw(generator: Generator, count: int, seen: set[str], low: int, high: int) -> list[Sentence]:
-    """New sentences of low to high English words."""
+def _draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen: set[str]) -> list[Sentence]:
+    """New sentences; the derivation aims for a length drawn from one of the ranges and has to end up in that range."""
     pairs: list[Sentence] = []
     while len(pairs) < count:
-        pair = generator.sentence(_length(generator.dice, max(low, SHORTEST), high))
+        low, high = generator.dice.pick(lengths)
+        pair = generator.sentence(generator.dice.between(low, high))
         if low <= len(pair.english.split()) <= high and pair.english not in seen:
             seen.add(pair.english)
             pairs.append(pair)
     return pairs
 
 
-def _length(dice: Dice, low: int, high: int) -> int:
-    """A length: more than half are short as in real text, a sixth are long. Within a bin of the test set all alike."""
-    if (low, high) != (SHORTEST, LONGEST):
-        return dice.between(low, high)
-    return dice.between(*dice.pick([(3, 12), (3, 20), (8, 20), (20, 40), (3, 30), (40, 60)]))
-
-
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, lines: list[str]) -> None:
     """Replace a file if its content differs; a reader sees the old or the new one, never a part."""
+    content = "".join(f"{line}\n" for line in lines).encode()
     if path.exists() and path.read_bytes() == content:
         return
     unfinished = path.with_name(path.name + ".part")
     unfinished.write_bytes(content)
-    os.replace(unfinished, path)
+    unfinished.replace(path)

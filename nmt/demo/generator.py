@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from nmt.demo import grammar
-from nmt.demo.grammar import BE, Determiner, NounPhrase, ObjectPronoun, VerbGroup
+from nmt.demo import clauses, nominal
+from nmt.demo.clauses import BE, VerbGroup, clause
 from nmt.demo.lexicon import (
     ADJECTIVES,
     FEMALE_NAMES,
     INTRANSITIVE,
+    KINDS,
     MALE_NAMES,
     MODALS,
     NOUNS,
@@ -23,26 +24,41 @@ from nmt.demo.lexicon import (
     WITH_A,
 )
 from nmt.demo.morphology import Tense, Verb
+from nmt.demo.nominal import Determiner, NounPhrase, ObjectPronoun
 from nmt.demo.phrase import NOTHING, Phrase, Sentence, rule, word
 
 T = TypeVar("T")
 
-LONGEST_SIMPLE_CLAUSE = 13
-"""English words; what is longer becomes several clauses."""
+LONGEST_CLAUSE = 13
+"""English words of one clause; what is longer becomes several."""
 
-_ANYTHING, _ANIMATE, _THINGS, _LOCAL = "PAFBTL", "PA", "FBTL", "TL"
-_NOUNS_OF = {kind: [noun for noun in NOUNS if noun.kind == kind] for kind in _ANYTHING}
-_ADJECTIVES_OF = {
-    (kind, before): [entry for entry in ADJECTIVES if kind in entry.kinds and entry.before == before]
-    for kind in _ANYTHING
-    for before in (True, False)
-}
-_SINGULAR = [
-    grammar.THE, grammar.THE, grammar.THE, grammar.THIS, grammar.MY, grammar.HIS, grammar.HER, grammar.OUR,
-    grammar.YOUR, grammar.THEIR, grammar.EACH,
+_ANIMATE, _LOCAL = "PA", "TL"
+_NOUNS = {kind: [noun for noun in NOUNS if noun.kind == kind] for kind in KINDS}
+_BEFORE = {kind: [entry for entry in ADJECTIVES if entry.before and kind in entry.kinds] for kind in KINDS}
+_AFTER = {kind: [entry for entry in ADJECTIVES if not entry.before and kind in entry.kinds] for kind in KINDS}
+_DEFINITE = [
+    nominal.THE, nominal.THE, nominal.THE, nominal.THIS, nominal.MY, nominal.HIS, nominal.HER, nominal.OUR,
+    nominal.YOUR, nominal.THEIR,
 ]  # fmt: skip
-_PLURAL = [*_SINGULAR[:-1], grammar.SEVERAL, grammar.MANY]
+
+Style = Literal["any", "after de", "negated", "existential"]
+"""How a noun phrase is determined. After de, French leaves out des; the indefinite object of a negated verb is de."""
+
+_SINGULAR: dict[Style, list[Determiner]] = {
+    "any": [*_DEFINITE, nominal.EACH, *[nominal.A] * 4],
+    "after de": [*_DEFINITE, nominal.EACH, *[nominal.A] * 4],
+    "negated": [*_DEFINITE, *[nominal.ANY] * 4],
+    "existential": [nominal.A],
+}
+_PLURAL: dict[Style, list[Determiner]] = {
+    "any": [*_DEFINITE, nominal.SEVERAL, nominal.MANY, *[nominal.A] * 4],
+    "after de": [*_DEFINITE, nominal.SEVERAL, nominal.MANY],
+    "negated": [*_DEFINITE, *[nominal.ANY] * 4],
+    "existential": [nominal.SEVERAL, nominal.MANY, nominal.A],
+}
 _TENSES: list[Tense] = ["present", "past", "future"]
+_NEGATIONS = ["not", "not", "never", "no longer"]
+_DEGREES: list[Literal["as", "less"]] = ["as", "less"]
 
 
 class Dice:
@@ -65,231 +81,247 @@ class Dice:
 
 
 class Generator:
-    """Draws sentences; each is a derivation of the grammar, its budget of words split on the way down."""
+    """Draws sentences: each a derivation of the grammar, its budget of English words split on the way down.
+
+    The budget `words` of a clause includes its subject.
+    """
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(seed)
 
     def sentence(self, words: int) -> Sentence:
         """A sentence of about so many English words (3 or more)."""
-        if 4 <= words <= LONGEST_SIMPLE_CLAUSE and self.dice.chance(0.12):
-            return grammar.sentence(self.question(words), "?")
-        if words > 8 and self.dice.chance(0.15):
-            return grammar.sentence(self.dated(words))
-        return grammar.sentence(self.clause(words))
+        tense = self.dice.pick(_TENSES)
+        if 4 <= words <= LONGEST_CLAUSE and self.dice.chance(0.15):
+            return clauses.sentence(self.question(words, tense), "?")
+        if words >= 9 and tense != "present" and self.dice.chance(0.25):
+            return clauses.sentence(self.dated(words, tense))
+        return clauses.sentence(self.clauses(words, tense))
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
-    def clause(self, words: int) -> Phrase:
+    def clauses(self, words: int, tense: Tense) -> Phrase:
         """One clause, or several joined."""
-        if words > self.dice.between(LONGEST_SIMPLE_CLAUSE - 4, LONGEST_SIMPLE_CLAUSE + 2):
-            left = self.clause(self.dice.between(words * 3 // 10, words * 6 // 10))
-            conjunction = self.dice.pick(grammar.CONJUNCTIONS)
-            return left + conjunction + self.clause(words - len(left) - len(conjunction))
-        subject = self.subject(self.dice.between(1, max(1, words // 3)))
-        if words >= 9 and self.dice.chance(0.25):
-            first = self.predicate(subject, (words - len(subject.phrase)) // 2)
-            rest = words - len(first) - 1
-            again = NounPhrase(NOTHING, subject.agreement)
-            return first + word("and", "et") + self.predicate(again, rest)
-        return self.predicate(subject, words - len(subject.phrase))
+        if words <= self.dice.between(LONGEST_CLAUSE - 4, LONGEST_CLAUSE):
+            return self.clause(words, tense)
+        first = self.clause(self.dice.between(5, min(LONGEST_CLAUSE, words - 4)), tense)
+        if self.dice.chance(0.5):
+            joint, tense = self.dice.pick(clauses.COORDINATORS), self.dice.pick(_TENSES)
+        else:
+            joint = self.dice.pick(clauses.SUBORDINATORS[tense])
+        return first + joint + self.clauses(words - first.words - joint.words, tense)
 
-    def dated(self, words: int) -> Phrase:
-        """A clause with a date in front: on Monday 3 May 1987 , ..."""
-        day = datetime.date(1850, 1, 1) + datetime.timedelta(days=self.dice.between(0, 365 * 230))
-        return rule("{date} , {clause}", "{date} , {clause}", date=grammar.date(day), clause=self.clause(words - 5))
+    def clause(self, words: int, tense: Tense) -> Phrase:
+        """One clause, sometimes with two verbs of one subject."""
+        if words >= 4 and self.dice.chance(0.06):
+            what = self.noun_phrase(self.dice.between(2, words - 2), "PAFBTL", listed=False, style="existential")
+            return self.extended(clauses.there_is(what, tense), words, tense)
+        subject = self.subject(self.dice.between(1, words // 3))
+        if words < 9 or self.dice.chance(0.75):
+            return self.predicate(subject, words, tense)
+        # Not "says that": of two verbs after one, nobody could tell whose the second is.
+        first = self.predicate(subject, self.dice.between(subject.phrase.words + 2, words - 4), tense, saying=False)
+        again = NounPhrase(NOTHING, subject.agreement, subject.kinds)
+        return first + word("and", "et") + self.predicate(again, words - first.words - 1, tense)
 
-    def question(self, words: int) -> Phrase:
+    def dated(self, words: int, tense: Tense) -> Phrase:
+        """Clauses with a date in front: on Monday 3 May 1987, ..."""
+        years = (1850, 2019) if tense == "past" else (2030, 2079)
+        first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
+        day = datetime.date.fromordinal(self.dice.between(first.toordinal(), last.toordinal()))
+        date = nominal.date(day)
+        return rule("{date} , {rest}", "{date} , {rest}", date=date, rest=self.clauses(words - date.words, tense))
+
+    def question(self, words: int, tense: Tense) -> Phrase:
         """A question: with or without why, when, where."""
-        subject = self.subject(self.dice.between(1, max(1, words // 3)))
-        asked = self.predicate(subject, words - len(subject.phrase), question=True)
-        return self.dice.pick(grammar.QUESTION_WORDS) + asked if self.dice.chance(0.4) else asked
+        asked = self.dice.pick(clauses.QUESTION_WORDS) if self.dice.chance(0.4) else NOTHING
+        words -= asked.words
+        subject = self.subject(self.dice.between(1, words // 3))
+        return asked + self.predicate(subject, words, tense, question=True, saying=False)
 
-    def predicate(self, subject: NounPhrase, words: int, *, question: bool = False) -> Phrase:
-        """A subject with a verb and all that follows it, in about so many words after the subject."""
-        frames = [(1, self.intransitive, 3), (2, self.transitive, 8), (2, self.copular, 3), (3, self.indirect, 2)]
-        frames += [(5, self.passive, 2)]
-        if not question:
-            frames += [(5, self.saying, 1 + words // 4)]
-        possible = [frame for least, frame, weight in frames if words >= least or least == 1 for _ in range(weight)]
-        return self.dice.pick(possible)(subject, words, question)
+    def predicate(
+        self, subject: NounPhrase, words: int, tense: Tense, *, question: bool = False, saying: bool = True
+    ) -> Phrase:
+        """A subject with a verb that suits it, and all that follows."""
+        room = words - subject.phrase.words
+        if set(subject.kinds) <= set(_ANIMATE):
+            frames = [self.intransitive] * 2 + [self.transitive] * 6 * (room >= 2) + [self.indirect] * 2 * (room >= 3)
+            if saying and subject.kinds == "P" and tense == "present" and room >= 5:
+                frames += [self.saying] * 2
+        else:
+            frames = []
+        frames += [self.copular] * 2 + [self.passive] * 2 * (room >= 5)
+        return self.dice.pick(frames)(subject, words, tense, question)
 
-    def intransitive(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def intransitive(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl sings in the garden."""
-        group = self.group(self.dice.pick(INTRANSITIVE), words)
-        core = grammar.clause(subject, group, question=question)
-        return core + self.circumstance(words - len(core) + len(subject.phrase), group.tense)
+        group = self.group(self.dice.pick(INTRANSITIVE), tense, words - subject.phrase.words)
+        return self.extended(clause(subject, group, question=question), words, tense)
 
-    def transitive(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def transitive(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl sees the garden, or sees him."""
         verb = self.dice.pick(TRANSITIVE)
-        group = self.group(verb, words - 1)
-        if "P" in verb.objects and self.dice.chance(0.5 if words < 4 else 0.15):
-            core = grammar.clause(subject, group, pronoun=self.object_pronoun(subject), question=question)
-            return core + self.circumstance(words - len(core) + len(subject.phrase), group.tense)
-        room = words - len(grammar.clause(NounPhrase(NOTHING, subject.agreement), group, question=question))
-        size = room if room < 5 or self.dice.chance(0.5) else self.dice.between(2, room - 2)
-        what = self.noun_phrase(size, verb.objects, negated=bool(group.negation))
-        return grammar.clause(subject, group, what.phrase, question=question) + self.circumstance(
-            room - len(what.phrase), group.tense
-        )
+        group = self.group(verb, tense, words - subject.phrase.words - 1)
+        room = words - clause(subject, group, question=question).words
+        if "P" in verb.objects and self.dice.chance(0.4 if room < 2 else 0.15):
+            core = clause(subject, group, pronoun=self.object_pronoun(subject), question=question)
+        else:
+            size = room if room < 5 or self.dice.chance(0.5) else self.dice.between(2, room - 2)
+            what = self.noun_phrase(size, verb.objects, style="negated" if group.negation else "any")
+            core = clause(subject, group, what.phrase, question=question)
+        return self.extended(core, words, tense)
 
-    def indirect(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def indirect(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl speaks to the gardener, or speaks to him."""
         verb = self.dice.pick(WITH_A)
-        group = self.group(verb, words - 2)
+        group = self.group(verb, tense, words - subject.phrase.words - 2)
         if self.dice.chance(0.3):
-            core = grammar.clause(subject, group, pronoun=self.object_pronoun(subject), question=question)
+            core = clause(subject, group, pronoun=self.object_pronoun(subject), question=question)
         else:
-            what = self.noun_phrase(min(words - 1, 6), verb.objects, listed=False, definite=True)
-            core = grammar.clause(subject, group, what.phrase, question=question)
-        return core + self.circumstance(words - len(core) + len(subject.phrase), group.tense)
+            room = words - clause(subject, group, question=question).words
+            what = self.noun_phrase(min(room, 6), verb.objects, listed=False, style="after de")
+            core = clause(subject, group, what.phrase, question=question)
+        return self.extended(core, words, tense)
 
-    def copular(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def copular(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl is very happy, or as happy as the gardener."""
-        group = self.group(BE, words - 1, modal=False)
-        kind = "P"
-        quality = self.dice.pick(_ADJECTIVES_OF[kind, False])
-        if words >= 5 and self.dice.chance(0.4):
-            other = self.noun_phrase(words - 4, "P", listed=False)
-            said = grammar.compared(quality, subject.agreement, self.dice.pick(["as", "less"]), other)
+        room = words - subject.phrase.words
+        group = self.group(BE, tense, room, modal=False)
+        suitable = [entry for entry in ADJECTIVES if set(subject.kinds) <= set(entry.kinds)]
+        quality = self.dice.pick(suitable)
+        if room >= 5 and self.dice.chance(0.4):
+            other = self.noun_phrase(min(room - 4, 6), subject.kinds[:1], listed=False)
+            said = clauses.compared(quality, subject.agreement, self.dice.pick(_DEGREES), other)
         else:
-            degree = self.dice.pick(grammar.DEGREES) if words >= 3 and self.dice.chance(0.6) else NOTHING
-            said = grammar.predicate(quality, subject.agreement, degree)
-        core = grammar.clause(subject, group, said, question=question)
-        return core + self.circumstance(words - len(core) + len(subject.phrase), group.tense)
+            said = nominal.agreeing_adjective(quality, subject.agreement)
+            if room >= 3 and not group.negation and self.dice.chance(0.6):
+                said = self.dice.pick(clauses.DEGREES) + said
+        return self.extended(clause(subject, group, said, question=question), words, tense)
 
-    def passive(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def passive(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl is seen by the gardener."""
-        verb = self.dice.pick([verb for verb in TRANSITIVE if "P" in verb.objects])
-        group = VerbGroup(verb, self.dice.pick(_TENSES), passive=True)
-        by = word("by", "par") + self.noun_phrase(words - 3, _ANIMATE, listed=False).phrase
-        return grammar.clause(subject, group, by, question=question)
+        verb = self.dice.pick(
+            [verb for verb in TRANSITIVE if set(subject.kinds) <= set(verb.objects)] or TRANSITIVE[:1]
+        )
+        room = words - subject.phrase.words
+        group = VerbGroup(verb, tense, passive=True, negation="not" if room >= 6 and self.dice.chance(0.15) else "")
+        agent = self.noun_phrase(min(room - 3, 7), _ANIMATE, listed=False)
+        core = clause(subject, group, clauses.BY + agent.phrase, question=question)
+        return self.extended(core, words, tense)
 
-    def saying(self, subject: NounPhrase, words: int, question: bool) -> Phrase:
+    def saying(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl says that ..."""
-        group = VerbGroup(self.dice.pick(SAYING))
-        said = word("that", "que|qu'") + self.clause(words - 2)
-        return grammar.clause(subject, group, said, question=question)
+        group = VerbGroup(self.dice.pick(SAYING), tense)
+        said = self.clauses(words - subject.phrase.words - 2, self.dice.pick(_TENSES))
+        return clause(subject, group, clauses.THAT + said, question=question)
 
-    def group(self, verb: Verb, words: int, *, modal: bool = True) -> VerbGroup:
-        """A verb with a tense and, where words are left, a negation, an adverb or a modal verb."""
-        tense = self.dice.pick(_TENSES)
+    def group(self, verb: Verb, tense: Tense, words: int, *, modal: bool = True) -> VerbGroup:
+        """A verb with, where words are left, a negation, an adverb or a modal verb."""
         kind = self.dice.between(1, 10) if words >= 3 else 10
         if kind <= 3:
-            return VerbGroup(verb, tense, negation=self.dice.pick(["not", "not", "never", "no longer"]))
+            return VerbGroup(verb, tense, negation=self.dice.pick(_NEGATIONS))
         if kind == 4:
-            return VerbGroup(verb, tense, adverb=self.dice.pick(grammar.ADVERBS))
+            return VerbGroup(verb, tense, adverb=self.dice.pick(clauses.ADVERBS))
         if kind == 5 and modal:
             return VerbGroup(verb, tense, modal=self.dice.pick(MODALS))
         return VerbGroup(verb, tense)
 
-    def circumstance(self, words: int, tense: Tense) -> Phrase:
-        """Where or when, in about so many words; nothing where there are too few."""
-        if words < 1:
-            return NOTHING
-        if words < 3:
-            times = [time for time in grammar.TIMES[tense] if len(time) <= words]
-            return self.dice.pick(times)
-        if words == 3 and self.dice.chance(0.3):
-            return grammar.clock(self.dice.between(1, 12))
-        if words < 5 and self.dice.chance(0.3):
-            place = word(*self.dice.pick(PLACES))
-            return place + self.circumstance(words - 2, tense)
-        return self.prepositional(words)
-
-    def prepositional(self, words: int) -> Phrase:
-        """A preposition and its noun phrase."""
-        if self.dice.chance(0.3):
-            preposition = self.dice.pick([grammar.WITH, grammar.WITHOUT, grammar.FOR])
-            kinds = _ANIMATE
-        else:
-            preposition, kinds = self.dice.pick(grammar.PREPOSITIONS_OF_PLACE), _LOCAL
-        return preposition + self.noun_phrase(words - len(preposition), kinds, listed=False, definite=True).phrase
+    def extended(self, core: Phrase, words: int, tense: Tense) -> Phrase:
+        """A clause and, in the words that are left, where or when."""
+        room = words - core.words
+        if room < 1:
+            return core
+        if room <= 2 and (room == 1 or self.dice.chance(0.5)):
+            return core + self.dice.pick([time for time in clauses.TIMES[tense] if time.words <= room])
+        if room == 2 or (room <= 4 and self.dice.chance(0.3)):
+            return self.extended(core + word(*self.dice.pick(PLACES)), words, tense)
+        if room == 3 and self.dice.chance(0.3):
+            return core + nominal.clock(self.dice.between(1, 11))
+        return core + self.prepositional(room)
 
     # --- noun phrases -------------------------------------------------------------------------------------------------
 
     def subject(self, words: int) -> NounPhrase:
-        """Who does it."""
-        if words == 1:
-            return self.dice.pick(grammar.SUBJECT_PRONOUNS) if self.dice.chance(0.4) else self.person(1)
-        return self.noun_phrase(words, _ANIMATE)
+        """Who or what a clause is about."""
+        if words <= 1:
+            return self.dice.pick(nominal.SUBJECT_PRONOUNS) if self.dice.chance(0.4) else self.person(1)
+        return self.noun_phrase(words, _ANIMATE if self.dice.chance(0.75) else self.dice.pick("FBTL"))
 
     def person(self, words: int) -> NounPhrase:
         """A first name, or a first name and a surname."""
         feminine = self.dice.chance(0.5)
         first = self.dice.pick(FEMALE_NAMES if feminine else MALE_NAMES)
-        return grammar.name(f"{first} {self.dice.pick(SURNAMES)}" if words > 1 else first, feminine=feminine)
+        return nominal.name(f"{first} {self.dice.pick(SURNAMES)}" if words > 1 else first, feminine=feminine)
 
     def object_pronoun(self, subject: NounPhrase) -> ObjectPronoun:
-        """An object pronoun; none of the subject's own person but the third."""
+        """An object pronoun that is not the subject again: not I see me."""
         person = subject.agreement.person
-        return self.dice.pick([p for p in grammar.OBJECT_PRONOUNS if p.agreement.person not in {person} - {3}])
+        return self.dice.pick([p for p in nominal.OBJECT_PRONOUNS if person == 3 or p.agreement.person != person])
 
-    def noun_phrase(
-        self, words: int, kinds: str, *, listed: bool = True, definite: bool = False, negated: bool = False
-    ) -> NounPhrase:
+    def noun_phrase(self, words: int, kinds: str, *, listed: bool = True, style: Style = "any") -> NounPhrase:
         """A noun phrase of about so many words.
 
         Args:
             words: its budget.
             kinds: the kinds of noun that fit.
-            listed: whether it may be a list.
-            definite: not `some`, which French leaves out after `de`.
-            negated: the object of a negated verb, where the French indefinite is `de`.
+            listed: whether it may be a list. French repeats de and à in front of everything in it, so not after those.
+            style: how it is determined.
         """
-        if words < 2 and "P" in kinds:
-            return self.person(1)
+        if "P" in kinds and style != "existential" and (words < 2 or (words == 2 and self.dice.chance(0.25))):
+            return self.person(words)
         if listed and words >= 5 and self.dice.chance(0.35):
-            return self.list(words, kinds, definite=definite or negated)
-        if words == 2 and "P" in kinds and self.dice.chance(0.3):
-            return self.person(2)
+            return self.list(words, kinds, style)
         kind = self.dice.pick(kinds)
         size = words if words < 5 else self.dice.between(2, 4)
-        head = self.simple(size, kind, definite=definite, negated=negated)
-        rest = words - len(head.phrase)
-        return self.modified(head, rest, kind) if rest >= 3 else head
+        head = self.simple(size, kind, style)
+        room = words - head.phrase.words
+        return self.modified(head, room) if room >= 3 else head
 
-    def simple(self, words: int, kind: str, *, definite: bool, negated: bool) -> NounPhrase:
+    def simple(self, words: int, kind: str, style: Style) -> NounPhrase:
         """A determiner or number, a noun, up to two adjectives."""
-        before = self.dice.pick(_ADJECTIVES_OF[kind, True]) if words >= 4 or (words == 3 and self.dice.chance(0.3)) else None
-        after = self.dice.pick(_ADJECTIVES_OF[kind, False]) if words >= 3 + bool(before) else None
-        noun = self.dice.pick(_NOUNS_OF[kind])
-        plural = self.dice.chance(0.4)
+        before = self.dice.pick(_BEFORE[kind]) if words >= 4 or (words == 3 and self.dice.chance(0.3)) else None
+        after = self.dice.pick(_AFTER[kind]) if words >= 4 or (words == 3 and not before) else None
+        noun, plural = self.dice.pick(_NOUNS[kind]), self.dice.chance(0.4)
         determiner: Determiner | int
         if plural and self.dice.chance(0.3):
-            determiner = self.dice.between(2, 99) if self.dice.chance(0.7) else self.dice.between(101, 999)
-        elif self.dice.chance(0.25) and not (definite and plural):
-            determiner = grammar.ANY if negated else grammar.A
+            determiner = self.dice.between(2, 99) if self.dice.chance(0.7) else self.dice.between(100, 999)
         else:
-            determiner = self.dice.pick(_PLURAL if plural else _SINGULAR)
-        return grammar.noun_phrase(determiner, noun, plural=plural, before=before, after=after)
+            determiner = self.dice.pick((_PLURAL if plural else _SINGULAR)[style])
+        return nominal.noun_phrase(determiner, noun, plural=plural, before=before, after=after)
 
-    def list(self, words: int, kinds: str, *, definite: bool) -> NounPhrase:
-        """Two to four noun phrases: a , b and c."""
+    def list(self, words: int, kinds: str, style: Style) -> NounPhrase:
+        """Two to four noun phrases: a, b and c."""
         items: list[NounPhrase] = []
         count = self.dice.between(2, min(4, (words - 1) // 2))
-        left = words - 1
+        room = words - 1
         for missing in range(count, 0, -1):
-            size = left // missing
-            items.append(self.noun_phrase(size, kinds, listed=False, definite=definite))
-            left -= len(items[-1].phrase)
-        return grammar.listing(items)
+            items.append(self.noun_phrase(room // missing, kinds, listed=False, style=style))
+            room -= items[-1].phrase.words
+        return nominal.listing(items)
 
-    def modified(self, head: NounPhrase, words: int, kind: str) -> NounPhrase:
+    def modified(self, head: NounPhrase, words: int) -> NounPhrase:
         """A noun phrase with a prepositional phrase or a relative clause of so many words behind it."""
-        choice = self.dice.between(1, 5)
+        choice = self.dice.between(1, 6)
         if choice == 1:
-            return grammar.attached(head, grammar.OF + self.noun_phrase(words - 1, "P", listed=False, definite=True).phrase)
-        if choice == 2 and kind != "L":
-            return grammar.attached(head, self.prepositional(words))
-        if choice <= 3 and kind in _ANIMATE:
-            return NounPhrase(head.phrase + self.predicate(grammar.who(head, animate=True), words - 1), head.agreement)
-        subject = self.subject(max(1, words - 4))
-        verb = self.dice.pick([verb for verb in TRANSITIVE if kind in verb.objects])
-        if kind == "L" and choice <= 3:
-            group = self.group(self.dice.pick(INTRANSITIVE), words - 1 - len(subject.phrase))
-            return grammar.where(head, grammar.clause(subject, group))
-        group = self.group(verb, words - 1 - len(subject.phrase), modal=False)
-        return grammar.that(head, grammar.clause(subject, group, moved=head.agreement))
+            owner = self.noun_phrase(words - 1, "P", listed=False, style="after de")
+            return nominal.attached(head, nominal.OF + owner.phrase)
+        if choice == 2:
+            return nominal.attached(head, self.prepositional(words))
+        tense = self.dice.pick(_TENSES)
+        if choice <= 4:
+            return nominal.attached(head, self.predicate(clauses.who(head), words, tense))
+        subject = self.subject(words - 3)
+        if head.kinds == "L" and choice == 5:
+            group = self.group(self.dice.pick(INTRANSITIVE), tense, words - 1 - subject.phrase.words)
+            return clauses.where(head, clause(subject, group))
+        verb = self.dice.pick([verb for verb in TRANSITIVE if head.kinds in verb.objects])
+        group = self.group(verb, tense, words - 1 - subject.phrase.words, modal=False)
+        return clauses.that(head, clause(subject, group, moved=head.agreement))
 
+    def prepositional(self, words: int) -> Phrase:
+        """A preposition and its noun phrase."""
+        if self.dice.chance(0.3):
+            preposition, kinds = self.dice.pick([nominal.WITH, nominal.WITHOUT, nominal.FOR]), _ANIMATE
+        else:
+            preposition, kinds = self.dice.pick(nominal.PREPOSITIONS_OF_PLACE), _LOCAL
+        return preposition + self.noun_phrase(words - preposition.words, kinds, listed=False, style="after de").phrase

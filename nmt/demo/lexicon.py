@@ -20,6 +20,13 @@ from nmt.demo.morphology import (
     regular_present,
 )
 
+KINDS = "PAFBTL"
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 # english[/plural] = french[/plural] gender
 _NOUNS = {
     "P": """
@@ -34,7 +41,7 @@ _NOUNS = {
         hero/heroes = *héros m; mayor = maire m; princess = princesse f; knight = chevalier m; witch = sorcière f;
         mother = mère f; father = père m; son = fils m; guest = invitée f; prisoner = prisonnier m""",
     "A": """
-        cat = chat m; dog = chien m; horse = cheval m; cow = vache f; bird = oiseau m; fish/fish = poisson m;
+        cat = chat m; dog = chien m; horse = cheval m; cow = vache f; bird = oiseau m; shark = requin m;
         mouse/mice = souris f; wolf/wolves = loup m; fox = renard m; bear = ours m; lion = lion m; rabbit = lapin m;
         hen = poule f; duck = canard m; goose/geese = oie f; goat = chèvre f; pig = cochon m; donkey = âne m;
         owl = *hibou/*hiboux m; hedgehog = *hérisson m; spider = araignée f; bee = abeille f; snake = serpent m;
@@ -65,7 +72,8 @@ _NOUNS = {
         river = rivière f; lake = lac m; forest = forêt f; mountain = montagne f; island = île f; market = marché m;
         library = bibliothèque f; restaurant = restaurant m; theatre = théâtre m; hotel = hôtel m; kitchen = cuisine f;
         office = bureau m; factory = usine f; farm = ferme f; field = champ m; harbour = port m; tower = tour f;
-        shop = magasin m; beach = plage f; park = parc m; square = place f; cathedral = cathédrale f; stable = écurie f""",
+        shop = magasin m; beach = plage f; park = parc m; square = place f; cathedral = cathédrale f; stable = écurie f
+    """,
 }
 
 # kinds of noun: english = masculine[/feminine[/masculine plural]]
@@ -92,7 +100,8 @@ _ADJECTIVES_AFTER = {
         lazy = paresseux/paresseuse; clever = intelligent; sick = malade; blind = aveugle; wounded = blessé;
         careful = prudent; curious = curieux/curieuse; patient = patient; calm = calme; cruel = cruel/cruelle;
         strong = fort; weak = faible; quiet = silencieux/silencieuse; thin = mince; quick = rapide""",
-    "FBTL": "expensive = cher/chère; *useful = utile; ordinary = banal/banale/banals; modern = moderne; forgotten = oublié",
+    "FBTL": "expensive = cher/chère; *useful = utile; ordinary = banal/banale/banals; modern = moderne; "
+    "forgotten = oublié",
     "BTL": "secret = secret/secrète; medieval = médiéval; royal = royal; *unique = unique; ancient = ancien/ancienne; "
     "empty = vide; magnificent = magnifique; precious = précieux/précieuse; mysterious = mystérieux/mystérieuse",
     "TF": "hot = chaud; cold = froid; dry = sec/sèche; fresh = frais/fraîche; soft = mou/molle; heavy = lourd; "
@@ -100,7 +109,7 @@ _ADJECTIVES_AFTER = {
 }
 
 # english base[, past, participle][ + particle] = infinitive [(forms)] [kinds of object]
-# French forms: one word is the stressed stem of a verb in -er, seven are present (je il nous vous ils), future, participle.
+# French forms: one is the stressed stem of a verb in -er; seven are present (je il nous vous ils), future, participle.
 _VERBS = """
     see, saw, seen = voir (vois voit voyons voyez voient verr vu) PAFBTL
     look + for = chercher PAFBTL
@@ -132,9 +141,9 @@ _VERBS = """
     eat, ate, eaten = manger F
     cook = cuire (cuis cuit cuisons cuisez cuisent cuir cuit) F
     taste = goûter F
-    cut, cut, cut = couper F
+    slice = trancher F
     prepare = préparer F
-    read, read, read = lire (lis lit lisons lisez lisent lir lu) B
+    study = étudier B
     write, wrote, written = écrire (écris écrit écrivons écrivez écrivent écrir écrit) B
     translate = traduire (traduis traduit traduisons traduisez traduisent traduir traduit) B
     burn = brûler BT
@@ -179,7 +188,6 @@ _VERBS_WITHOUT_OBJECT = """
     cry = pleurer
     dream = rêver
     walk = marcher
-    wait = patienter
     shout = crier
     disappear = disparaître (disparais disparaît disparaissons disparaissez disparaissent disparaîtr disparu)
 """
@@ -216,16 +224,24 @@ _MODALS = """
     prefer, preferred, preferred = préférer (préfère préfère préférons préférez préfèrent préférer préféré)
 """
 
-MALE_NAMES = """
+MALE_NAMES = _words("""
     Paul Pierre Louis Antoine Marc David Victor Robert Simon Thomas Arthur Oscar Julien Martin Nicolas Gabriel Lucas
-    Étienne Olivier Vincent Bruno Daniel Samuel Édouard""".split()
-FEMALE_NAMES = """
+    Étienne Olivier Vincent Bruno Daniel Samuel Édouard""")
+FEMALE_NAMES = _words("""
     Marie Anne Claire Sophie Julie Alice Emma Lucie Sarah Camille Isabelle Nadia Laura Manon Inès Jeanne Élise Rose
-    Charlotte Amélie Zoé Clara Eva Margot""".split()
-SURNAMES = """
+    Charlotte Amélie Zoé Clara Eva Margot""")
+SURNAMES = _words("""
     Dupont Moreau Bernard Petitjean Fournier Mercier Lambert Garnier Roussel Chevalier Gauthier Perrin Morin Dumas
     Fontaine Leclerc Barbier Renard Colin Arnaud Vidal Caron Meunier Marchand Baron Masson Lemoine Rivière Brunet
-    Giraud Benoît Olivier Aubert Imbert Evrard""".split()
+    Giraud Benoît Olivier Aubert Imbert Evrard""")
+ENGLISH_UNITS = _words("""
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen""")
+ENGLISH_TENS = _words("_ _ twenty thirty forty fifty sixty seventy eighty ninety")
+FRENCH_UNITS = _words("""
+    zéro un deux trois quatre cinq six sept *huit neuf dix *onze douze treize quatorze quinze seize dix-sept dix-huit
+    dix-neuf""")
+FRENCH_TENS = _words("_ _ vingt trente quarante cinquante soixante soixante quatre-vingt quatre-vingt")
 
 # english = preposition and name
 _PLACES = """

@@ -1,19 +1,21 @@
 """Phrases in two languages at once, the rules that join them, and their spelling.
 
-A token may be written ``before-consonant|before-vowel``: ``le|l'``, ``beau|bel``, ``a|an``. A leading ``*`` makes a word
-sound as if it began with a consonant, whatever its letter: ``*héros`` (h aspiré), ``*useful``.
+A token may be written ``before-consonant|before-vowel``: ``le|l'``, ``beau|bel``, ``a|an``. A leading ``*`` makes a
+word sound as if it began with a consonant, whatever its letter: ``*héros`` (h aspiré), ``*useful``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 Links = tuple[tuple[int, int], ...]
 
+PUNCTUATION = (",", ".", "?")
 ENGLISH_VOWELS = "aeiou"
-FRENCH_VOWELS = "aàâeéèêiîoôœuh"
+FRENCH_VOWELS = "aàâeéèêiîoôœuûh"
 CONTRACTIONS = {
     ("de", "le"): "du",
     ("de", "les"): "des",
@@ -40,9 +42,10 @@ class Phrase:
     french: tuple[str, ...] = ()
     links: Links = ()
 
-    def __len__(self) -> int:
-        """English words; a comma is none."""
-        return sum(token not in ",.?" for token in self.english)
+    @property
+    def words(self) -> int:
+        """English words once it is written; a punctuation mark is part of the word before it."""
+        return sum(token not in PUNCTUATION for token in self.english)
 
     def __add__(self, other: Phrase) -> Phrase:
         """One after the other in both languages."""
@@ -112,13 +115,13 @@ def _parse(template: str) -> tuple[tuple[str, str, str], ...]:
 
 def write(phrase: Phrase) -> Sentence:
     """Spell a whole sentence in both languages; links between tokens become links between the words they end up in."""
-    english, english_word = _spell(phrase.english, ENGLISH_VOWELS, attached=",.?")
-    french, french_word = _spell(phrase.french, FRENCH_VOWELS, attached=",.")
+    english, english_word = _spell(phrase.english, ENGLISH_VOWELS, attached=PUNCTUATION)
+    french, french_word = _spell(phrase.french, FRENCH_VOWELS, attached=(",", "."))
     links = {(english_word[i], french_word[j]) for i, j in phrase.links}
     return Sentence(_capitalised(" ".join(english)), _capitalised(" ".join(french)), tuple(sorted(links)))
 
 
-def _spell(tokens: tuple[str, ...], vowels: str, attached: str) -> tuple[list[str], list[int]]:
+def _spell(tokens: tuple[str, ...], vowels: str, attached: Sequence[str]) -> tuple[list[str], list[int]]:
     """Words separated by spaces, and for each token the number of the word it is in."""
     following = (*tokens[1:], ".")
     spelled = [_choose(token, next_token, vowels) for token, next_token in zip(tokens, following, strict=True)]
