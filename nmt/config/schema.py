@@ -19,7 +19,9 @@ Text = Annotated[str, Field(min_length=1)]
 class Section(BaseModel):
     """A part of the configuration: read once, then a value that never changes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -162,6 +164,11 @@ class GivenTokenizer(Section):
     """A SentencePiece .model file."""
     target: Text
     """Likewise; the same file as ``source`` for a shared vocabulary."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether both sides have one model."""
+        return self.source == self.target
 
 
 AnyTokenizer = Annotated[
@@ -457,11 +464,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _tying_needs_a_shared_vocabulary(self) -> Self:
-        tokenizer = self.tokenizer
-        if isinstance(tokenizer, GivenTokenizer):
-            shared = tokenizer.source == tokenizer.target
-        else:
-            shared = tokenizer.shared
-        if self.model.embeddings.tie == "all" and not shared:
+        if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
             raise ValueError("model.embeddings.tie 'all' needs one vocabulary: tokenizer.shared: true; or tie 'target'")
         return self

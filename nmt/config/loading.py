@@ -1,0 +1,101 @@
+"""From a YAML file and overrides to a configuration, and back.
+
+An override replaces one value: ``decoding.beam_size=12``. Its right side is YAML, so a whole section can be replaced
+too: ``model.attention={type: none}``. Setting ``model.attention.type`` alone keeps the other keys of the section.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from nmt.config.problems import Problem, explain, show
+from nmt.config.schema import Config
+from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
+from nmt.errors import ConfigError
+
+MOST_PROBLEMS = 50
+"""Problems that are told; a file with more is something else than a configuration."""
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The configuration in a YAML file, with overrides ``a.b=value`` in their order.
+
+    Raises ConfigError with every problem, each a line ``FILE: a.b: what was found; what would be right``, or
+    ``--set a.b=value: a.b: ...`` where an override brought it in.
+    """
+    data: dict[str, Any] = {}
+    problems: list[str] = []
+    try:
+        data = _read(Path(path))
+    except ConfigError as error:
+        problems.extend(error.problems)
+    for override in overrides:
+        try:
+            _apply(data, override)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ConfigError(*problems)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        lines = [_locate(explain(detail), str(path), overrides) for detail in details[:MOST_PROBLEMS]]
+        if len(details) > MOST_PROBLEMS:
+            lines.append(f"{path}: and {len(details) - MOST_PROBLEMS} more problems")
+        raise ConfigError(*lines) from None
+
+
+def dump_config(config: Config) -> str:
+    """YAML with every value, defaults included, that loads as an equal configuration."""
+    return format_yaml(config.model_dump(mode="json"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > LARGEST:
+        raise ConfigError(f"{path}: larger than {LARGEST} bytes; a configuration is a short YAML file")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}: line {line}: not UTF-8; save the file as UTF-8") from None
+    data = parse_yaml(text, str(path))
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: found {show(data)}; must be sections: data, tokenizer, model, training")
+    return data
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, as in training.updates=1000")
+    value = parse_yaml(text, f"--set {override}")
+    for depth, part in enumerate(parts[:-1], 1):
+        if data.get(part) is None:
+            data[part] = {}
+        if not isinstance(data[part], dict):
+            outer = ".".join(parts[:depth])
+            raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section: set {outer} as a whole")
+        data = data[part]
+    data[parts[-1]] = value
+
+
+def _locate(problem: Problem, file: str, overrides: Sequence[str]) -> str:
+    """The problem with where it came from: the last override that set its key, or the file."""
+    section = problem.key.rpartition(".")[0]
+    for override in reversed(overrides):
+        key, _, value = override.partition("=")
+        key = key.strip()
+        if f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
+            return f"--set {override}: {problem}"
+        if key == f"{section}.type" and "has no effect" in problem.text:
+            return f"{file}: {problem}; to replace the whole section: --set '{section}={{type: {value}}}'"
+    return f"{file}: {problem}"

@@ -1,0 +1,91 @@
+"""What pydantic finds wrong with a configuration, in the words of its user."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from pydantic_core import ErrorDetails
+
+from nmt.config.schema import CORPUS_KINDS
+from nmt.config.schema_map import Place, choices, expected, find, keys_by_name, variants_of
+
+LONGEST_SHOWN = 60
+MOST_PLACES = 3
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong."""
+
+    key: str
+    """Dotted; empty for the configuration as a whole."""
+    text: str
+    """What was found, and what would be right."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}" if self.key else self.text
+
+
+def explain(error: ErrorDetails) -> Problem:
+    """One of the errors of a pydantic ValidationError of the schema."""
+    place = find(error["loc"])
+    kind, found, context = error["type"], error["input"], error.get("ctx", {})
+    words = choices(place.annotation)
+    if kind == "extra_forbidden":
+        return Problem(place.key, _unknown_key(place, str(error["loc"][-1]), error["loc"]))
+    if kind == "missing":
+        return Problem(place.key, f"missing; must be {expected(place.annotation)}")
+    if kind == "value_error":
+        return Problem(place.key, str(context["error"]))
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        place = place._replace(key=f"{place.key}.type")
+        words = list(variants_of(place.annotation))
+        if kind == "union_tag_not_found":
+            return Problem(place.key, f"missing; must be one of {', '.join(words)}")
+        found = found["type"]
+    if words:
+        return Problem(place.key, _not_one_of(found, words))
+    hint = _hint(place, found)
+    return Problem(place.key, f"found {show(found)}; must be {expected(place.annotation)}{hint}")
+
+
+def show(value: Any) -> str:
+    """A value as it may have stood in the file."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str):
+        return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "...")
+    return str(value).lower()
+
+
+def _hint(place: Place, found: Any) -> str:
+    """How to write what was probably meant."""
+    variants = variants_of(place.annotation)
+    if isinstance(found, str) and found in variants and set(variants) != set(CORPUS_KINDS):
+        return f"; write {{type: {found}}}"
+    if isinstance(found, int | float) and expected(place.annotation).startswith("text"):
+        return f"; write '{show(found)}', in quotes"
+    return ""
+
+
+def _not_one_of(found: Any, words: Sequence[str]) -> str:
+    nearest = get_close_matches(found, words, 1) if isinstance(found, str) else []
+    return f"{show(found)} is not one of {', '.join(words)}" + "".join(f"; nearest: {word}" for word in nearest)
+
+
+def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
+    having = [tag for tag, variant in place.alternatives.items() if name in variant.model_fields]
+    if having:
+        chosen = location[-2]
+        what = "a corpus with the key" if chosen in CORPUS_KINDS else "type"
+        return f"has no effect for {what} '{chosen}', only for {' and '.join(map(repr, having))}"
+    here = list(place.holder.model_fields)
+    elsewhere = keys_by_name()
+    known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
+    hints = [f"nearest: {near}" for near in get_close_matches(name, here, 1)]
+    if known not in here and known:
+        hints.append(f"there is {', '.join(elsewhere[known][:MOST_PLACES])}")
+    return "; ".join(["unknown key", *(hints or [f"the keys here are {', '.join(here)}"])])

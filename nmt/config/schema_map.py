@@ -1,0 +1,134 @@
+"""Where in the schema a key stands, and what it may hold, in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import Tag
+
+from nmt.config.schema import CORPUS_KINDS, Config, Section
+
+Variants = Mapping[str, type[Section]]
+"""The sections that may stand at a place, by what picks them; a single one where there is no choice."""
+
+
+class Place(NamedTuple):
+    """What the schema knows of a key."""
+
+    key: str
+    """As a user writes it: ``training.optimiser.betas[1]``."""
+    holder: type[Section]
+    """The section in which the key stands."""
+    alternatives: Variants
+    """The holder and its other variants."""
+    annotation: Any
+    """The type of the value; None for an unknown key."""
+
+
+def find(location: Sequence[str | int]) -> Place:
+    """The place of a location as pydantic gives it: where there is a choice of sections, it names the chosen one."""
+    key, annotation = "", annotation_of(Config, "")
+    holder: type[Section] = Config
+    options = alternatives = siblings = variants_of(Config)
+    for part in location:
+        if len(options) > 1 and part in options:
+            options = {str(part): options[str(part)]}
+        elif isinstance(part, int):
+            key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
+        else:
+            holder, alternatives = next(iter(options.values())), siblings
+            key = f"{key}.{part}" if key else part
+            annotation = annotation_of(holder, part)
+            options = siblings = variants_of(annotation)
+    return Place(key, holder, alternatives, annotation)
+
+
+def annotation_of(section: type[Section], name: str) -> Any:
+    """The type of a field, bounds included; None if there is no such field."""
+    field = section.model_fields.get(name)
+    if field is None or not field.metadata:
+        return field and field.annotation
+    return Annotated[field.annotation, *field.metadata]
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def variants_of(annotation: Any, tag: str = "") -> Variants:
+    """The sections that a type allows; none for a plain value."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return {tag or next(iter(choices(annotation_of(annotation, "type"))), ""): annotation}
+    if get_origin(annotation) is Annotated:
+        base, *extras = get_args(annotation)
+        return variants_of(base, next((extra.tag for extra in extras if isinstance(extra, Tag)), tag))
+    return {key: kind for member in get_args(annotation) for key, kind in variants_of(member, tag).items()}
+
+
+@cache
+def keys_by_name() -> Mapping[str, Sequence[str]]:
+    """Every name in the schema, and the keys that end in it."""
+    found: dict[str, list[str]] = {}
+    for key in _keys(Config, ""):
+        keys = found.setdefault(key.rpartition(".")[2], [])
+        if key not in keys:
+            keys.append(key)
+    return found
+
+
+def _keys(section: type[Section], prefix: str) -> Iterator[str]:
+    for name in section.model_fields:
+        yield f"{prefix}{name}"
+        for variant in variants_of(annotation_of(section, name)).values():
+            yield from _keys(variant, f"{prefix}{name}.")
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "text that is not empty",
+    bool: "true or false",
+    NoneType: "null",
+}
+LIMITS = {"ge": "of at least", "gt": "above", "le": "up to", "lt": "below"}
+
+
+def choices(annotation: Any) -> Sequence[str]:
+    """The words that a type allows; none where it allows more than some words."""
+    bare = _bare(annotation)
+    return get_args(bare) if get_origin(bare) is Literal else ()
+
+
+def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
+    """What a value of this type must be."""
+    origin, members = get_origin(annotation), get_args(annotation)
+    if variants := variants_of(annotation):
+        return _expected_section(variants)
+    if origin is Annotated:
+        extras = [part for extra in members[1:] for part in getattr(extra, "metadata", [extra])]
+        return expected(members[0], [*bounds, *extras])
+    if origin in (Union, UnionType):
+        return " or ".join(expected(member, bounds) for member in members)
+    if origin is Literal:
+        return f"one of {', '.join(members)}"
+    if origin is tuple:
+        size = "at least one" if Ellipsis in members else str(len(members))
+        return f"a list of {size}, each {expected(members[0])}"
+    limits = [
+        f"{words} {getattr(bound, name):g}"
+        for bound in bounds
+        for name, words in LIMITS.items()
+        if hasattr(bound, name)
+    ]
+    return f"{KINDS[annotation]} {' and '.join(limits)}".strip()
+
+
+def _expected_section(variants: Variants) -> str:
+    if len(variants) == 1:
+        return "a section of keys and values"
+    if set(variants) == set(CORPUS_KINDS):
+        return f"a section with one of the keys {', '.join(variants)}"
+    return f"a section with a type: {', '.join(variants)}"
