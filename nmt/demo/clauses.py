@@ -157,10 +157,10 @@ def _french_verb(group: VerbGroup, agreement: Agreement, moved: Agreement | None
     else:
         participle = agreeing(french.participle, moved) if moved and not group.modal else french.participle
         finite = _AVOIR.present[person]
-    tagged = _tagged(participle, first)
     if group.passive:
-        tagged += f" {agreeing(verb.french.participle, agreement)}/verb"
-    return f"{finite}/{first}", tagged
+        done = agreeing(verb.french.participle, agreement)
+        return f"{finite}/{first}", f"{_tagged(participle, first)} {done}/verb"
+    return f"{finite}/{first}", _tagged(participle, "verb")
 
 
 def _reflexive(verb: Verb, agreement: Agreement, tag: str) -> str:

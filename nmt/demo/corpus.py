@@ -13,7 +13,7 @@ SHORTEST, LONGEST = 3, 60
 BINS = [(SHORTEST, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, LONGEST)]
 """The test set has as many sentences of each."""
 LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (40, LONGEST)]
-"""Training and validation lengths: each of these ranges is as likely, so that short sentences are many, long ones some."""
+"""Training and validation lengths: each of these ranges is as likely, so short sentences are many."""
 
 
 def write_corpus(
