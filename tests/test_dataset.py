@@ -1,0 +1,462 @@
+"""Preparation: what is encoded, dropped, counted and cached."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from nmt.config import Config
+from nmt.config.schema import Filter
+from nmt.corpus import Pair
+from nmt.data_report import describe, make_report
+from nmt.dataset import EncodedCorpus, Prepared, prepare
+from nmt.encoding import encode_batch, encode_split, reason
+from nmt.errors import DataError
+from nmt.tokenizer import Tokenizers
+
+TRAIN = [
+    Pair("a b c", "x y z"),
+    Pair("", "x"),
+    Pair("a", " "),
+    Pair("a a a a a a", "x"),
+    Pair("a b c", "x y z"),
+    Pair("a " * 30 + "b", "x " * 30),
+    Pair("\u2028", "y"),
+    Pair("b c", "z y"),
+]
+VALIDATION = [Pair("a b c", "x y z"), Pair(" ", "x"), Pair("b c", "x"), Pair("q a a a a a a", "x"), Pair("c", "")]
+TEST = [Pair("c " * 40, "z")]
+
+
+class Corpora:
+    """A small project in a folder: its files, and configurations that name them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name, pairs in {"train": TRAIN, "validation": VALIDATION, "test": TEST}.items():
+            self.write(name, pairs)
+
+    def write(self, name: str, pairs: list[Pair]) -> None:
+        for side in Pair._fields:
+            text = "".join(getattr(pair, side) + "\n" for pair in pairs)
+            (self.folder / f"{name}.{side}").write_text(text, newline="\n")
+
+    def config(self, tokenizer: dict[str, Any] | None = None, **data: Any) -> Config:
+        files = {
+            name: {side: str(self.folder / f"{name}.{side}") for side in Pair._fields}
+            for name in ("train", "validation", "test")
+        }
+        languages = {"source_language": "en", "target_language": "fr"}
+        options = {**files, **languages, "cache": str(self.folder / "cache"), "filter": {"max_words": 20}, **data}
+        return Config.model_validate(
+            {
+                "data": options,
+                "tokenizer": tokenizer or {"type": "word", "vocabulary": 50},
+                "model": {"attention": {"type": "none"}},
+                "training": {"updates": 1},
+            }
+        )
+
+    def cached(self) -> list[str]:
+        return sorted(path.name.split("-")[0] for path in (self.folder / "cache").iterdir())
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Corpora:
+    return Corpora(tmp_path)
+
+
+def texts(corpus: EncodedCorpus, tokenizers: Tokenizers) -> list[Pair]:
+    sources, targets = corpus.rows(range(len(corpus)))
+    return [
+        Pair(tokenizers.source.decode(source.tolist()), tokenizers.target.decode(target.tolist()))
+        for source, target in zip(sources, targets, strict=True)
+    ]
+
+
+def error_of(config: Config) -> str:
+    with pytest.raises(DataError) as caught:
+        prepare(config)
+    return str(caught.value)
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) -> None:
+    prepared = prepare(corpora.config(filter={"max_words": 20, "max_ratio": 4.0}))
+    kept = [TRAIN[0], TRAIN[4], TRAIN[7]]
+    assert texts(prepared.train, prepared.tokenizers) == kept
+    assert prepared.report["splits"]["train"]["dropped"] == {
+        "empty": 3,
+        "too_long_words": 1,
+        "too_long_pieces": 0,
+        "ratio": 1,
+    }
+    assert prepared.validation_pairs == [VALIDATION[0], VALIDATION[2], VALIDATION[3]]
+    assert prepared.report["splits"]["validation"]["dropped"]["empty"] == 2
+    assert len(prepared.validation) == 3
+    assert prepared.test_pairs == TEST
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces", "expected"),
+    [
+        ((5, 5), (10, 10), "kept"),
+        ((0, 5), (0, 10), "empty"),
+        ((5, 5), (10, 0), "empty"),
+        ((6, 5), (10, 10), "too_long_words"),
+        ((5, 6), (11, 10), "too_long_words"),
+        ((5, 5), (10, 11), "too_long_pieces"),
+        ((2, 5), (1, 1), "kept"),
+        ((5, 1), (1, 1), "ratio"),
+        ((1, 5), (1, 1), "ratio"),
+    ],
+)
+def test_the_bounds_of_the_filter_are_included(words: tuple[int, int], pieces: tuple[int, int], expected: str) -> None:
+    assert reason(words, pieces, Filter(max_words=5, max_pieces=10, max_ratio=2.5)) == expected
+    assert reason(words, pieces, None) == ("empty" if expected == "empty" else "kept")
+
+
+def test_encoding_equals_the_tokenizer_row_by_row(corpora: Corpora) -> None:
+    prepared = prepare(corpora.config())
+    sources, targets = prepared.validation.rows([2, 0])
+    for row, pair in ((0, VALIDATION[3]), (1, VALIDATION[0])):
+        assert sources[row].tolist() == prepared.tokenizers.source.encode([pair.source])[0]
+        assert targets[row].tolist() == prepared.tokenizers.target.encode([pair.target])[0]
+    assert prepared.validation.source_lengths.tolist() == [3, 2, 7]
+    assert prepared.validation.target_lengths.tolist() == [3, 1, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads, from Python 3.12 on
+def test_several_processes_give_the_same(corpora: Corpora) -> None:
+    corpora.write("train", [Pair(f"a b {number}", f"x {number}") for number in range(50)])
+    one = prepare(corpora.config(processes=1))
+    three = prepare(corpora.config(processes=3, cache=str(corpora.folder / "other")))
+    assert texts(three.train, three.tokenizers) == texts(one.train, one.tokenizers)
+    assert three.report == one.report
+
+
+def test_every_pair_dropped_is_an_error_with_the_reasons(corpora: Corpora) -> None:
+    train = f"data.train: {corpora.folder}/train.source, {corpora.folder}/train.target"
+    assert error_of(corpora.config(filter={"max_words": 1})) == (
+        f"{train}: every pair was dropped (3 empty, 5 too_long_words); see data.filter"
+    )
+    corpora.write("validation", [Pair("a", "")])
+    assert error_of(corpora.config()) == (
+        f"data.validation: {corpora.folder}/validation.source, {corpora.folder}/validation.target: "
+        f"every pair was dropped (1 empty)"
+    )
+    assert corpora.cached() == ["tokenizer"]  # nothing half-made is left
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_errors_of_a_corpus_come_through(corpora: Corpora, split: str) -> None:
+    """Also where the tokenizers are given, so that encoding is the first to read the training set."""
+    prepare(corpora.config()).tokenizers.save(corpora.folder)
+    given = {side: str(corpora.folder / f"{side}.model") for side in Pair._fields}
+    path = corpora.folder / f"{split}.target"
+    path.write_bytes(b"x\n\xe9\n" * 4)
+    assert error_of(corpora.config({"type": "given", **given})).startswith(
+        f"{path}:2: not UTF-8 (byte 0xe9 at column 1)"
+    )
+
+
+def test_a_missing_file_is_named_before_anything_is_made(corpora: Corpora) -> None:
+    (corpora.folder / "test.target").unlink()
+    assert error_of(corpora.config()) == f"{corpora.folder}/test.target: no such file"
+    assert not (corpora.folder / "cache").exists()
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_table_in_chunks() -> None:
+    """Against plain Python lists; with empty, sliced and single-row chunks, whose offsets do not start at zero."""
+    generator = np.random.default_rng(0)
+    lists = [generator.integers(0, 100, size=generator.integers(1, 9)).tolist() for _ in range(50)]
+    kind = pa.list_(pa.int32())
+    whole = pa.array(lists, type=kind)
+    edges = [0, 7, 7, 8, 30, 50]
+    chunked = pa.chunked_array([whole.slice(low, high - low) for low, high in pairwise(edges)])
+    corpus = EncodedCorpus(pa.table({"source": chunked, "target": pa.chunked_array([whole])}))
+    wanted = generator.permutation(50)[:30]
+    sources, targets = corpus.rows(wanted)
+    assert [row.tolist() for row in sources] == [row.tolist() for row in targets] == [lists[row] for row in wanted]
+    assert {row.dtype for row in sources} == {np.dtype(np.int32)}
+    assert corpus.source_lengths.dtype == np.int32
+    assert corpus.source_lengths.tolist() == corpus.target_lengths.tolist() == [len(row) for row in lists]
+    assert len(corpus) == 50
+    assert corpus.rows([]) == ([], [])
+    for outside in (-1, 50):
+        with pytest.raises(IndexError):
+            corpus.rows([0, outside])
+
+
+def test_the_training_set_is_mapped_not_loaded(corpora: Corpora) -> None:
+    corpora.write("train", [Pair("a " * 18, "x " * 18)] * 5000)
+    config = corpora.config()
+    prepare(config)
+    before = pa.total_allocated_bytes()
+    prepared = prepare(config)
+    assert prepared.train.source_lengths.sum() == 90_000  # 360,000 bytes of ids a side
+    assert pa.total_allocated_bytes() - before < 50_000
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_counts_by_hand(corpora: Corpora) -> None:
+    prepared = prepare(corpora.config())
+    train, validation, test = (prepared.report["splits"][name] for name in ("train", "validation", "test"))
+    assert (train["read"], train["kept"], train["repeated_pairs"]) == (8, 4, 1)
+    # kept: "a b c" twice, six times "a", and "b c"
+    assert train["source"] == {"words": 14, "pieces": 14, "unknown_rate": 0.0}
+    assert train["target"] == {"words": 9, "pieces": 9, "unknown_rate": 0.0}
+    assert train["source_length_histogram"] == [{"low": 1, "high": 10, "pairs": 4}]
+    # kept: "a b c" (also in train), "b c" (in train with another translation), "q a a a a a a" (q unknown)
+    assert (validation["read"], validation["kept"]) == (5, 3)
+    assert (validation["pairs_in_train"], validation["sources_in_train"]) == (1, 2)
+    assert validation["source"] == {"words": 12, "pieces": 12, "unknown_rate": 1 / 12}
+    assert [row["pairs"] for row in test["source_length_histogram"]] == [0, 0, 0, 1]
+    assert test["source_length_histogram"][3] == {"low": 31, "high": 40, "pairs": 1}
+    assert prepared.report["vocabulary"] == {"source": 7, "target": 7}
+    assert json.loads(json.dumps(prepared.report)) == prepared.report
+
+
+def test_the_report_as_a_table(corpora: Corpora) -> None:
+    table = describe(prepare(corpora.config()).report)
+    assert (
+        table
+        == """\
+                             train  validation   test
+pairs read                       8           5      1
+  dropped: empty                 3           2      0
+  dropped: too long words        1           0      0
+pairs kept                       4           3      1
+repeated pairs                   1           0      0
+pairs also in train                          1      0
+sources also in train                        2      0
+source words                    14          12     40
+source pieces                   14          12     40
+source pieces unknown        0.00%       8.33%  0.00%
+target words                     9           5      1
+target pieces                    9           5      1
+target pieces unknown        0.00%       0.00%  0.00%
+pairs of 1-10 source words       4           3      0
+pairs of 11-20 source words      0           0      0
+pairs of 21-30 source words      0           0      0
+pairs of 31-40 source words      0           0      1
+vocabulary: 7 source, 7 target pieces"""
+    )
+
+
+def test_the_same_source_with_another_translation_is_not_the_same_pair(corpora: Corpora) -> None:
+    """Nor are pairs that only look alike once they are joined."""
+    tokenizers = prepare(corpora.config()).tokenizers
+    batch = {"source_text": ["a", "a", "a b", "a"], "target_text": ["x", "y", "", "b"]}
+    columns = encode_batch(batch, tokenizers, None)
+    assert len(set(columns["pair_hash"])) == 4
+    assert len(set(columns["source_hash"])) == 2
+
+
+def test_a_report_of_many_pairs_against_a_plain_count(corpora: Corpora) -> None:
+    tokenizers = prepare(corpora.config()).tokenizers
+    generator = np.random.default_rng(1)
+    splits = {
+        name: [Pair("a " * generator.integers(0, 35), "x " * generator.integers(0, 3)) for _ in range(300)]
+        for name in ("train", "test")
+    }
+    columns = {}
+    for name, pairs in splits.items():
+        batch = {"source_text": [pair.source for pair in pairs], "target_text": [pair.target for pair in pairs]}
+        columns[name] = {
+            key: np.array(value)
+            for key, value in encode_batch(batch, tokenizers, None).items()
+            if key not in ("source", "target")
+        }
+    report = make_report(columns, tokenizers)["splits"]
+    kept = {name: [pair for pair in pairs if pair.source and pair.target] for name, pairs in splits.items()}
+    assert report["test"]["pairs_in_train"] == sum(pair in kept["train"] for pair in kept["test"])
+    sources = {pair.source for pair in kept["train"]}
+    assert report["test"]["sources_in_train"] == sum(pair.source in sources for pair in kept["test"])
+    assert report["train"]["repeated_pairs"] == len(kept["train"]) - len(set(kept["train"]))
+    for row in report["train"]["source_length_histogram"]:
+        assert row["pairs"] == sum(row["low"] <= len(pair.source.split()) <= row["high"] for pair in kept["train"])
+
+
+# --- cache ------------------------------------------------------------------------------------------------------------
+
+
+def lines_said(config: Config) -> list[str]:
+    said: list[str] = []
+    prepare(config, said.append)
+    return [line.split(":")[0] for line in said]
+
+
+ENCODING = ["encoding train", "encoding validation", "encoding test"]
+LEARNING = ["learning the word tokenizer"]
+FOUND = ["encoded corpus"]
+
+
+def test_the_work_is_done_once(corpora: Corpora) -> None:
+    config = corpora.config()
+    assert lines_said(config) == [*LEARNING, *ENCODING, *FOUND]
+    assert lines_said(config) == FOUND
+    assert corpora.cached() == ["corpus", "tokenizer"]
+    assert lines_said(corpora.config(filter={"max_words": 5})) == [*ENCODING, *FOUND]
+    assert lines_said(corpora.config({"type": "word", "vocabulary": 6})) == [*LEARNING, *ENCODING, *FOUND]
+    corpora.write("validation", VALIDATION[:1])
+    assert lines_said(config) == [*ENCODING, *FOUND]
+    corpora.write("train", TRAIN[:1])
+    assert lines_said(config) == [*LEARNING, *ENCODING, *FOUND]
+    assert lines_said(config) == FOUND
+
+
+def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
+    def content(prepared: Prepared) -> tuple[Any, ...]:
+        tokenizers, pairs = prepared.tokenizers, (prepared.validation_pairs, prepared.test_pairs)
+        encoded = [texts(corpus, tokenizers) for corpus in (prepared.train, prepared.validation)]
+        return tokenizers.source.sha256, encoded, pairs, prepared.report, prepared.corpus_sha256
+
+    config = corpora.config()
+    assert content(prepare(config)) == content(prepare(config))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "corpus-*/report.json",
+        "corpus-*/train/data-*.arrow",
+        "corpus-*/validation/state.json",
+        "tokenizer-*/target.model",
+    ],
+)
+@pytest.mark.parametrize("how", ["missing", "cut short"])
+def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) -> None:
+    config = corpora.config()
+    whole = prepare(config)
+    (path,) = (corpora.folder / "cache").glob(damage)
+    content = path.read_bytes()
+    path.unlink()
+    if how == "cut short":
+        path.write_bytes(content[: len(content) // 2])
+    again = prepare(config)
+    assert texts(again.train, again.tokenizers) == texts(whole.train, whole.tokenizers)
+    assert again.report == whole.report
+    assert path.read_bytes()
+    assert lines_said(config) == FOUND
+
+
+def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other finishes while this one is still encoding."""
+    config = corpora.config()
+    others: list[Prepared] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr("nmt.dataset.encode_split", encode_split)
+        others.append(prepare(config))
+        return encode_split(*arguments)
+
+    monkeypatch.setattr("nmt.dataset.encode_split", interrupted)
+    mine = prepare(config)
+    assert texts(mine.train, mine.tokenizers) == texts(others[0].train, others[0].tokenizers)
+    assert corpora.cached() == ["corpus", "tokenizer"]
+
+
+def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NMT_CACHE", str(corpora.folder / "elsewhere"))
+    prepare(corpora.config(cache=None))
+    assert (corpora.folder / "elsewhere").is_dir()
+    monkeypatch.delenv("NMT_CACHE")
+    monkeypatch.setenv("HOME", str(corpora.folder / "home"))
+    prepare(corpora.config(cache=None))
+    assert (corpora.folder / "home/.cache/nmt").is_dir()
+
+
+def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
+    (corpora.folder / "file").write_text("")
+    cache = str(corpora.folder / "file/cache")
+    assert error_of(corpora.config(cache=cache)) == (
+        f"data.cache: {cache}: cannot be written: Not a directory; "
+        f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
+    )
+
+
+def test_nothing_is_written_elsewhere_and_nothing_to_the_terminal(corpora: Corpora) -> None:
+    """In a process of its own, since ``datasets`` looks for its folders when it is imported."""
+    home, scratch = corpora.folder / "home", corpora.folder / "scratch"
+    home.mkdir()
+    scratch.mkdir()
+    config = corpora.folder / "config.json"
+    config.write_text(corpora.config().model_dump_json())
+    program = (
+        "import pathlib, sys; from nmt.config import Config; from nmt.dataset import prepare; "
+        "prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()))"
+    )
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_", "NMT_"))}
+    environment = {**kept, "HOME": str(home), "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-W", "error", "-c", program, str(config)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert corpora.cached() == ["corpus", "tokenizer"]
+    assert [path for folder in (home, scratch) for path in folder.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_progress_bars_are_as_they_were(corpora: Corpora, disabled: bool) -> None:
+    before = datasets.are_progress_bars_disabled()
+    switch = {True: datasets.disable_progress_bars, False: datasets.enable_progress_bars}
+    try:
+        switch[disabled]()
+        prepare(corpora.config())
+        assert datasets.are_progress_bars_disabled() is disabled
+    finally:
+        switch[before]()
+
+
+# --- other corpora and tokenizers -------------------------------------------------------------------------------------
+
+
+def test_a_corpus_in_json_lines_and_one_from_the_hub(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"en": pair.source, "fr": pair.target} for pair in TRAIN]
+    (corpora.folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.Dataset.from_list(rows))
+    expected = prepare(corpora.config())
+    for train in ({"jsonl": str(corpora.folder / "train.jsonl")}, {"hub": "some/corpus", "split": "train"}):
+        prepared = prepare(corpora.config(train=train))
+        assert texts(prepared.train, prepared.tokenizers) == texts(expected.train, expected.tokenizers)
+        assert prepared.corpus_sha256 != expected.corpus_sha256
+
+
+def test_without_a_test_set(corpora: Corpora) -> None:
+    prepared = prepare(corpora.config(test=None))
+    assert prepared.test_pairs == []
+    assert list(prepared.report["splits"]) == ["train", "validation"]
+
+
+def test_odd_lines(corpora: Corpora) -> None:
+    """Control characters stay inside their line, and a line of 100,000 words is dropped, not fatal."""
+    odd = [Pair("a\x00b\u2028c", "x\x0by\u0085z\rz"), Pair("a " * 100_000, "x"), Pair("a", "x")]
+    corpora.write("train", odd)
+    corpora.write("validation", odd)
+    prepared = prepare(corpora.config({"type": "character", "vocabulary": 50}, filter={}))
+    assert len(prepared.train) == 2
+    assert prepared.report["splits"]["train"]["dropped"]["too_long_pieces"] == 1
+    assert prepared.validation_pairs == odd
+    assert prepared.validation.source_lengths.tolist()[1] == 200_000
+
+
+def test_a_limit(corpora: Corpora) -> None:
+    files = {side: str(corpora.folder / f"train.{side}") for side in Pair._fields}
+    prepared = prepare(corpora.config(train={**files, "limit": 1}))
+    assert texts(prepared.train, prepared.tokenizers) == TRAIN[:1]
+    assert prepared.report["splits"]["train"]["read"] == 1
