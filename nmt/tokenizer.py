@@ -171,17 +171,17 @@ def _learn_one(config: Learned, texts: Iterator[str], side: str) -> Tokenizer:
 def _explain(message: str, config: Learned, side: str) -> str:
     """SentencePiece's complaint in the words of the configuration."""
     largest = re.search(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)", message)
+    smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or (largest and largest[1] == "4"):
+        return f"tokenizer: {side} of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
     if largest:
         return (
             f"tokenizer.vocabulary: {config.vocabulary} is more than the text of {side} supports; "
             f"the largest possible value is {largest[1]}"
         )
-    smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if smallest:
         return (
             f"tokenizer.vocabulary: {config.vocabulary} is too small for the characters of {side}; it must be at least "
             f"{smallest[1]}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
         )
-    if "sentences_.empty()" in message or "all_chars_count" in message:
-        return f"tokenizer: {side} of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
     return f"tokenizer: SentencePiece cannot learn from {side}: {message}"
