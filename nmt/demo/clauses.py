@@ -209,7 +209,11 @@ def there_is(what: NounPhrase, tense: Tense) -> Phrase:
     return rule(f"there/is {english} {{what}}", f"il/is y/is {french}/is {{what}}", what=what.phrase)
 
 
-COORDINATORS = [rule(", and/x", ", et/x"), rule(", but/x", ", mais/x"), rule(", so/x", ", donc/x")]
+COORDINATORS = [
+    rule(", and/joint", ", et/joint"),
+    rule(", but/joint", ", mais/joint"),
+    rule(", so/joint", ", donc/joint"),
+]
 _BECAUSE, _WHEREAS = word("because", "parce que|qu'"), word("whereas", "alors que|qu'")
 _WHEN, _WHILE, _IF = word("when", "quand"), word("while", "pendant que|qu'"), word("if", "si")
 SUBORDINATORS: dict[Tense, list[Phrase]] = {

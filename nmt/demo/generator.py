@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import random
-from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal
 
 from nmt.demo import clauses, nominal
 from nmt.demo.clauses import BE, VerbGroup, clause
+from nmt.demo.dice import Dice
 from nmt.demo.lexicon import (
     ADJECTIVES,
     FEMALE_NAMES,
@@ -26,8 +25,6 @@ from nmt.demo.lexicon import (
 from nmt.demo.morphology import Tense, Verb
 from nmt.demo.nominal import Determiner, NounPhrase, ObjectPronoun
 from nmt.demo.phrase import NOTHING, Phrase, Sentence, rule, word
-
-T = TypeVar("T")
 
 LONGEST_CLAUSE = 13
 """English words of one clause; what is longer becomes several."""
@@ -59,25 +56,6 @@ _PLURAL: dict[Style, list[Determiner]] = {
 _TENSES: list[Tense] = ["present", "past", "future"]
 _NEGATIONS = ["not", "not", "never", "no longer"]
 _DEGREES: list[Literal["as", "less"]] = ["as", "less"]
-
-
-class Dice:
-    """Random choices that are the same on every machine and Python: only `Random.random` promises that."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def chance(self, probability: float) -> bool:
-        """True with this probability."""
-        return self._random.random() < probability
-
-    def between(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included; low where there is nothing between."""
-        return low + int(self._random.random() * (high - low + 1)) if high > low else low
-
-    def pick(self, items: Sequence[T]) -> T:
-        """One of them."""
-        return items[int(self._random.random() * len(items))]
 
 
 class Generator:
@@ -200,9 +178,7 @@ class Generator:
 
     def passive(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl is seen by the gardener."""
-        verb = self.dice.pick(
-            [verb for verb in TRANSITIVE if set(subject.kinds) <= set(verb.objects)] or TRANSITIVE[:1]
-        )
+        verb = self.dice.pick([verb for verb in TRANSITIVE if set(subject.kinds) <= set(verb.objects)])
         room = words - subject.phrase.words
         group = VerbGroup(verb, tense, passive=True, negation="not" if room >= 6 and self.dice.chance(0.15) else "")
         agent = self.noun_phrase(min(room - 3, 7), _ANIMATE, listed=False)
@@ -270,7 +246,7 @@ class Generator:
         if "P" in kinds and style != "existential" and (words < 2 or (words == 2 and self.dice.chance(0.25))):
             return self.person(words)
         if listed and words >= 5 and self.dice.chance(0.35):
-            return self.list(words, kinds, style)
+            return self.enumeration(words, kinds, style)
         kind = self.dice.pick(kinds)
         size = words if words < 5 else self.dice.between(2, 4)
         head = self.simple(size, kind, style)
@@ -289,7 +265,7 @@ class Generator:
             determiner = self.dice.pick((_PLURAL if plural else _SINGULAR)[style])
         return nominal.noun_phrase(determiner, noun, plural=plural, before=before, after=after)
 
-    def list(self, words: int, kinds: str, style: Style) -> NounPhrase:
+    def enumeration(self, words: int, kinds: str, style: Style) -> NounPhrase:
         """Two to four noun phrases: a, b and c."""
         items: list[NounPhrase] = []
         count = self.dice.between(2, min(4, (words - 1) // 2))

@@ -81,8 +81,9 @@ _ADJECTIVES_BEFORE = {
     "PAFBTL": """
         small = petit; big = grand; beautiful = beau|bel/belle/beaux; new = nouveau|nouvel/nouvelle/nouveaux;
         old = vieux|vieil/vieille/vieux; good = bon/bonne; pretty = joli""",
-    "PA": "young = jeune; brave = brave; fat = gros/grosse",
-    "BTL": "long = long/longue; tall = *haut/*haute/*hauts; vast = vaste",
+    "PA": "young = jeune; fat = gros/grosse",
+    "BTL": "long = long/longue",
+    "TL": "tall = *haut/*haute/*hauts; vast = vaste",
     "FBT": "bad = mauvais; enormous = énorme",
 }
 _ADJECTIVES_AFTER = {
@@ -96,10 +97,11 @@ _ADJECTIVES_AFTER = {
         French = français; Italian = italien/italienne; Spanish = espagnol; German = allemand; Greek = grec/grecque;
         Turkish = turc/turque""",
     "PA": """
-        hungry = affamé; tired = fatigué; happy = heureux/heureuse; sad = triste; angry = furieux/furieuse;
-        lazy = paresseux/paresseuse; clever = intelligent; sick = malade; blind = aveugle; wounded = blessé;
-        careful = prudent; curious = curieux/curieuse; patient = patient; calm = calme; cruel = cruel/cruelle;
-        strong = fort; weak = faible; quiet = silencieux/silencieuse; thin = mince; quick = rapide""",
+        hungry = affamé; brave = courageux/courageuse; tired = fatigué; happy = heureux/heureuse; sad = triste;
+        angry = furieux/furieuse; lazy = paresseux/paresseuse; clever = intelligent; sick = malade; blind = aveugle;
+        wounded = blessé; careful = prudent; curious = curieux/curieuse; patient = patient; calm = calme;
+        cruel = cruel/cruelle; strong = fort; weak = faible; quiet = silencieux/silencieuse; thin = mince;
+        quick = rapide""",
     "FBTL": "expensive = cher/chère; *useful = utile; ordinary = banal/banale/banals; modern = moderne; "
     "forgotten = oublié",
     "BTL": "secret = secret/secrète; medieval = médiéval; royal = royal; *unique = unique; ancient = ancien/ancienne; "
@@ -285,26 +287,26 @@ def _adjective(english: str, french: str, before: bool, kinds: str) -> Adjective
 def _verb(english: str, french: str, *, preposition: str = "", etre: bool = False, reflexive: bool = False) -> Verb:
     forms, _, particle = (part.strip() for part in english.partition("+"))
     base, past, participle, *_ = (*(form.strip() for form in forms.split(",")), "", "")
-    left = EnglishVerb(
-        base, english_third(base), past or english_past(base), participle or past or english_past(base), particle
-    )
+    past = past or english_past(base)
     match = re.fullmatch(r"(\w+)(?: \((.*)\))?(?: ([A-Z]+))?", french)
     if match is None:
         raise ValueError(f"lexicon: cannot read the verb {french!r}")
-    infinitive, irregular, objects = match.group(1), match.group(2) or "", match.group(3) or ""
-    words = irregular.split()
-    if len(words) == 7:
-        present, future, past_participle = words[:5], words[5], words[6]
-    else:
-        strong = words[0] if words else infinitive[:-2]
-        present = list(regular_present(infinitive, strong))
-        future = strong + "er" if words else infinitive.removesuffix("e")
-        past_participle = regular_participle(infinitive)
-    je, il, nous, vous, ils = present
-    right = FrenchVerb(
-        infinitive, (je, il, nous, vous, ils), future, past_participle, etre or reflexive, reflexive, preposition
+    infinitive, forms, objects = (group or "" for group in match.groups())
+    return Verb(
+        EnglishVerb(base, english_third(base), past, participle or past, particle),
+        _french_verb(infinitive, forms.split(), preposition, etre or reflexive, reflexive),
+        objects,
     )
-    return Verb(left, right, objects)
+
+
+def _french_verb(infinitive: str, forms: list[str], preposition: str, etre: bool, reflexive: bool) -> FrenchVerb:
+    if len(forms) == 7:
+        je, il, nous, vous, ils, future, participle = forms
+        return FrenchVerb(infinitive, (je, il, nous, vous, ils), future, participle, etre, reflexive, preposition)
+    strong = forms[0] if forms else infinitive[:-2]
+    present, participle = regular_present(infinitive, strong), regular_participle(infinitive)
+    future = strong + "er" if forms else infinitive.removesuffix("e")
+    return FrenchVerb(infinitive, present, future, participle, etre, reflexive, preposition)
 
 
 NOUNS = [_noun(left, right, kind) for kind, table in _NOUNS.items() for left, right in _entries(table)]
