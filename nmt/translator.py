@@ -82,6 +82,8 @@ class TranslatedHypothesis:
 class Translation:
     """What became of one line."""
 
+    source: str
+    """The line."""
     source_pieces: list[str]
     """What the model read, the end symbol included; empty for a blank line, which no model sees."""
     hypotheses: list[TranslatedHypothesis]
@@ -93,7 +95,8 @@ class Translation:
         return self.hypotheses[0].text
 
 
-BLANK = Translation([], [TranslatedHypothesis("", 0.0, 0.0, [])])
+EMPTY = TranslatedHypothesis("", 0.0, 0.0, [])
+"""The translation of a blank line."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,11 @@ class _Line:
     ids: list[int]
 
 
-def ignore(message: str) -> None:
+Warn = Callable[[int, str], None]
+"""Told the number of a line, from 1, and what is wrong with it."""
+
+
+def ignore(number: int, problem: str) -> None:
     """Say nothing."""
 
 
@@ -133,7 +140,7 @@ class Translator:
         options: SearchOptions,
         *,
         window: int = WINDOW,
-        warn: Callable[[str], None] = ignore,
+        warn: Warn = ignore,
     ) -> Iterator[Translation]:
         """One translation a line, in the order of the lines, while they come in.
 
@@ -144,21 +151,20 @@ class Translator:
             yield from self._translate_window(text, first, options, warn)
             first += len(text)
 
-    def _translate_window(
-        self, text: list[str], first: int, options: SearchOptions, warn: Callable[[str], None]
-    ) -> list[Translation]:
-        results = [BLANK] * len(text)
+    def _translate_window(self, text: list[str], first: int, options: SearchOptions, warn: Warn) -> list[Translation]:
+        results = [Translation(line, [], [EMPTY]) for line in text]
         lines = []
         for number, ids in enumerate(self.tokenizers.source.encode(text), first):
             if len(ids) > options.max_source:
-                warn(f"line {number}: {len(ids)} pieces, only the first {options.max_source} are translated")
+                warn(number, f"{len(ids)} pieces, only the first {options.max_source} are translated")
             if ids:
                 lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))
         with evaluating(self.model), torch.inference_mode(), autocast(self.device, self.precision):
             for batch in _batches(lines, options):
                 for line, hypotheses in zip(batch, self._search(batch, options), strict=True):
-                    results[line.number - first] = self._translation(line, hypotheses)
+                    place = line.number - first
+                    results[place] = self._translation(text[place], line.ids, hypotheses)
         return results
 
     def _search(self, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
@@ -198,7 +204,7 @@ class Translator:
             keep_attention=options.attention,
         )
 
-    def _translation(self, line: _Line, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(self, source: str, source_ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         target = self.tokenizers.target
         translated = []
         for hypothesis in hypotheses:
@@ -210,10 +216,10 @@ class Translator:
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    None if attention is None else attention[:, : len(line.ids)],
+                    None if attention is None else attention[:, : len(source_ids)],
                 )
             )
-        return Translation(self.tokenizers.source.pieces(line.ids), translated)
+        return Translation(source, self.tokenizers.source.pieces(source_ids), translated)
 
 
 @contextmanager

@@ -2,76 +2,18 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search import Hypothesis, Limits, beam_search, greedy_search
+from nmt.search import beam_search, greedy_search
 from nmt.search.penalties import length_penalty
 from nmt.search.ranking import best, best_tokens
-
-PAD, BOS, EOS, A, B, C = range(6)
-
-
-@dataclass(frozen=True)
-class ToyState:
-    """Each row's sentence and what it has emitted so far, newest last."""
-
-    sentences: Tensor
-    history: Tensor
-
-    @property
-    def rows(self) -> int:
-        return self.sentences.size(0)
-
-    def expand(self, width: int) -> "ToyState":
-        return ToyState(self.sentences.repeat_interleave(width, 0), self.history.repeat_interleave(width, 0))
-
-    def select(self, rows: Tensor) -> "ToyState":
-        return ToyState(self.sentences[rows], self.history[rows])
-
-
-class ToyModel:
-    """p(next | sentence, previous, position), from a seed; remembers how many rows each step had."""
-
-    def __init__(self, seed: int, sentences: int, size: int = 6, sharpness: float = 2.0, positions: int = 8) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        table = torch.randn(sentences, positions, size, size, generator=generator) * sharpness
-        self.table = table.log_softmax(-1)
-        self.rows: list[int] = []
-
-    def start(self, sentences: int) -> ToyState:
-        return ToyState(torch.arange(sentences), torch.zeros(sentences, 0, dtype=torch.long))
-
-    def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
-        self.rows.append(state.rows)
-        position = min(state.history.size(1), self.table.size(1) - 1)
-        log_probs = self.table[state.sentences, position, previous]
-        # "Attention" that tells which sentence, position and previous token it was computed for.
-        attention = torch.stack((state.sentences, torch.full_like(previous, position), previous), 1).float()
-        return log_probs, replace(state, history=torch.cat((state.history, previous.unsqueeze(1)), 1)), attention
-
-    def score(self, sentence: int, emitted: tuple[int, ...]) -> float:
-        """Forced decoding: log p of these tokens, in fp64."""
-        steps = zip(itertools.count(), (BOS, *emitted), emitted, strict=False)
-        return sum(
-            float(self.table[sentence, min(position, self.table.size(1) - 1), before, token])
-            for position, before, token in steps
-        )
-
-
-def limits(max_lengths: list[int]) -> Limits:
-    return Limits(BOS, EOS, (PAD, BOS), torch.tensor(max_lengths))
-
-
-def emitted(hypothesis: Hypothesis) -> tuple[int, ...]:
-    return (*hypothesis.tokens, EOS) if hypothesis.ended else hypothesis.tokens
+from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
 
 
 def exhaustive(model: ToyModel, sentence: int, words: tuple[int, ...], most: int, alpha: float) -> list[Any]:

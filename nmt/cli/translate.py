@@ -1,0 +1,223 @@
+"""``nmt-translate``: raw lines in, raw lines out, in order, from a file or a pipe."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from nmt.cli.common import add_decoding_options, command, number, say, whole
+from nmt.corpus import decode_lines, read_lines
+from nmt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
+    from nmt.checkpoint import LoadedRun
+    from nmt.translator import SearchOptions, TranslatedHypothesis, Translation
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``nmt-translate``."""
+    arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
+    arguments.add_argument("--model", required=True, metavar="RUN", help="a run directory of nmt-train")
+    arguments.add_argument("--input", metavar="FILE", help="lines to translate; .gz and .xz too (default: stdin)")
+    arguments.add_argument("--output", metavar="FILE", help="translations, a line each (default: stdout)")
+    arguments.add_argument(
+        "--n-best", type=whole(1), default=1, metavar="N", help="N lines for each line, best first; empty where fewer"
+    )
+    arguments.add_argument("--scores", action="store_true", help="put the score and a tab before each translation")
+    arguments.add_argument("--alignments", metavar="FILE", help="word alignment of each translation: i-j, from 0")
+    arguments.add_argument("--attention", metavar="FILE", help="attention of each translation, a JSON object a line")
+    add_decoding_options(arguments)
+    group = arguments.add_argument_group("sampling: draw a translation instead of searching for the best")
+    group.add_argument("--sampling-temperature", type=number(0), metavar="T", help="1: as the model says; less: safer")
+    group.add_argument("--top-k", type=whole(1), metavar="K", help="draw among the K likeliest pieces")
+    group.add_argument("--top-p", type=number(0, 1), metavar="P", help="draw among pieces of probability P together")
+    group.add_argument("--seed", type=whole(0), metavar="S", help="another seed, other translations (default: 1)")
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Translate; whatever can be refused is refused before anything is written."""
+    check_sampling(arguments)
+    check_files(arguments)
+    name, lines = open_input(arguments.input)
+
+    from nmt.checkpoint import load_run  # noqa: PLC0415
+    from nmt.device import resolve_device, resolve_precision  # noqa: PLC0415
+    from nmt.translator import WINDOW, Translator  # noqa: PLC0415
+
+    device = resolve_device(arguments.device)
+    precision = resolve_precision(arguments.precision, device)
+    run = load_run(arguments.model, device)
+    options = search_options(arguments, run)
+    translator = Translator(run.model, run.tokenizers, device, precision)
+    typed = arguments.input is None and sys.stdin.isatty()
+
+    def warn(line: int, problem: str) -> None:
+        say(f"nmt-translate: warning: {name}:{line}: {problem}")
+
+    with ExitStack() as stack:
+        outputs = open_outputs(arguments, stack)
+        for translation in translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn):
+            hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
+            for output in outputs:
+                output.write([output.format(translation, hypothesis) for hypothesis in hypotheses])
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def check_sampling(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError for sampling options that would have no effect."""
+    given = {"--top-k": arguments.top_k, "--top-p": arguments.top_p, "--seed": arguments.seed}
+    if arguments.sampling_temperature is None:
+        lonely = [option for option, value in given.items() if value is not None]
+        if lonely:
+            raise ConfigError(
+                *(f"{option}: has no effect without sampling; add --sampling-temperature 1" for option in lonely)
+            )
+    elif (arguments.beam_size or 1) > 1:
+        raise ConfigError(
+            f"--beam-size {arguments.beam_size}: sampling follows one hypothesis; "
+            "leave out --beam-size or --sampling-temperature"
+        )
+    elif arguments.n_best > 1:
+        raise ConfigError(f"--n-best {arguments.n_best}: sampling draws one translation; leave out --n-best")
+
+
+def check_files(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError where a file would be written over while it is read, or written twice."""
+    seen: dict[str, str] = {}
+    for option in ("input", "output", "alignments", "attention"):
+        path = getattr(arguments, option)
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # noqa: PTH110, PTH113
+            continue  # pipes and /dev/null may be shared
+        place = os.path.realpath(path)
+        if place in seen:
+            raise ConfigError(f"--{option} {path}: the same file as --{seen[place]}; name another")
+        seen[place] = option
+
+
+def search_options(arguments: argparse.Namespace, run: "LoadedRun") -> "SearchOptions":
+    """The run's own way of decoding, as far as the command line says nothing else."""
+    from nmt.search import Sampling  # noqa: PLC0415
+    from nmt.translator import SearchOptions  # noqa: PLC0415
+
+    beam_size, sampling = arguments.beam_size, None
+    if arguments.sampling_temperature is not None:
+        seed = 1 if arguments.seed is None else arguments.seed
+        beam_size, sampling = 1, Sampling(arguments.sampling_temperature, arguments.top_k, arguments.top_p, seed)
+    for option in ("alignments", "attention"):
+        if getattr(arguments, option) is not None and not run.model.has_attention:
+            raise ConfigError(f"--{option}: {arguments.model} has no attention (model.attention.type is none)")
+    return SearchOptions.from_config(
+        run.config.decoding,
+        beam_size=beam_size,
+        length_penalty=arguments.length_penalty,
+        batch_tokens=arguments.batch_tokens,
+        n_best=arguments.n_best,
+        sampling=sampling,
+        attention=arguments.alignments is not None or arguments.attention is not None,
+    )
+
+
+# --- input and output -------------------------------------------------------------------------------------------------
+
+
+def open_input(path: str | None) -> tuple[str, Iterator[str]]:
+    """The name for messages, and the lines. Raises DataError for a file that cannot be read, at once."""
+    if path is None:
+        return "standard input", decode_lines(sys.stdin.buffer, "standard input")
+    lines = read_lines(path)
+    first = next(lines, None)
+    return path, iter(()) if first is None else chain([first], lines)
+
+
+Format = Callable[["Translation", "TranslatedHypothesis | None"], str]
+
+
+class Output:
+    """A file or stream of UTF-8 lines, whatever the locale; each is passed on as soon as it is written."""
+
+    def __init__(self, name: str, stream: BinaryIO, form: Format) -> None:
+        self.name, self.stream, self.format = name, stream, form
+
+    @classmethod
+    def create(cls, path: str, form: Format) -> Self:
+        """A new file. Raises DataError where there can be none."""
+        with writing(path):
+            return cls(path, Path(path).open("wb"), form)
+
+    def write(self, lines: list[str]) -> None:
+        """Write lines. Raises DataError where that fails, BrokenPipeError if nobody reads any more."""
+        with writing(self.name):
+            self.stream.write("".join(f"{line}\n" for line in lines).encode())
+            self.stream.flush()
+
+    def close(self) -> None:
+        """Close the file. Raises DataError where what is pending cannot be written."""
+        with writing(self.name):
+            self.stream.close()
+
+
+@contextmanager
+def writing(name: str) -> Iterator[None]:
+    """Raise DataError, with the name, for what goes wrong."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"{name}: cannot be written: {error.strerror or error}") from error
+
+
+def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> list[Output]:
+    """Everything that is written. Raises DataError for a file that cannot be."""
+
+    def create(path: str, form: Format) -> Output:
+        output = Output.create(path, form)
+        stack.callback(output.close)
+        return output
+
+    form = format_scored if arguments.scores else format_text
+    standard = arguments.output is None
+    outputs = [Output("standard output", sys.stdout.buffer, form) if standard else create(arguments.output, form)]
+    if arguments.alignments is not None:
+        outputs.append(create(arguments.alignments, format_alignment))
+    if arguments.attention is not None:
+        outputs.append(create(arguments.attention, format_attention))
+    return outputs
+
+
+def format_text(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
+    """The translation."""
+    return "" if hypothesis is None else hypothesis.text
+
+
+def format_scored(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
+    """Score, tab, translation; the tab alone where there is no hypothesis."""
+    return "\t" if hypothesis is None else f"{hypothesis.score:.4f}\t{hypothesis.text}"
+
+
+def format_alignment(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
+    """Links between whitespace words: ``i-j`` joins source word i and target word j."""
+    from nmt.evaluation.alignment import format_pharaoh, word_links  # noqa: PLC0415
+
+    if hypothesis is None or hypothesis.attention is None:
+        return ""
+    weights = hypothesis.attention.numpy()
+    links = word_links(weights, translation.source_pieces, hypothesis.pieces, translation.source, hypothesis.text)
+    return format_pharaoh(links)
+
+
+def format_attention(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
+    """A JSON object: source pieces, target pieces, and for each of these a row of weights over those."""
+    pieces = [] if hypothesis is None else hypothesis.pieces
+    weights = [] if hypothesis is None or hypothesis.attention is None else hypothesis.attention.tolist()
+    rows = [[round(weight, 4) for weight in row] for row in weights]
+    return json.dumps({"source": translation.source_pieces, "target": pieces, "weights": rows}, ensure_ascii=False)

@@ -1,0 +1,46 @@
+"""A tiny tokenizer and tiny networks with random weights that the tests of translation share."""
+
+import random
+from typing import Any
+
+import torch
+
+from nmt.config.schema import BpeTokenizer, Model
+from nmt.corpus import Pair
+from nmt.model import Seq2Seq, build_model
+from nmt.tokenizer import Tokenizers, learn
+
+RANDOM = random.Random(1)
+WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
+LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 8))) for _ in range(40)]
+ATTENTIONS: list[dict[str, Any]] = [{"type": "bahdanau", "hidden": 12}, {"type": "luong"}, {"type": "none"}]
+
+
+def small_tokenizers() -> Tokenizers:
+    """Of the letters of ``LINES``."""
+    return learn(BpeTokenizer(type="bpe", vocabulary=90), [Pair(line, line[::-1]) for line in LINES])
+
+
+def model_section(attention: dict[str, Any]) -> Model:
+    """Tiny sizes, much dropout."""
+    return Model.model_validate(
+        {
+            "attention": attention,
+            "embeddings": {"size": 12},
+            "encoder": {"hidden": 12},
+            "decoder": {"hidden": 12},
+            "dropout": {"embedding": 0.5, "annotation": 0.5, "readout": 0.5},
+        }
+    )
+
+
+def network(tokenizers: Tokenizers, attention: dict[str, Any]) -> Seq2Seq:
+    """Random weights that make long and short translations, far from ties."""
+    torch.manual_seed(7)
+    model = build_model(model_section(attention), tokenizers.source.size, tokenizers.target.size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.uniform_(-0.6, 0.6)
+        model.output.weight *= 5
+        model.output.bias[tokenizers.target.eos_id] += 2
+    return model

@@ -1,0 +1,255 @@
+"""The command as a user meets it: files, pipes, exit codes, and what is said on standard error."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.checkpoint import RunDirectory
+from nmt.cli.translate import main
+from nmt.config import Config
+from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
+
+TEXT = "".join(f"{line}\n" for line in LINES)
+
+
+def save_run(path: Path, attention: dict[str, object]) -> Path:
+    """A run directory as nmt-train leaves it, with random weights."""
+    tokenizers = small_tokenizers()
+    files = {"source": "a", "target": "b"}
+    config = Config.model_validate(
+        {
+            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
+            "tokenizer": {"type": "bpe", "vocabulary": 90},
+            "model": model_section(attention).model_dump(),
+            "training": {"updates": 1},
+            "decoding": {"beam_size": 2, "max_source": 30},
+        }
+    )
+    run = RunDirectory(path)
+    run.create(config, tokenizers, {}, {})
+    run.save("best", network(tokenizers, attention).state_dict())
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau", ATTENTIONS[0]))
+
+
+@pytest.fixture(scope="module")
+def run_without_attention(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_run(tmp_path_factory.mktemp("runs") / "none", ATTENTIONS[2]))
+
+
+Translate = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def translate(
+    run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the command on bytes or text of standard input: exit code, standard output, standard error."""
+
+    def call(stdin: str | bytes, *options: str, model: str = run) -> tuple[int, str, str]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
+        code = main(["--model", model, "--device", "cpu", *options])
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return call
+
+
+def test_lines_go_in_and_come_out(translate: Translate) -> None:
+    code, out, err = translate("\n" + TEXT + "  \n" + LINES[0])
+    assert (code, err) == (0, "")
+    lines = out.split("\n")
+    assert len(lines) == len(LINES) + 4  # the last one lacked its line end, and the split leaves an empty rest
+    assert lines[0] == lines[-3] == lines[-1] == ""
+    assert lines[1] == lines[-2] and lines[1]
+    assert translate("") == (0, "", "")
+
+
+def test_output_does_not_depend_on_the_batch_size(translate: Translate) -> None:
+    for options in (["--beam-size", "1"], ["--beam-size", "4", "--n-best", "3"]):
+        outputs = {translate(TEXT, "--batch-tokens", tokens, *options) for tokens in ("1", "100", "10000")}
+        assert len(outputs) == 1
+
+
+def test_files(translate: Translate, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
+    assert translate("", "--input", str(source), "--output", str(target)) == (0, "", "")
+    assert target.read_bytes().decode() == translate(TEXT)[1]
+
+
+def test_n_best_and_scores(translate: Translate) -> None:
+    best = translate(TEXT, "--beam-size", "3")[1].split("\n")
+    _, out, _ = translate(TEXT + "\n", "--beam-size", "3", "--n-best", "3", "--scores")
+    rows = [line.split("\t") for line in out.split("\n")[:-1]]
+    assert len(rows) == 3 * (len(LINES) + 1)
+    assert rows[-3:] == [["0.0000", ""], ["", ""], ["", ""]]
+    assert [text for _, text in rows[:-3:3]] == best[:-1]
+    for group in zip(rows[0:-3:3], rows[1:-3:3], rows[2:-3:3], strict=True):
+        scores = [float(score) for score, _ in group]
+        assert scores == sorted(scores, reverse=True) and scores[0] < 0
+
+
+def test_the_length_penalty_is_used(translate: Translate) -> None:
+    scores = [translate(LINES[0], "--scores", "--length-penalty", each)[1].split("\t")[0] for each in ("0", "1")]
+    assert float(scores[0]) < float(scores[1])
+
+
+def test_alignments_and_attention(translate: Translate, tmp_path: Path) -> None:
+    links, matrices = tmp_path / "links", tmp_path / "attention"
+    options = ["--beam-size", "2", "--n-best", "2", "--alignments", str(links), "--attention", str(matrices)]
+    code, out, _ = translate(TEXT + "\n", *options)
+    assert code == 0
+    sources = [line for line in [*LINES, ""] for _ in range(2)]
+    outputs = out.split("\n")[:-1]
+    aligned, attended = links.read_text().split("\n")[:-1], matrices.read_text().split("\n")[:-1]
+    assert len(sources) == len(outputs) == len(aligned) == len(attended)
+    for source, target, line, json_line in zip(sources, outputs, aligned, attended, strict=True):
+        pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert [j for _, j in pairs] == list(range(len(target.split())))
+        assert all(0 <= i < len(source.split()) for i, _ in pairs)
+        matrix = json.loads(json_line)
+        assert "".join(matrix["source"]).replace("▁", " ").removesuffix("</s>").strip() == source
+        assert "".join(matrix["target"]).replace("▁", " ").removesuffix("</s>").strip() == target
+        assert len(matrix["weights"]) == len(matrix["target"])
+        for row in matrix["weights"]:
+            assert len(row) == len(matrix["source"]) and sum(row) == pytest.approx(1, abs=0.01)
+
+
+def test_sampling(translate: Translate) -> None:
+    def sample(*options: str) -> str:
+        code, out, err = translate(TEXT, "--sampling-temperature", "1", *options)
+        assert (code, err) == (0, "")
+        return out
+
+    assert sample() == sample("--seed", "1", "--batch-tokens", "100")
+    assert sample() != sample("--seed", "2")
+    assert sample("--top-k", "1") == sample("--top-p", "0.000001") == translate(TEXT, "--beam-size", "1")[1]
+
+
+def test_a_line_at_a_terminal_is_answered_at_once(
+    run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    answers = []
+
+    def typed() -> Iterator[bytes]:
+        for line in LINES[:3]:
+            yield line.encode() + b"\n"
+            answers.append(capsysbinary.readouterr().out.count(b"\n"))
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed(), isatty=lambda: True))
+    assert main(["--model", run, "--device", "cpu"]) == 0
+    assert answers == [1, 1, 1]
+
+
+def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
+    code, out, err = translate("a\n" + "b " * 100_000 + "\nc\n")
+    assert code == 0 and out.count("\n") == 3
+    assert err.startswith("nmt-translate: warning: standard input:2: ")
+    assert err.endswith(" pieces, only the first 30 are translated\n")
+
+
+def test_strange_characters_stay_inside_their_line(translate: Translate) -> None:
+    code, out, err = translate("a\x00b\na\u2028b\u0085c\x0bd\re\n日本 😀\n</s>\n")
+    assert (code, err, out.count("\n")) == (0, "", 4)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_invalid_utf8_names_the_line(translate: Translate) -> None:
+    code, out, err = translate(b"a\nb\n\xff\xfe\n")
+    assert (code, out) == (2, "")
+    assert err.startswith("nmt-translate: error: standard input:3: not UTF-8 (byte 0xff at column 1)")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--top-k", "3"], "--top-k: has no effect without sampling; add --sampling-temperature 1"),
+        (["--seed", "3"], "--seed: has no effect without sampling; add --sampling-temperature 1"),
+        (
+            ["--sampling-temperature", "1", "--beam-size", "5"],
+            "--beam-size 5: sampling follows one hypothesis; leave out --beam-size or --sampling-temperature",
+        ),
+        (
+            ["--sampling-temperature", "1", "--n-best", "2"],
+            "--n-best 2: sampling draws one translation; leave out --n-best",
+        ),
+        (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
+        (
+            ["--n-best", "3"],
+            "n-best 3: a beam of 2 has no more than 2 hypotheses; use beam size 3 or more",
+        ),
+        (["--input", "missing.txt"], "missing.txt: no such file"),
+        (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory"),
+        (["--alignments", "/"], "/: cannot be written: Is a directory"),
+        (["--output", "x", "--attention", "./x"], "--attention ./x: the same file as --output; name another"),
+        (["--device", "abacus"], "device: 'abacus' is not a device; use auto, cpu, cuda or cuda:0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert translate(TEXT, *options) == (2, "", f"nmt-translate: error: {message}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text(TEXT)
+    code, _, err = translate("", "--input", str(text), "--output", str(text))
+    assert (code, err) == (2, f"nmt-translate: error: --output {text}: the same file as --input; name another\n")
+    assert text.read_text() == TEXT
+
+
+@pytest.mark.parametrize("option", ["--alignments", "--attention"])
+def test_no_attention_no_alignments(
+    translate: Translate, run_without_attention: str, tmp_path: Path, option: str
+) -> None:
+    found = translate(TEXT, option, str(tmp_path / "file"), model=run_without_attention)
+    message = f"{option}: {run_without_attention} has no attention (model.attention.type is none)"
+    assert found == (2, "", f"nmt-translate: error: {message}\n")
+    assert list(tmp_path.iterdir()) == []
+    assert translate(TEXT, model=run_without_attention)[0] == 0
+
+
+def test_a_run_that_is_none_is_refused(translate: Translate, tmp_path: Path) -> None:
+    code, out, err = translate(TEXT, "--output", str(tmp_path / "out"), model=str(tmp_path / "nothing"))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"nmt-translate: error: {tmp_path / 'nothing'}: no such run directory")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named(translate: Translate) -> None:
+    code, _, err = translate(TEXT, "--output", "/dev/full")
+    assert (code, err) == (2, "nmt-translate: error: /dev/full: cannot be written: No space left on device\n")
+
+
+def test_a_reader_that_goes_away_ends_it_quietly_whatever_the_locale(run: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT * 100)
+    start = "import sys; from nmt.cli.translate import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "--model", run, "--device", "cpu", "--beam-size", "1"]
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*command, "--input", str(tmp_path / "text")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

@@ -1,0 +1,267 @@
+"""Lines to lines through a small network with random weights: what the network says is of no account here."""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config.schema import Decoding
+from nmt.errors import ConfigError
+from nmt.search import Limits, Sampling, beam_search, greedy_search
+from nmt.tokenizer import Tokenizer, Tokenizers
+from nmt.translator import EMPTY, SearchOptions, Translation, Translator
+from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers
+
+GREEDY = SearchOptions(1, 1.0, 400, 1000, 2.0)
+BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4)
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    return small_tokenizers()
+
+
+@pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: str(attention["type"]))
+def translator(request: pytest.FixtureRequest, tokenizers: Tokenizers) -> Translator:
+    return Translator(network(tokenizers, request.param), tokenizers, torch.device("cpu"), torch.float32)
+
+
+@pytest.fixture(scope="module")
+def bahdanau(tokenizers: Tokenizers) -> Translator:
+    return Translator(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.device("cpu"), torch.float32)
+
+
+def with_(options: SearchOptions, **changes: object) -> SearchOptions:
+    return SearchOptions(**{**vars(options), **changes})
+
+
+def texts(translations: Iterator[Translation]) -> list[list[str]]:
+    return [[hypothesis.text for hypothesis in translation.hypotheses] for translation in translations]
+
+
+# --- sameness ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
+def test_output_does_not_depend_on_batches_windows_or_neighbours(
+    translator: Translator, options: SearchOptions
+) -> None:
+    expected = list(translator.translate(LINES, options))
+    assert len({translation.text for translation in expected}) > 5  # the network does not say the same to everything
+    for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
+        found = list(translator.translate(LINES, changed, window=window))
+        assert texts(iter(found)) == texts(iter(expected))
+        for one, other in zip(found, expected, strict=True):
+            assert [each.score for each in one.hypotheses] == pytest.approx(
+                [each.score for each in other.hypotheses], rel=1e-5
+            )
+
+
+def test_order_is_kept_and_duplicates_too(translator: Translator) -> None:
+    one_by_one = {line: next(translator.translate([line], GREEDY)).text for line in LINES}
+    shuffled = random.Random(2).choices(LINES, k=150)
+    assert [each.text for each in translator.translate(shuffled, GREEDY)] == [one_by_one[line] for line in shuffled]
+
+
+def test_beam_of_one_is_greedy(translator: Translator) -> None:
+    model, tokenizers = translator.model, translator.tokenizers
+    ids = tokenizers.source.encode(LINES[:8])
+    lengths = torch.tensor([len(each) for each in ids])
+    source = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in ids], batch_first=True)
+    target = tokenizers.target
+    limits = Limits(target.bos_id, target.eos_id, (target.pad_id, target.bos_id), 2 * lengths + 10)
+    with torch.inference_mode():
+        state = model.start(model.encode(source, lengths))
+        greedy = greedy_search(model, state, limits, length_penalty=1.0)
+        beam = beam_search(model, state, limits, beam_size=1, length_penalty=1.0)
+        wide = beam_search(model, state, limits, beam_size=5, length_penalty=1.0, n_best=5)
+        assert beam == greedy
+        assert all(
+            many[0].score >= one[0].score - 1e-5 or len(many) == 5 for many, one in zip(wide, greedy, strict=True)
+        )
+        for row, hypothesis in [(row, each) for row, found in enumerate(wide) for each in found]:
+            emitted = [*hypothesis.tokens, *([target.eos_id] if hypothesis.ended else [])]
+            logits, _ = model(
+                source[row : row + 1, : lengths[row]],
+                lengths[row : row + 1],
+                torch.tensor([[target.bos_id, *emitted[:-1]]]),
+            )
+            forced = logits.log_softmax(-1)[0, range(len(emitted)), emitted].sum().item()
+            assert hypothesis.log_probability == pytest.approx(forced, rel=1e-5)
+            assert hypothesis.score == pytest.approx(forced * 6 / (5 + len(emitted)), rel=1e-5)
+
+
+def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
+    first, second = (
+        texts(bahdanau.translate(LINES, with_(GREEDY, sampling=Sampling(1.0, seed=seed)))) for seed in (1, 2)
+    )
+    assert first != second
+
+
+def test_bf16_translates_too(bahdanau: Translator) -> None:
+    half = Translator(bahdanau.model, bahdanau.tokenizers, torch.device("cpu"), torch.bfloat16)
+    translations = list(half.translate(LINES[:10], with_(BEAM, attention=True)))
+    assert len(translations) == 10
+    for translation in translations:
+        weights = translation.hypotheses[0].attention
+        assert weights is not None and weights.dtype == torch.float32
+
+
+# --- what a translation holds -----------------------------------------------------------------------------------------
+
+
+def test_hypotheses_are_sorted_and_complete(translator: Translator) -> None:
+    for translation in translator.translate(LINES, BEAM):
+        scores = [each.score for each in translation.hypotheses]
+        assert len(scores) == 4 and scores == sorted(scores, reverse=True)
+        assert all(math.isfinite(score) for score in scores)
+        assert translation.text == translation.hypotheses[0].text
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM])
+def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
+    translator: Translator, options: SearchOptions
+) -> None:
+    for translation in translator.translate(LINES, with_(options, attention=True)):
+        assert translation.source_pieces[-1] == "</s>"
+        for hypothesis in translation.hypotheses:
+            if not translator.model.has_attention:
+                assert hypothesis.attention is None
+                continue
+            assert hypothesis.attention is not None
+            assert hypothesis.attention.shape == (len(hypothesis.pieces), len(translation.source_pieces))
+            assert hypothesis.attention.sum(1).tolist() == pytest.approx([1.0] * len(hypothesis.pieces), abs=1e-4)
+
+
+def test_attention_is_kept_only_when_asked(bahdanau: Translator) -> None:
+    assert next(bahdanau.translate(LINES, BEAM)).hypotheses[0].attention is None
+
+
+def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None:
+    model = network(tokenizers, ATTENTIONS[0])
+    with torch.no_grad():
+        model.output.bias[tokenizers.target.eos_id] = -100.0  # it never ends of itself
+    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32)
+    for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
+        for translation in translator.translate(LINES[:9], options):
+            expected = int(1.5 * (len(translation.source_pieces) - 1)) + 10
+            assert [len(each.pieces) for each in translation.hypotheses] == [expected] * options.n_best
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM])
+def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) -> None:
+    lines = ["", LINES[0], "   ", "\t\x0b", "\u200b", "\u3000", LINES[1], ""]
+    found = list(translator.translate(lines, options))
+    assert [each.hypotheses == [EMPTY] and not each.source_pieces for each in found] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert list(translator.translate([], options)) == []
+    assert [each.source for each in found] == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]) -> None:
+    nasty = [*lines, "\x00", "a\x00b", "a\rb", "a\u2028b\u0085c", "日本 😀 \u202e\u0301", "</s> <s> <unk> ⁇"]
+    for options in (GREEDY, BEAM):
+        found = list(bahdanau.translate(nasty, options))
+        assert len(found) == len(nasty)
+        assert not any(set("\r\n") & set(each.text) for translation in found for each in translation.hypotheses)
+
+
+def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "a\nb\rc\r\nd\u2028e")
+    assert next(bahdanau.translate(["x"], GREEDY)).text == "a b c  d\u2028e"
+
+
+def test_a_line_too_long_is_cut_with_a_warning(bahdanau: Translator) -> None:
+    warnings: list[tuple[int, str]] = []
+    options = with_(GREEDY, max_source=20)
+    line = " ".join(itertools.islice(itertools.cycle(WORDS), 100_000))
+    pieces = len(bahdanau.tokenizers.source.encode([line])[0])
+    found = list(
+        bahdanau.translate([LINES[0], "", line, LINES[1]], options, warn=lambda *warning: warnings.append(warning))
+    )
+    assert warnings == [(3, f"{pieces} pieces, only the first 20 are translated")]
+    assert len(found) == 4 and len(found[2].source_pieces) == 21 and found[2].text
+    assert [found[0].text, found[3].text] == [each.text for each in bahdanau.translate(LINES[:2], options)]
+
+
+def test_lines_are_read_no_further_than_the_window(bahdanau: Translator) -> None:
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        for line in itertools.cycle(LINES):
+            read += 1
+            yield line
+
+    translations = bahdanau.translate(endless(), GREEDY, window=1)
+    for number in range(1, 5):
+        next(translations)
+        assert read == number
+    read = 0
+    list(itertools.islice(bahdanau.translate(endless(), GREEDY, window=200), 500))
+    assert read <= 500 + 200
+
+
+def test_a_window_holds_no_more_text_than_memory_should(bahdanau: Translator) -> None:
+    read = 0
+
+    def long_lines() -> Iterator[str]:
+        nonlocal read
+        for _ in range(100):
+            read += 1
+            yield " " * 1_000_000
+
+    assert next(bahdanau.translate(long_lines(), GREEDY)).hypotheses == [EMPTY]
+    assert read < 10
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers) -> None:
+    model = network(tokenizers, ATTENTIONS[0]).train()
+    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32)
+    translations = translator.translate(LINES, GREEDY, window=8)
+    first = next(translations).text
+    assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    assert [first, *(each.text for each in translations)] == [
+        each.text for each in translator.translate(LINES, GREEDY)
+    ]  # dropout is off
+    model.eval()
+    list(translator.translate(LINES[:2], GREEDY))
+    assert not model.training
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_options_come_from_the_configuration_unless_given() -> None:
+    options = SearchOptions.from_config(Decoding(beam_size=3, batch_tokens=17), beam_size=None, n_best=2)
+    assert options == SearchOptions(3, 1.0, 17, 1000, 2.0, n_best=2)
+
+
+def test_contradicting_options_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        SearchOptions.from_config(Decoding(beam_size=3), n_best=4, sampling=Sampling())
+    assert caught.value.problems == (
+        "beam size 3: sampling follows one hypothesis; use beam size 1",
+        "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
+    )
