@@ -46,6 +46,9 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         problems = []
+        for name, most in (("length_penalty", 10), ("max_length_factor", 100)):  # beyond, the arithmetic overflows
+            if not 0 <= getattr(self, name) <= most:
+                problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most}")
         if self.sampling is not None and self.beam_size != 1:
             problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
         if self.n_best > self.beam_size:
