@@ -81,9 +81,6 @@ def test_beam_of_one_is_greedy(translator: Translator) -> None:
         beam = beam_search(model, state, limits, beam_size=1, length_penalty=1.0)
         wide = beam_search(model, state, limits, beam_size=5, length_penalty=1.0, n_best=5)
         assert beam == greedy
-        assert all(
-            many[0].score >= one[0].score - 1e-5 or len(many) == 5 for many, one in zip(wide, greedy, strict=True)
-        )
         for row, hypothesis in [(row, each) for row, found in enumerate(wide) for each in found]:
             emitted = [*hypothesis.tokens, *([target.eos_id] if hypothesis.ended else [])]
             logits, _ = model(
@@ -260,8 +257,12 @@ def test_options_come_from_the_configuration_unless_given() -> None:
 
 def test_contradicting_options_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        SearchOptions.from_config(Decoding(beam_size=3), n_best=4, sampling=Sampling())
+        SearchOptions.from_config(
+            Decoding(beam_size=3, length_penalty=1e3, max_length_factor=1e9), n_best=4, sampling=Sampling()
+        )
     assert caught.value.problems == (
+        "decoding.length_penalty: 1000 must be from 0 to 10",
+        "decoding.max_length_factor: 1e+09 must be from 0 to 100",
         "beam size 3: sampling follows one hypothesis; use beam size 1",
         "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
     )
