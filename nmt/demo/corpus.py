@@ -42,9 +42,9 @@ def write_corpus(
     if problems:
         raise ConfigError(*problems)
     generator, seen = Generator(seed), set[str]()
-    test = [pair for bin_ in BINS for pair in _draw(generator, test_per_bin, [bin_], seen)]
-    heldout = _draw(generator, validation, LENGTHS, seen)
-    splits = {"test": test, "validation": heldout, "train": _draw(generator, train, LENGTHS, seen)}
+    test = [pair for bin_ in BINS for pair in draw(generator, test_per_bin, [bin_], seen)]
+    heldout = draw(generator, validation, LENGTHS, seen)
+    splits = {"test": test, "validation": heldout, "train": draw(generator, train, LENGTHS, seen)}
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def pharaoh(pair: Sentence) -> str:
     return " ".join(f"{i}-{j}" for i, j in pair.alignment)
 
 
-def _draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen: set[str]) -> list[Sentence]:
+def draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen: set[str]) -> list[Sentence]:
     """New sentences; the derivation aims for a length drawn from one of the ranges and has to end up in that range."""
     pairs: list[Sentence] = []
     while len(pairs) < count:
