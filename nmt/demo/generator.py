@@ -207,10 +207,11 @@ class Generator:
         room = words - core.words
         if room < 1:
             return core
-        if room <= 2 and (room == 1 or self.dice.chance(0.5)):
-            return core + self.dice.pick([time for time in clauses.TIMES[tense] if time.words <= room])
-        if room == 2 or (room <= 4 and self.dice.chance(0.3)):
-            return self.extended(core + word(*self.dice.pick(PLACES)), words, tense)
+        if 2 <= room <= 4 and self.dice.chance(0.5 if room == 2 else 0.3):
+            core, room = core + word(*self.dice.pick(PLACES)), room - 2
+        if room <= 2:
+            times = [time for time in clauses.TIMES[tense] if time.words <= room]
+            return core + self.dice.pick(times) if times else core
         if room == 3 and self.dice.chance(0.3):
             return core + nominal.clock(self.dice.between(1, 11))
         return core + self.prepositional(room)
