@@ -3,6 +3,7 @@
 RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
+RUN/test.hypotheses.txt  test.scores.json            of the test set, when training has finished
 """
 
 import json
@@ -46,6 +47,8 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
+        self.test_hypotheses = self.path / "test.hypotheses.txt"
+        self.test_scores = self.path / "test.scores.json"
 
     @property
     def exists(self) -> bool:
@@ -56,7 +59,7 @@ class RunDirectory:
         self, config: Config, tokenizers: Tokenizers, report: Mapping[str, Any], manifest: Mapping[str, Any]
     ) -> None:
         """Write everything that stands before the first update."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.tokenizer.mkdir(parents=True, exist_ok=True)
         write_text(self.config, dump_config(config))
         tokenizers.save(self.tokenizer)
         write_json(self.data_report, report)
@@ -66,7 +69,8 @@ class RunDirectory:
         """Delete what a run consists of, and nothing else that may lie in the folder."""
         for part in (self.checkpoints, self.tokenizer, self.tensorboard):
             shutil.rmtree(part, ignore_errors=True)
-        for part in (self.config, self.metrics, self.data_report, self.manifest):
+        made = (self.config, self.metrics, self.data_report, self.manifest, self.test_hypotheses, self.test_scores)
+        for part in made:
             part.unlink(missing_ok=True)
 
     def save(self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None) -> None:
@@ -85,13 +89,17 @@ class RunDirectory:
                 write_json(aside / "training.json", training.state)
             for file in aside.iterdir():
                 sync(file)
-            shutil.rmtree(before, ignore_errors=True)
-            if folder.exists():
+            if folder.exists():  # else a crash has left the one before as the only one
+                shutil.rmtree(before, ignore_errors=True)
                 folder.rename(before)
             aside.rename(folder)
             shutil.rmtree(before, ignore_errors=True)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder}: cannot be written: {error}") from None
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a checkpoint."""
+        return self._folder(name).exists()
 
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""
@@ -113,18 +121,20 @@ class RunDirectory:
         return before if before.exists() and not folder.exists() else folder
 
     def cut_metrics(self, step: int) -> None:
-        """Drop the lines of ``metrics.jsonl`` that lie beyond a step that training goes back to."""
+        """Drop the lines of ``metrics.jsonl`` that training writes again when it goes on from this step: those of
+        later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
-        kept = [line for line in self.metrics.read_text("utf-8").splitlines(keepends=True) if _step_of(line) <= step]
+        kept = [line for line in self.metrics.read_text("utf-8").splitlines(keepends=True) if _stays(line, step)]
         write_text(self.metrics, "".join(kept))
 
 
-def _step_of(line: str) -> float:
+def _stays(line: str, step: int) -> bool:
     try:
-        return int(json.loads(line)["step"])
+        record = json.loads(line)
+        return bool(record["step"] <= step and record["split"] in ("train", "validation"))
     except (ValueError, KeyError, TypeError):
-        return float("inf")  # a line cut short by a crash
+        return False  # a line cut short by a crash
 
 
 @dataclass(frozen=True)

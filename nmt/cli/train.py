@@ -1,21 +1,31 @@
 """``nmt-train``: from raw text to a trained and scored run."""
 
 import argparse
+import contextlib
+import shlex
 import signal
-from collections.abc import Sequence
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any, Self
 
-from nmt.cli.common import command, say
+from nmt.cli.common import INTERRUPTED, add_config_options, command, say
 from nmt.config import load_config
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM, noted for the training loop to act on between two updates; a second one acts at once."""
+    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two updates; a second one acts
+    at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def __call__(self) -> bool:
         """Whether training shall stop."""
@@ -23,17 +33,15 @@ class StopRequest:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.signal = number
-        say("stopping after this update; once more stops at once")
         signal.signal(number, signal.SIG_DFL)
+        with contextlib.suppress(RuntimeError):  # it may have come in the middle of another line
+            say("stopping after this update; once more stops at once")
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of ``nmt-train``."""
     arguments = argparse.ArgumentParser(prog="nmt-train", description=__doc__)
-    arguments.add_argument("--config", required=True, metavar="FILE", help="the YAML configuration")
-    arguments.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="override one dotted key"
-    )
+    add_config_options(arguments)
     arguments.add_argument("--output", metavar="RUN", help="the run directory (overrides output: in the configuration)")
     arguments.add_argument("--resume", action="store_true", help="continue the run in the run directory")
     arguments.add_argument("--overwrite", action="store_true", help="replace the run in the run directory")
@@ -53,8 +61,9 @@ def main(arguments: argparse.Namespace) -> int:
         dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
         return 0
     stop = StopRequest()
-    if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stopped=stop):
+    if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stopping=stop):
         return 0
-    sets = "".join(f" --set {override}" for override in arguments.overrides)
-    say(f"stopped; continue with: nmt-train --config {arguments.config}{sets} --output {config.output} --resume")
-    return 128 + (stop.signal or signal.SIGINT)
+    again = ["nmt-train", "--config", arguments.config, "--output", str(config.output), "--resume"]
+    again += [word for override in arguments.overrides for word in ("--set", override)]
+    say(f"stopped; continue with: {shlex.join(again)}")
+    return INTERRUPTED if stop.signal is None else 128 + stop.signal

@@ -1,6 +1,7 @@
 """What training writes down: metrics.jsonl, TensorBoard, and a line of progress."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,13 @@ class Log:
         self._board = SummaryWriter(str(run.tensorboard), purge_step=purge)
 
     def record(self, step: int, split: str, **values: Any) -> None:
-        """One line of metrics.jsonl; numbers become TensorBoard scalars ``split/name``."""
-        self._metrics.write(json.dumps({"step": step, "split": split, **values}, ensure_ascii=False) + "\n")
+        """One line of metrics.jsonl; numbers become TensorBoard scalars ``split/name``.
+
+        JSON has no infinity and no NaN: such a number is null.
+        """
+        values = {name: None if _no_number(value) else value for name, value in values.items()}
+        record = {"step": step, "split": split, **values}
+        self._metrics.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
         self._metrics.flush()
         for name, value in values.items():
             if isinstance(value, int | float):
@@ -45,6 +51,10 @@ class Log:
         """Write out what is pending."""
         self._board.close()
         self._metrics.close()
+
+
+def _no_number(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def duration(seconds: float) -> str:

@@ -1,8 +1,10 @@
 """From a configuration to a trained and scored run."""
 
+import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import torch
 
+from nmt import __version__
 from nmt.checkpoint import RunDirectory, load_run, read_json, write_json, write_text
 from nmt.config import Config, dump_config, load_config
 from nmt.corpus import Pair
@@ -21,10 +24,13 @@ from nmt.evaluation.by_length import length_table
 from nmt.evaluation.metrics import bleu, chrf
 from nmt.model import build_model
 from nmt.training.log import Log
-from nmt.training.trainer import Trainer
+from nmt.training.trainer import Trainer, saved_progress
 from nmt.translator import SearchOptions, Translator
 
 Say = Callable[[str], None]
+Stopping = AbstractContextManager[Callable[[], bool]]
+"""Entered while updates are made; what it gives says, between two of them, whether to stop."""
+NEVER: Stopping = nullcontext(lambda: False)
 
 HARMLESS = {
     "output",
@@ -32,7 +38,6 @@ HARMLESS = {
     "threads",
     "data.cache",
     "data.processes",
-    "data.test",
     "training.updates",
     "training.save_every",
     "training.log_every",
@@ -50,10 +55,10 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     say: Say,
-    stopped: Callable[[], bool] = lambda: False,
+    stopping: Stopping = NEVER,
     test_sentences: int | None = None,
 ) -> bool:
-    """Prepare, train, validate, keep the best, score the test set; -> False if ``stopped`` ended it early.
+    """Prepare, train, validate, keep the best, score the test set; -> False if ``stopping`` ended it early.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is asked for, or if it was started
     with another configuration; DataError, CheckpointError as the parts do.
@@ -81,21 +86,23 @@ def train_run(
     parameters = sum(parameter.numel() for parameter in model.parameters())
     precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
     say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
-    purge = None
     if resume:
-        purge = int(run.training("last").state["update"])
-        run.cut_metrics(purge)
-    log = Log(run, say, purge=purge)
+        begun = saved_progress(run).update
+        run.cut_metrics(begun)
+    log = Log(run, say, purge=begun + 1 if resume else None)
     try:
         trainer = Trainer(config, prepared, model, run, log, device)
         if resume:
             trainer.restore()
             say(f"resumed after update {trainer.progress.update}")
-        if not trainer.fit(stopped):
-            return False
+        else:
+            trainer.save()  # from here on there is something to resume; and a disk that is full is found out
+        with stopping as stopped:
+            if not trainer.fit(stopped) or stopped():
+                return False
         trainer.average_best()
         if prepared.test_pairs:
-            score_test(config, run, prepared.test_pairs[:test_sentences], device, log)
+            score_test(config, run, prepared.test_pairs[:test_sentences], device, log, trainer.progress.update)
     finally:
         log.close()
     return True
@@ -122,21 +129,33 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
     """Where the run goes. Raises ConfigError if there is none, or one that must not be touched."""
-    if config.output is None:
+    if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
-    if run.path.exists() and not run.path.is_dir():
-        raise ConfigError(f"output: {run.path} is a file; name a directory")
+    _refuse_unwritable(run.path)
     if run.exists and not (resume or overwrite):
         raise ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
-    if resume and not (run.checkpoints / "last").exists():
-        raise CheckpointError(f"{run.path}: there is no checkpoint to resume from; start without --resume")
+    if resume and not run.exists:
+        raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
+    if resume and not run.has("last"):
+        raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; start with --overwrite")
     return run
 
 
-def score_test(config: Config, run: RunDirectory, pairs: Iterable[Pair], device: torch.device, log: Log) -> None:
+def _refuse_unwritable(folder: Path) -> None:
+    """Raise ConfigError for a directory that cannot be made, or not written to."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise ConfigError(f"output: {existing} is a file; name a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ConfigError(f"output: {existing} must not be written to; name another directory, or change its rights")
+
+
+def score_test(
+    config: Config, run: RunDirectory, pairs: Sequence[Pair], device: torch.device, log: Log, step: int
+) -> None:
     """Translate the test set with the best checkpoint; keep the output and its scores in the run."""
     loaded = load_run(run.path, device)
     translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32)
@@ -152,15 +171,14 @@ def score_test(config: Config, run: RunDirectory, pairs: Iterable[Pair], device:
         bins=config.evaluation.bins,
         resamples=config.evaluation.bootstrap,
     )
-    write_text(run.path / "test.hypotheses.txt", "".join(f"{line}\n" for line in hypotheses))
+    write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
     write_json(
-        run.path / "test.scores.json",
+        run.test_scores,
         {
             **{score.name: {"score": score.value, "signature": score.signature} for score in scores},
             "by_length": [row.as_dict() for row in rows],
         },
     )
-    step = int(run.training("last").state["update"])
     log.record(step, "test", bleu=scores[0].value, chrf=scores[1].value, signature=scores[0].signature)
     log.say(
         "test set: " + "  ".join(f"{score.name} {score.value:.2f}" for score in scores) + f"  {scores[0].signature}"
@@ -168,10 +186,14 @@ def score_test(config: Config, run: RunDirectory, pairs: Iterable[Pair], device:
 
 
 def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
-    packages = ("nmt-attention", "torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
+    packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {
+            "nmt-attention": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
         "seed": config.seed,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
         "threads": torch.get_num_threads(),

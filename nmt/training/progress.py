@@ -16,6 +16,20 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Window:
+    """Sums since the last line of progress."""
+
+    loss: float = 0.0
+    """Negative log-likelihood, nats."""
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, loss: float, tokens: int, seconds: float) -> Self:
+        """With one update more."""
+        return replace(self, loss=self.loss + loss, tokens=self.tokens + tokens, seconds=self.seconds + seconds)
+
+
+@dataclass(frozen=True)
 class Progress:
     """Counters and scores between two updates. Scores are such that higher is better (BLEU, or minus the loss)."""
 
@@ -27,6 +41,7 @@ class Progress:
     """Time spent in updates so far."""
     skipped: int = 0
     """Updates left out because their gradient was not finite."""
+    window: Window = field(default_factory=Window)
     best: Kept | None = None
     waited: int = 0
     """Validations since the best one."""
@@ -71,6 +86,7 @@ class Progress:
             **{
                 **value,
                 "position": Position(**value["position"]),
+                "window": Window(**value["window"]),
                 "best": None if best is None else Kept(**best),
                 "kept": tuple(Kept(**kept) for kept in value["kept"]),
             }

@@ -2,13 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.batching import Batch, Position, Specials, training_batches
@@ -21,7 +20,7 @@ from nmt.model import Seq2Seq
 from nmt.training.log import Log, duration
 from nmt.training.loss import Loss, batch_loss
 from nmt.training.optimiser import build_optimiser, learning_rate
-from nmt.training.progress import Kept, Progress
+from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
 
 SKIPS = 10
@@ -73,7 +72,6 @@ class Trainer:
             seed=self.seed,
             position=self.progress.position,
         )
-        window = _Window()
         while not self.progress.finished(self.config):
             if stopped():
                 self.save()
@@ -82,13 +80,16 @@ class Trainer:
             group = list(islice(batches, self.config.accumulation))
             update = self.update([batch for _, batch in group], group[-1][0])
             seconds = time.perf_counter() - started
-            self.progress = replace(self.progress, seconds=self.progress.seconds + seconds)
-            window.add(update, seconds)
+            self.progress = replace(
+                self.progress,
+                seconds=self.progress.seconds + seconds,
+                window=self.progress.window.plus(update.loss * update.tokens, update.tokens, seconds),
+            )
             done = self.progress.update
-            if done % self.config.log_every == 0:
-                self._report(update, window)
-                window = _Window()
-            if done % validation.every == 0 or done == self.config.updates:
+            last = done == self.config.updates
+            if done % self.config.log_every == 0 or last:
+                self._report(update)
+            if done % validation.every == 0 or last:
                 self.validate()
             elif self.config.save_every and done % self.config.save_every == 0:
                 self.save()
@@ -150,9 +151,8 @@ class Trainer:
     def validate(self) -> ValidationResult:
         """Look at the validation set, keep what is best, save ``last``."""
         result = self.validator(self.progress.update)
-        score = result.bleu if self.config.validation.metric == "bleu" else -result.loss
         before = self.progress
-        self.progress = before.judged(score, self.config)
+        self.progress = before.judged(self._score(result), self.config)
         best = self.progress.best is not before.best
         self.log.record(self.progress.update, "validation", **asdict(result), best=best)
         self.log.say(
@@ -163,16 +163,18 @@ class Trainer:
         if best:
             self.run.save("best", weights)
         if self.config.average > 1:
-            self._keep(before, weights)
+            for kept in set(self.progress.kept) - set(before.kept):
+                self.run.save(kept_name(kept), weights)
         self.save()
+        for dropped in set(before.kept) - set(self.progress.kept):  # only now does ``last`` need them no more
+            self.run.delete(kept_name(dropped))
         return result
 
-    def _keep(self, before: Progress, weights: Mapping[str, Tensor]) -> None:
-        for kept in self.progress.kept:
-            if kept.update == self.progress.update:
-                self.run.save(kept_name(kept), weights)
-        for dropped in set(before.kept) - set(self.progress.kept):
-            self.run.delete(kept_name(dropped))
+    def _score(self, result: ValidationResult) -> float:
+        """What the configured metric makes of it: the higher, the better."""
+        if self.config.validation.metric == "bleu":
+            return result.bleu
+        return -math.inf if math.isnan(result.loss) else -result.loss
 
     def average_best(self) -> None:
         """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it."""
@@ -182,8 +184,7 @@ class Trainer:
         mean = average(self.run.weights(kept_name(each)) for each in kept)
         load_weights(self.model, mean, "the mean of the best checkpoints")
         result = self.validator(self.progress.update, samples=False)
-        score = result.bleu if self.config.validation.metric == "bleu" else -result.loss
-        better = score > self.progress.best.score
+        better = self._score(result) > self.progress.best.score
         updates = sorted(each.update for each in kept)
         self.log.record(self.progress.update, "average", **asdict(result), best=better, updates=updates)
         self.log.say(
@@ -209,6 +210,7 @@ class Trainer:
     def restore(self) -> None:
         """Go on from ``last``. Raises CheckpointError."""
         load_weights(self.model, self.run.weights("last"), str(self.run.checkpoints / "last"))
+        self.progress = saved_progress(self.run)
         saved = self.run.training("last")
         moments: dict[int, dict[str, Any]] = {}
         for name, tensor in saved.tensors.items():
@@ -219,9 +221,10 @@ class Trainer:
         torch.set_rng_state(saved.tensors["random.cpu"])
         if self.device.type == "cuda" and "random.cuda" in saved.tensors:
             torch.cuda.set_rng_state(saved.tensors["random.cuda"], self.device)
-        self.progress = Progress.from_json(dict(saved.state))
 
-    def _report(self, update: Update, window: "_Window") -> None:
+    def _report(self, update: Update) -> None:
+        window = self.progress.window
+        self.progress = replace(self.progress, window=Window())
         done, total = self.progress.update, self.config.updates
         left = self.progress.seconds / done * (total - done)
         loss = window.loss / window.tokens
@@ -242,16 +245,14 @@ class Trainer:
         )
 
 
-class _Window:
-    """Sums between two progress lines."""
-
-    def __init__(self) -> None:
-        self.loss, self.tokens, self.seconds = 0.0, 0, 0.0
-
-    def add(self, update: Update, seconds: float) -> None:
-        self.loss += update.loss * update.tokens
-        self.tokens += update.tokens
-        self.seconds += seconds
+def saved_progress(run: RunDirectory) -> Progress:
+    """How far the training of ``last`` had come. Raises CheckpointError."""
+    state = run.training("last").state
+    try:
+        return Progress.from_json(dict(state))
+    except (KeyError, TypeError, ValueError) as error:
+        where = run.checkpoints / "last" / "training.json"
+        raise CheckpointError(f"{where}: not the progress of a training ({error!r})") from None
 
 
 def kept_name(kept: Kept) -> str:

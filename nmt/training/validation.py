@@ -16,7 +16,7 @@ from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
-from nmt.translator import SearchOptions, Translation, Translator
+from nmt.translator import SearchOptions, Translation, Translator, evaluating
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,14 @@ class Validator:
     @torch.inference_mode()
     def loss(self) -> float:
         """Negative log-likelihood per real target token of the whole validation set."""
-        training = self.model.training
-        self.model.eval()
         total, tokens = 0.0, 0
-        for batch in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
-            batch = batch.to(self.device)
-            with autocast(self.device, self.precision):
+        with evaluating(self.model), autocast(self.device, self.precision):
+            for each in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
+                batch = each.to(self.device)
                 readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
                 loss = batch_loss(readouts, self.model.output, batch.target_output, batch.target_mask, 0.0, fused=False)
-            total += loss.likelihood.item()
-            tokens += loss.tokens
-        self.model.train(training)
+                total += loss.likelihood.item()
+                tokens += loss.tokens
         return total / tokens
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
