@@ -36,16 +36,15 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
             _apply(data, override)
         except ConfigError as error:
             problems.extend(error.problems)
-    if problems:
-        raise ConfigError(*problems)
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        lines = [_locate(explain(detail), str(path), overrides) for detail in details[:MOST_PROBLEMS]]
-        if len(details) > MOST_PROBLEMS:
-            lines.append(f"{path}: and {len(details) - MOST_PROBLEMS} more problems")
-        raise ConfigError(*lines) from None
+    if not problems:
+        try:
+            return Config.model_validate(data)
+        except ValidationError as error:
+            details = error.errors(include_url=False)[: MOST_PROBLEMS + 1]
+            problems = [_with_origin(explain(detail), str(path), overrides) for detail in details]
+    if len(problems) > MOST_PROBLEMS:
+        problems[MOST_PROBLEMS:] = [f"{path}: and more problems"]
+    raise ConfigError(*map(_one_line, problems))
 
 
 def dump_config(config: Config) -> str:
@@ -88,7 +87,7 @@ def _apply(data: dict[str, Any], override: str) -> None:
     data[parts[-1]] = value
 
 
-def _locate(problem: Problem, file: str, overrides: Sequence[str]) -> str:
+def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
     """The problem with where it came from: the last override that set its key, or the file."""
     section = problem.key.rpartition(".")[0]
     for override in reversed(overrides):
@@ -99,3 +98,8 @@ def _locate(problem: Problem, file: str, overrides: Sequence[str]) -> str:
         if key == f"{section}.type" and "has no effect" in problem.text:
             return f"{file}: {problem}; to replace the whole section: --set '{section}={{type: {value}}}'"
     return f"{file}: {problem}"
+
+
+def _one_line(problem: str) -> str:
+    """Without what would break the line or act on a terminal; it may have come from a stranger's file."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in problem)

@@ -16,7 +16,7 @@ from yaml.reader import ReaderError
 
 from nmt.errors import ConfigError
 
-LARGEST: Final = 1 << 16
+LARGEST: Final = 1 << 15
 """Characters of a text; the largest configuration that makes sense has a tenth of it."""
 DEEPEST: Final = 20
 MOST_DIGITS: Final = 18
@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
         return {} if self.key_problems else super().construct_mapping(node, deep)
 
     def construct_whole_number(self, node: ScalarNode) -> int:
-        if len(node.value) > MOST_DIGITS:
+        if len(node.value.lstrip("+-")) > MOST_DIGITS:
             raise ConstructorError(None, None, f"a number of more than {MOST_DIGITS} digits", node.start_mark)
         return int(node.value, 0 if node.value[:2] in ("0o", "0x") else 10)
 
@@ -84,12 +84,17 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, data: str) -> ScalarNode:
+        # PyYAML itself writes U+0085 where it reads back as a line break; only double quotes escape
+        return self.represent_scalar(f"{_TAG}str", data, style=None if data.isprintable() else '"')
+
 
 _Loader.yaml_implicit_resolvers = {}  # none of version 1.1
 for _name, _pattern in _PLAIN.items():
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), [None])
 _Loader.add_constructor(f"{_TAG}int", _Loader.construct_whole_number)
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def parse_yaml(text: str, name: str) -> Any:
@@ -103,7 +108,7 @@ def parse_yaml(text: str, name: str) -> Any:
         loader = _Loader(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(f"{name}: line {line}: the character {error.character!r} has no place in YAML") from None
+        raise ConfigError(f"{name}: line {line}: the character {chr(error.character)!r} has no place in YAML") from None
     try:
         value = loader.get_single_data()
     except yaml.MarkedYAMLError as error:

@@ -1,0 +1,429 @@
+"""Configurations as users write them, rightly and wrongly."""
+
+import copy
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmt.config import Config, dump_config, load_config
+from nmt.config.schema import (
+    AdamConstants,
+    Corpus,
+    FileCorpus,
+    JsonlCorpus,
+    LearnedTokenizer,
+    LuongAttention,
+    NoAttention,
+    Section,
+)
+from nmt.config.schema_map import annotation_of, expected, find, keys_by_name, variants_of
+from nmt.config.yaml12 import DEEPEST, LARGEST, format_yaml, parse_yaml
+from nmt.errors import ConfigError
+
+MINIMAL = """\
+data:
+  source_language: en
+  target_language: fr
+  train: {source: train.en, target: train.fr}
+  validation: {source: validation.en, target: validation.fr}
+tokenizer: {type: bpe, vocabulary: 1000}
+model:
+  attention: {type: bahdanau, hidden: 64}
+training: {updates: 100}
+"""
+
+
+def load(folder: Path, text: str | bytes = MINIMAL, *overrides: str) -> Config:
+    file = folder / "run.yaml"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_config(file, overrides)
+
+
+def problems(folder: Path, text: str | bytes = MINIMAL, *overrides: str) -> list[str]:
+    """What is said of a configuration, the folder left out."""
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, *overrides)
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    return [problem.replace(f"{folder}/", "") for problem in caught.value.problems]
+
+
+# --- what is right ----------------------------------------------------------------------------------------------------
+
+
+def test_defaults_fill_what_is_left_out(tmp_path: Path) -> None:
+    config = load(tmp_path)
+    assert config.decoding.beam_size == 5
+    assert config.training.optimiser.type == "adam"
+    assert isinstance(config.data.train, FileCorpus)
+
+
+def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        MINIMAL,
+        "training.optimiser={type: adam, learning_rate: 1e-4}",
+        "training.optimiser.learning_rate=2e-3",
+        "model.attention={type: none}",
+        "data.test.jsonl=test.jsonl",
+        "decoding.length_penalty = 0",
+        "evaluation.bins=[5, 10]",
+        "output=runs/a=b",
+    )
+    assert config.training.optimiser.learning_rate == 0.002
+    assert config.model.attention == NoAttention(type="none")
+    assert config.data.test == JsonlCorpus(jsonl="test.jsonl")
+    assert config.decoding.length_penalty == 0
+    assert config.evaluation.bins == (5, 10)
+    assert config.output == "runs/a=b"
+
+
+def test_a_type_alone_is_enough_where_the_new_variant_knows_the_other_keys(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score=concat")
+    assert config.model.attention == LuongAttention(type="luong", score="concat", hidden=64)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("tokenizer={type: given, source: a.model, target: a.model}", "model.embeddings={tie: all, size: 32}"),
+        ("training.optimiser={type: adamw, betas: [0.8, 0.9], epsilon: 1e-12}", "training.clip=null"),
+        ("training.schedule={type: plateau}", "model.initialisation={type: uniform}", "data.filter.max_ratio=1.5"),
+        ("data.test={hub: owner/name, split: test}", "data.train={tsv: train.tsv.gz}", "seed=123456789012345678"),
+        ("data.source_language='1e-3'", "data.target_language='no'", "output='a\\0\\u2028\\x85\\r\\n: #\"'"),
+    ],
+)
+def test_a_written_configuration_loads_as_an_equal_one(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    config = load(tmp_path, MINIMAL, *overrides)
+    written = dump_config(config)
+    assert load(tmp_path, written) == config
+    assert dump_config(load(tmp_path, written)) == written
+
+
+def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None:
+    written = parse_yaml(dump_config(load(tmp_path)), "")
+
+    def complete(value: Any, section: Any) -> None:
+        assert list(value) == list(type(section).model_fields)
+        for name, part in section:
+            if hasattr(part, "model_fields_set"):
+                complete(value[name], part)
+
+    complete(written, load(tmp_path))
+    assert written["decoding"]["max_length_factor"] == 2.0
+
+
+# --- what is wrong, in whose words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("decoding.beam_sise=3", "decoding.beam_sise: unknown key; nearest: beam_size"),
+        (
+            "model.beam_size=3",
+            "model.beam_size: unknown key; there is training.validation.beam_size, decoding.beam_size",
+        ),
+        ("model.beamsize=3", "model.beamsize: unknown key; there is training.validation.beam_size, decoding.beam_size"),
+        ("evaluation.colour=red", "evaluation.colour: unknown key; the keys here are bins, bootstrap"),
+        ("lerning={}", "lerning: unknown key; nearest: training"),
+        (
+            "model.attention={type: bahdnau}",
+            "model.attention.type: 'bahdnau' is not one of bahdanau, luong, none; nearest: bahdanau",
+        ),
+        ("model.attention.type=[x]", "model.attention.type: a list of 1 is not one of bahdanau, luong, none"),
+        ("model.attention={}", "model.attention.type: missing; must be one of bahdanau, luong, none"),
+        (
+            "model.attention=none",
+            "model.attention: found 'none'; must be a section with a type: bahdanau, luong, none; write {type: none}",
+        ),
+        (
+            "training.optimiser={type: adam, momentum: 0.5}",
+            "training.optimiser.momentum: has no effect for type 'adam', only for 'sgd'",
+        ),
+        (
+            "data.train.split=train",
+            "data.train.split: has no effect for a corpus with the key 'source', only for 'hub'",
+        ),
+        (
+            "model.attention={type: luong, hidden: 8}",
+            "model.attention: 'hidden' has no effect for score 'general': only 'concat' has hidden units",
+        ),
+        ("precision=fp3", "precision: 'fp3' is not one of auto, fp32, bf16; nearest: fp32"),
+        ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
+        ("tokenizer.shared=yes", "tokenizer.shared: found 'yes'; must be true or false"),
+        ("training.updates=ten", "training.updates: found 'ten'; must be a whole number of at least 1"),
+        ("training.updates=1.0", "training.updates: found 1.0; must be a whole number of at least 1"),
+        ("training.updates=true", "training.updates: found true; must be a whole number of at least 1"),
+        ("training.updates=1_000", "training.updates: found '1_000'; must be a whole number of at least 1"),
+        ("training.updates=0", "training.updates: found 0; must be a whole number of at least 1"),
+        ("training.updates={}", "training.updates: found a section; must be a whole number of at least 1"),
+        ("training.label_smoothing=1", "training.label_smoothing: found 1; must be a number of at least 0 and below 1"),
+        (
+            "training.label_smoothing=.nan",
+            "training.label_smoothing: found nan; must be a number of at least 0 and below 1",
+        ),
+        ("training.clip=-1e-3", "training.clip: found -0.001; must be a number above 0 or null"),
+        ("training.clip=1e999", "training.clip: found inf; must be a number above 0 or null"),
+        ("decoding=", "decoding: found nothing; must be a section of keys and values"),
+        (
+            "data.source_language=7",
+            "data.source_language: found 7; must be text that is not empty; write '7', in quotes",
+        ),
+        ("data.source_language=''", "data.source_language: found ''; must be text that is not empty"),
+        (
+            "data.test=test.en",
+            "data.test: found 'test.en'; must be a section with one of the keys source, tsv, jsonl, hub",
+        ),
+        ("evaluation.bins=[5, x]", "evaluation.bins[1]: found 'x'; must be a whole number of at least 1"),
+        (
+            "evaluation.bins=[]",
+            "evaluation.bins: found a list of 0; must be a list of at least one, each a whole number of at least 1",
+        ),
+        (
+            "training.optimiser={type: adam, betas: [0, 0, 0]}",
+            "training.optimiser.betas: found a list of 3; must be a list of 2, each a number of at least 0 and below 1",
+        ),
+    ],
+)
+def test_an_override_that_is_wrong_is_named_with_its_key(tmp_path: Path, override: str, said: str) -> None:
+    assert problems(tmp_path, MINIMAL, override) == [f"--set {override}: {said}"]
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    text = MINIMAL.replace("updates: 100", "update: 100, clip: none").replace("type: bpe", "type: bpee")
+    assert problems(tmp_path, f"{text}sead: 3\n", "decoding.beam_size=0") == [
+        "run.yaml: tokenizer.type: 'bpee' is not one of bpe, unigram, word, character, given; nearest: bpe",
+        "run.yaml: training.updates: missing; must be a whole number of at least 1",
+        "run.yaml: training.clip: found 'none'; must be a number above 0 or null",
+        "run.yaml: training.update: unknown key; nearest: updates",
+        "--set decoding.beam_size=0: decoding.beam_size: found 0; must be a whole number of at least 1",
+        "run.yaml: sead: unknown key; nearest: seed",
+    ]
+
+
+def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_section(tmp_path: Path) -> None:
+    assert problems(tmp_path, MINIMAL, "model.attention.type=none") == [
+        "run.yaml: model.attention.hidden: has no effect for type 'none', only for 'bahdanau' and 'luong'; "
+        "to replace the whole section: --set 'model.attention={type: none}'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "model.embeddings.tie=all",
+            "model.embeddings.tie 'all' needs one vocabulary: tokenizer.shared: true; or tie 'target'",
+        ),
+        (
+            "model.decoder.readout=8",
+            "model: tied embeddings need decoder.readout (8) equal to embeddings.size (256), or null",
+        ),
+        (
+            "model.attention={type: luong, score: dot}",
+            "model: score 'dot' multiplies states and annotations: decoder.hidden is 256, it must be twice "
+            "encoder.hidden (512); or use score 'general'",
+        ),
+        ("evaluation.bins=[5, 5]", "evaluation: bins must ascend: [5, 5]"),
+    ],
+)
+def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> None:
+    text = MINIMAL.replace("attention:", "embeddings: {tie: target}\n  attention:")
+    assert problems(tmp_path, text, override) == [f"run.yaml: {said}"]
+
+
+def test_endless_problems_are_cut_short(tmp_path: Path) -> None:
+    said = problems(tmp_path, MINIMAL + "".join(f"x{number}: 1\n" for number in range(1000)))
+    assert len(said) == 51
+    assert said[-1] == "run.yaml: and more problems"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("seed", "--set seed: must be KEY=VALUE, as in training.updates=1000"),
+        ("=1", "--set =1: must be KEY=VALUE, as in training.updates=1000"),
+        ("a..b=1", "--set a..b=1: must be KEY=VALUE, as in training.updates=1000"),
+        (
+            "seed=[1",
+            "--set seed=[1: line 1, column 3: expected ',' or ']', but got '<stream end>' "
+            "(while parsing a flow sequence, begun in line 1)",
+        ),
+        (
+            "tokenizer.vocabulary.size=3",
+            "--set tokenizer.vocabulary.size=3: tokenizer.vocabulary is 1000, not a section: "
+            "set tokenizer.vocabulary as a whole",
+        ),
+    ],
+)
+def test_overrides_that_cannot_be_made(tmp_path: Path, override: str, said: str) -> None:
+    assert problems(tmp_path, MINIMAL, override, "also=")[0] == said
+
+
+# --- files that are no configuration ----------------------------------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in (tmp_path / "no.yaml", "No such file or directory"), (tmp_path, "Is a directory"):
+        with pytest.raises(ConfigError) as caught:
+            load_config(path)
+        assert str(caught.value) == f"{path}: cannot be read: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "found nothing; must be sections: data, tokenizer, model, training"),
+        ("- a\n", "found a list of 1; must be sections: data, tokenizer, model, training"),
+        (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8; save the file as UTF-8"),
+        ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00' has no place in YAML"),
+        ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        ("seed: 1\ndata: 2\nseed: 3\n", "line 3: key 'seed' stands in line 1 already"),
+        ("seed: 1\n5: 2\n", "line 2: '5' as a key; keys are text"),
+        ("{[a]: 1}\n", "line 1: a list or section as a key; keys are text"),
+        ("a: &x [1]\nb: *x\n", "line 2, column 4: alias '*x'; write the value out"),
+        (
+            "a: !!python/object/apply:os.system [ls]\n",
+            "line 1, column 4: tag 'tag:yaml.org,2002:python/object/apply:os.system'; a value has none here",
+        ),
+        ("a: !x 1\n", "line 1, column 4: tag '!x'; a value has none here"),
+        ("[" * 5000, f"line 1, column {DEEPEST + 1}: nested more than {DEEPEST} deep"),
+        ("{a: " * 5000, f"line 1, column {4 * DEEPEST - 2}: nested more than {DEEPEST} deep"),
+        ("#" * (LARGEST + 1), f"larger than {LARGEST} bytes; a configuration is a short YAML file"),
+        (f"seed: {'9' * 5000}\n", "line 1, column 7: a number of more than 18 digits"),
+        ('a: "\\UFFFFFFFF"\n', "line 1: a value that cannot be read"),
+        ('a: "\\uD800"\n', "line 1, column 4: half a character (a surrogate)"),
+        (
+            "--- {}\n--- {}\n",
+            "line 2, column 1: but found another document (expected a single document in the stream, begun in line 1)",
+        ),
+    ],
+)
+def test_text_that_is_no_configuration(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert problems(tmp_path, text) == [f"run.yaml: {said}"]
+
+
+def test_a_strangers_key_cannot_break_the_line(tmp_path: Path) -> None:
+    assert problems(tmp_path, MINIMAL + '"a\\n\\e[31mb": 1\n')[0].startswith("run.yaml: a\\n\\x1b[31mb: unknown key; ")
+
+
+# --- YAML 1.2 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("-.5", -0.5),
+        ("1.", 1.0),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("+1", 1),
+        (".inf", math.inf),
+        ("~", None),
+        ("", None),
+        ("TRUE", True),
+        ("no", "no"),
+        ("on", "on"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2024-01-01", "2024-01-01"),
+        ("'1'", "1"),
+        ("1e", "1e"),
+        ("<<", "<<"),
+    ],
+)
+def test_plain_scalars(text: str, value: Any) -> None:
+    parsed = parse_yaml(text, "")
+    assert (type(parsed), parsed) == (type(value), value)
+
+
+NUMBERS = st.integers(-(10**17), 10**17) | st.floats(allow_nan=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: Any) -> None:
+    read = parse_yaml(format_yaml(value), "")
+    assert read == value
+    assert repr(read) == repr(value)
+
+
+# --- any text ---------------------------------------------------------------------------------------------------------
+
+FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def never_a_traceback(folder: Path, text: str | bytes, *overrides: str) -> None:
+    try:
+        config = load(folder, text, *overrides)
+    except ConfigError as error:
+        assert error.problems
+        assert all(problem.isprintable() for problem in error.problems)
+    else:
+        assert load(folder, dump_config(config)) == config
+
+
+@FUZZ
+@given(content=st.binary() | st.text().map(lambda text: text.encode()))
+def test_any_bytes_are_a_configuration_or_a_config_error(tmp_path: Path, content: bytes) -> None:
+    never_a_traceback(tmp_path, content)
+
+
+@FUZZ
+@given(text=st.text("{}[]:,-?&*!|>'\"%#@\\ \n\tabcdata0x1e._~<", max_size=60))
+def test_any_punctuation_is_a_configuration_or_a_config_error(tmp_path: Path, text: str) -> None:
+    never_a_traceback(tmp_path, text)
+    never_a_traceback(tmp_path, f"{MINIMAL}{text}")
+    never_a_traceback(tmp_path, MINIMAL, f"seed={text}", text)
+
+
+KEYS = sorted({key for keys in keys_by_name().values() for key in keys})
+
+
+@FUZZ
+@given(changes=st.lists(st.tuples(st.sampled_from(KEYS), VALUES | st.sampled_from(["none", "luong", "adam", "word"]))))
+def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, changes: list[tuple[str, Any]]) -> None:
+    data = copy.deepcopy(yaml.safe_load(MINIMAL))
+    for key, value in changes:
+        *parents, name = key.split(".")
+        section = data
+        for parent in parents:
+            if not isinstance(section.get(parent), dict):
+                section[parent] = {}
+            section = section[parent]
+        section[name] = value
+    never_a_traceback(tmp_path, format_yaml(data))
+
+
+# --- the map of the schema --------------------------------------------------------------------------------------------
+
+
+def test_every_key_of_the_schema_can_be_explained() -> None:
+    assert {"model.attention.hidden", "data.train.hub", "training.optimiser.betas", "seed"} <= set(KEYS)
+    assert find(("training", "optimiser", "adam", "betas", 1)).key == "training.optimiser.betas[1]"
+    assert find(("model", "attention", "none")).key == "model.attention"
+    sections: list[type[Section]] = [Config]
+    for section in sections:
+        annotations = [annotation_of(section, name) for name in section.model_fields]
+        assert all(map(expected, annotations))
+        sections.extend(variant for annotation in annotations for variant in variants_of(annotation).values())
+    assert {*sections, Corpus, LearnedTokenizer, AdamConstants} == set(descendants(Section))
+
+
+def descendants(section: type[Section]) -> Iterator[type[Section]]:
+    for child in section.__subclasses__():
+        yield child
+        yield from descendants(child)
