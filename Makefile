@@ -1,0 +1,88 @@
+# `make` or `make help` lists what there is. What is missing is set up first, in a virtual environment of its own.
+
+# The first Python of 3.11 or newer that can make virtual environments; or say PYTHON=...
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV ?= .venv
+DEMO_JOBS ?= 1
+DEMO_SET ?=
+ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO := runs/demo
+SYSTEMS_OF_DEMO := none bahdanau luong
+CURVE := $(DEMO)/length_curve
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint format figure clean distclean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- set-up ---------------------------------------------------------------------------------------------------------
+
+$(READY): pyproject.toml constraints.txt
+	@$(if $(strip $(PYTHON)),,$(error Python 3.11 or newer with its venv module is needed (on Debian and Ubuntu: \
+		apt install python3-venv); where it is elsewhere: make PYTHON=/path/to/python3))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, $(PYTHON) is older")'
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing PyTorch (large: minutes)"
+	@$(PIP) "$$(grep ^torch== constraints.txt)"
+	@echo "installing the toolkit and everything else it needs"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+# --- the demo -------------------------------------------------------------------------------------------------------
+# A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus
+# is made anew. DEMO_JOBS=2 trains two at a time; DEMO_SET="training.updates=100 threads=1" overrides options.
+
+demo: $(READY) ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
+	@$(MAKE) --no-print-directory -j $(DEMO_JOBS) $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
+	@$(MAKE) --no-print-directory $(CURVE).png
+	@echo "the figure: $(CURVE).png (also .svg, .csv, .json); try: echo 'the old cat sleeps .' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
+
+data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READY)
+	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
+	@touch $@
+
+data/demo/train.en: data/demo/.ready ; @:
+
+$(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en | $(READY)
+	@mkdir -p $(@D)
+	@if [ -e $@ ]; then how=--overwrite; elif [ -e $(@D)/$*/config.yaml ]; then how=--resume; else how=; fi; rm -f $@; \
+		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how
+	@touch $@
+
+$(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
+	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
+		--system "no attention=$(DEMO)/none" --system Bahdanau=$(DEMO)/bahdanau --system Luong=$(DEMO)/luong
+
+# --- work -----------------------------------------------------------------------------------------------------------
+
+figure: $(READY) ## SOURCE=FILE REFERENCE=FILE SYSTEMS="NAME=RUN ..." OUTPUT=STEM: the figure on your own corpus
+	@$(foreach name,SOURCE REFERENCE SYSTEMS OUTPUT,$(if $($(name)),,$(error make figure needs $(name)=...; for example: \
+		make figure SOURCE=test.en REFERENCE=test.fr SYSTEMS="one=runs/one two=runs/two" OUTPUT=runs/figure)))
+	@$(BIN)/nmt-length-curve --source "$(SOURCE)" --reference "$(REFERENCE)" $(SYSTEMS:%=--system "%") \
+		--output "$(OUTPUT)" $(ARGS)
+
+test: $(READY) ## the tests (ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## put the code into its form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove the demo and what tools leave behind; your own runs stay
+	rm -rf $(DEMO) data/demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove the virtual environment
+	rm -rf $(VENV)

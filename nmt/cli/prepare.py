@@ -1,0 +1,34 @@
+"""``nmt-prepare``: the corpus and tokenizer part of a run, for looking before training."""
+
+import argparse
+import json
+from pathlib import Path
+
+from nmt.cli.common import add_config_options, command, say
+from nmt.config import load_config
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``nmt-prepare``."""
+    options = argparse.ArgumentParser(
+        prog="nmt-prepare",
+        description="Read the corpus, learn the tokenizers and encode, as nmt-train would (and finds it done), "
+        "and print what was read, what was dropped and why.",
+    )
+    add_config_options(options)
+    options.add_argument("--json", metavar="FILE", help="write the report there too, as JSON")
+    return options
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Prepare the corpus and print its report."""
+    config = load_config(arguments.config, arguments.overrides)
+
+    from nmt.data_report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
+    from nmt.dataset import prepare  # noqa: PLC0415
+
+    report = prepare(config, say).report
+    if arguments.json is not None:
+        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(describe(report))

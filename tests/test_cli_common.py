@@ -1,0 +1,161 @@
+"""How every command ends, and the options that several of them share."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt import __version__
+from nmt.cli.common import Work, add_config_options, add_decoding_options, command, number, say, whole
+from nmt.errors import DataError
+
+
+def run(work: Work, *argv: str) -> int:
+    return command(lambda: argparse.ArgumentParser(prog="nmt-test"))(work)(list(argv))
+
+
+def raising(error: BaseException) -> Work:
+    def work(arguments: argparse.Namespace) -> None:
+        raise error
+
+    return work
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def test_results_go_to_standard_output_and_the_code_is_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lambda arguments: print("a result")) == 0
+    assert capsys.readouterr() == ("a result\n", "")
+    assert run(lambda arguments: 143) == 143
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            DataError("a.txt:3: not UTF-8", "b.txt: empty"),
+            "nmt-test: error: a.txt:3: not UTF-8\nnmt-test: error: b.txt: empty\n",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory", "out/x"),
+            "nmt-test: error: out/x: No such file or directory\n",
+        ),
+        (OSError(28, "No space left on device"), "nmt-test: error: No space left on device\n"),
+        (OSError("the hub is away"), "nmt-test: error: the hub is away\n"),
+        (TimeoutError(), "nmt-test: error: TimeoutError\n"),
+    ],
+)
+def test_what_a_user_can_put_right_is_told_without_a_traceback(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(raising(error)) == 2
+    assert capsys.readouterr() == ("", said)
+
+
+def test_verbose_shows_where_it_came_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(DataError("a.txt: empty")), "--verbose") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert said.endswith("nmt-test: error: a.txt: empty\n")
+
+
+def test_a_defect_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(raising(ZeroDivisionError()))
+
+
+def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(KeyboardInterrupt())) == 130
+    assert capsys.readouterr() == ("", "nmt-test: interrupted\n")
+
+
+def test_version_and_wrong_options_return(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(AssertionError()), "--version") == 0
+    assert capsys.readouterr().out == f"nmt-attention {__version__}\n"
+    assert run(raising(AssertionError()), "--nonsense") == 2
+    assert capsys.readouterr().err.endswith("nmt-test: error: unrecognized arguments: --nonsense\n")
+
+
+# --- pipes ------------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import argparse, sys
+from nmt.cli.common import command, say
+def work(arguments):
+    for number in range(int(sys.argv[1])):
+        print(number)
+sys.argv[0] = "nmt-test"
+sys.exit(command(lambda: argparse.ArgumentParser())(work)([]))
+"""
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word() -> None:
+    for lines in 1, 100_000:  # what fits the buffer is written at the end only
+        with subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(lines)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None and process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 141
+
+
+def test_an_output_that_is_full_is_an_error() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-c", SCRIPT, "1"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (2, b"nmt-test: error: No space left on device\n")
+
+
+def test_nobody_needs_to_listen_to_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    say("anyone?")
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_configuration_options() -> None:
+    parser = argparse.ArgumentParser()
+    add_config_options(parser)
+    arguments = parser.parse_args(["--config", "a.yaml", "--set", "seed=1", "--set", "data.filter={}"])
+    assert (arguments.config, arguments.overrides) == ("a.yaml", ["seed=1", "data.filter={}"])
+    assert parser.parse_args(["--config", "a.yaml"]).overrides == []
+
+
+def test_decoding_options() -> None:
+    parser = argparse.ArgumentParser()
+    add_decoding_options(parser)
+    assert vars(parser.parse_args([])) == {
+        "beam_size": None,
+        "length_penalty": None,
+        "batch_tokens": None,
+        "device": "auto",
+        "precision": "fp32",
+    }
+    arguments = parser.parse_args(["--beam-size", "1", "--length-penalty", "0", "--batch-tokens", "100"])
+    assert (arguments.beam_size, arguments.length_penalty, arguments.batch_tokens) == (1, 0.0, 100)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "ten", ""])
+def test_numbers_out_of_range_are_told(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        whole(1)(text)
+    assert str(caught.value) == f"'{text}' is not a whole number of at least 1"
+
+
+@pytest.mark.parametrize("text", ["-0.1", "2", "nan", "inf", "-inf", "1e999", "x"])
+def test_fractions_out_of_range_are_told(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        number(0, 1)(text)
+    assert str(caught.value) == f"'{text}' is not a number from 0 to 1"
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 3"):
+        number(3)(text)

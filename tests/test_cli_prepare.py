@@ -1,0 +1,63 @@
+"""``nmt-prepare`` from the command line to its table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nmt.cli.prepare import main
+
+CONFIG = """\
+data:
+  source_language: en
+  target_language: fr
+  train: {{source: {folder}/train.en, target: {folder}/train.fr}}
+  validation: {{source: {folder}/train.en, target: {folder}/train.fr}}
+  cache: {folder}/cache
+tokenizer: {{type: character, vocabulary: 30}}
+model: {{attention: {{type: none}}}}
+training: {{updates: 1}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "train.en").write_text("a cat\n\na dog\n")
+    (tmp_path / "train.fr").write_text("un chat\nvide\nun chien\n")
+    file = tmp_path / "run.yaml"
+    file.write_text(CONFIG.format(folder=tmp_path))
+    return file
+
+
+def test_the_report_is_printed_and_written(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = config.parent / "report.json"
+    assert main(["--config", str(config), "--json", str(report)]) == 0
+    splits = json.loads(report.read_text())["splits"]
+    assert (splits["train"]["read"], splits["train"]["kept"], splits["train"]["dropped"]["empty"]) == (3, 2, 1)
+    output = capsys.readouterr()
+    lines = [line.split() for line in output.out.splitlines()]
+    assert ["pairs", "read", "3", "3"] in lines
+    assert ["dropped:", "empty", "1", "1"] in lines
+    assert "encoding train" in output.err
+
+
+def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config), "--set", "data.train.source=nowhere.en"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines()[-1].startswith("nmt-prepare: error: nowhere.en: ")
+
+
+def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config), "--set", "seed=x", "--set", "sed=1"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "nmt-prepare: error: --set seed=x: seed: found 'x'; must be a whole number of at least 0",
+        "nmt-prepare: error: --set sed=1: sed: unknown key; nearest: seed",
+    ]
+
+
+def test_a_report_that_cannot_be_written_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"nmt-prepare: error: {config.parent}/no/report.json: No such file or directory"
+    )
