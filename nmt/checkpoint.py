@@ -158,7 +158,8 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
         tokenizers = Tokenizers.load(run.tokenizer)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
-    model = build_model(config.model, tokenizers.source.size, tokenizers.target.size)
+    sizes = tokenizers.source.size, tokenizers.target.size
+    model = build_model(config.model, *sizes, fused=config.kernels == "auto")
     load_weights(model, run.weights(checkpoint), f"{run.checkpoints / checkpoint}")
     return LoadedRun(config, tokenizers, model.to(device).eval())
 

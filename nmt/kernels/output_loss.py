@@ -19,29 +19,32 @@ class _OutputLoss(torch.autograd.Function):
     def forward(
         ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        vocabulary = weight.size(0)
+        low, high = readouts.dtype, torch.promote_types(readouts.dtype, torch.float32)
+        low_weight, low_bias = weight.to(low), bias.to(low)
         d_readouts = torch.empty_like(readouts)
-        d_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
-        d_bias = torch.zeros_like(d_weight[:, 0])
-        objective, likelihood = d_bias.new_zeros(()), d_bias.new_zeros(())
-        for rows, gold, out in zip(readouts.split(CHUNK), targets.split(CHUNK), d_readouts.split(CHUNK), strict=True):
-            logits = torch.addmm(bias, rows, weight.t()).to(d_weight.dtype)  # (n, V)
-            log_normaliser = logits.logsumexp(-1)
-            gold_logits = logits.gather(1, gold.unsqueeze(1)).squeeze(1)
-            likelihood += (log_normaliser - gold_logits).sum()
-            if smoothing:
-                objective += (log_normaliser - logits.mean(-1)).sum()
-            # d objective / d logits = softmax - (1 - smoothing) * one-hot - smoothing / V
-            d_logits = logits.sub_(log_normaliser.unsqueeze(1)).exp_().sub_(smoothing / vocabulary)
-            d_logits.scatter_add_(1, gold.unsqueeze(1), d_logits.new_full((len(gold), 1), smoothing - 1))
-            d_bias += d_logits.sum(0)
-            d_logits = d_logits.to(rows.dtype)
-            torch.mm(d_logits, weight, out=out)
+        d_weight, d_bias = torch.zeros_like(weight, dtype=high), torch.zeros_like(bias, dtype=high)
+        likelihood, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
+        gold_columns = targets.unsqueeze(1).split(CHUNK)
+        for rows, gold, out in zip(readouts.split(CHUNK), gold_columns, d_readouts.split(CHUNK), strict=True):
+            logits = torch.addmm(low_bias, rows, low_weight.t())  # (n, V); gold is (n, 1)
+            probabilities = logits.softmax(-1)
+            surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
+            likelihood += surprisal.sum()
+            if smoothing:  # log V-th of the product of all probabilities: logits minus their normaliser
+                uniform += (surprisal + logits.gather(1, gold) - logits.mean(-1, keepdim=True, dtype=high)).sum()
+            # d objective / d logits = softmax - (1 - smoothing) * one-hot - smoothing / V; the last term comes below
+            d_logits = probabilities.scatter_add_(1, gold, probabilities.new_full(gold.shape, smoothing - 1))
+            d_bias += d_logits.sum(0, dtype=high)
+            torch.mm(d_logits, low_weight, out=out)
             d_weight += d_logits.t() @ rows
-        objective = (1 - smoothing) * likelihood + smoothing * objective
+        if smoothing:  # of rank one: it needs no (N, V) tensor
+            share = smoothing / len(bias)
+            d_readouts -= (share * weight.sum(0)).to(low)
+            d_weight -= share * readouts.sum(0, dtype=high)
+            d_bias -= share * len(targets)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         ctx.mark_non_differentiable(likelihood)
-        return objective, likelihood
+        return (1 - smoothing) * likelihood + smoothing * uniform, likelihood
 
     @staticmethod
     @once_differentiable
@@ -57,8 +60,10 @@ def output_loss(
 
     The label-smoothed objective, differentiable, and the negative log-likelihood of the targets, for reporting.
     The products are computed in the type of ``readouts``; the sums, and the gradient of the weight, in fp32 or finer.
+    A target less likely than 1e-38 counts as if it were so likely.
     """
     with torch.autocast(readouts.device.type, enabled=False):
-        low = readouts.dtype
-        result: tuple[Tensor, Tensor] = _OutputLoss.apply(readouts, weight.to(low), bias.to(low), targets, smoothing)
+        result: tuple[Tensor, Tensor] = _OutputLoss.apply(  # type: ignore[no-untyped-call]
+            readouts, weight, bias, targets, smoothing
+        )
         return result

@@ -66,9 +66,9 @@ class ScoredAttention(Attention):
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Weigh the annotations: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S), zero on padding."""
         assert memory.keys is not None
-        energies = self.score(query, memory.keys).float()
-        energies = energies.masked_fill(~memory.source_mask.unsqueeze(1), -torch.inf)
-        weights = energies.softmax(-1).to(memory.annotations.dtype)
+        energies = self.score(query, memory.keys).masked_fill(~memory.source_mask.unsqueeze(1), -torch.inf)
+        at_least_fp32 = torch.promote_types(energies.dtype, torch.float32)
+        weights = energies.softmax(-1, dtype=at_least_fp32).to(memory.annotations.dtype)
         return weights @ memory.annotations, weights
 
 

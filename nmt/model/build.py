@@ -10,8 +10,11 @@ from nmt.model.initialisation import initialise
 from nmt.model.seq2seq import Seq2Seq
 
 
-def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
-    """A freshly initialised network for vocabularies of these sizes, from PyTorch's random generator."""
+def build_model(config: schema.Model, source_size: int, target_size: int, *, fused: bool = True) -> Seq2Seq:
+    """A freshly initialised network for vocabularies of these sizes, from PyTorch's random generator.
+
+    With ``fused`` the recurrences run in ``nmt.kernels``; without, step by step: the same parameters and numbers.
+    """
     width, annotation = config.embeddings.size, 2 * config.encoder.hidden
     readout = config.decoder.readout or width
     source_embedding = nn.Embedding(source_size, width)
@@ -22,8 +25,8 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     model = Seq2Seq(
         source_embedding,
         target_embedding,
-        GruEncoder(width, config.encoder.hidden, config.encoder.layers, config.dropout.annotation),
-        _decoder(config, width, annotation, readout),
+        GruEncoder(width, config.encoder.hidden, config.encoder.layers, config.dropout.annotation, fused=fused),
+        _decoder(config, width, annotation, readout, fused=fused),
         output,
         embedding_dropout=config.dropout.embedding,
         annotation_dropout=config.dropout.annotation,
@@ -33,14 +36,14 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     return model
 
 
-def _decoder(config: schema.Model, embedding: int, annotation: int, readout: int) -> Decoder:
+def _decoder(config: schema.Model, embedding: int, annotation: int, readout: int, *, fused: bool) -> Decoder:
     hidden = config.decoder.hidden
     match config.attention:
         case schema.BahdanauAttention(hidden=units):
             additive = AdditiveAttention(hidden, annotation, units)
-            return BahdanauDecoder(additive, embedding, annotation, hidden, readout)
+            return BahdanauDecoder(additive, embedding, annotation, hidden, readout, fused=fused)
         case schema.NoAttention():
-            return BahdanauDecoder(NoAttention(), embedding, annotation, hidden, readout)
+            return BahdanauDecoder(NoAttention(), embedding, annotation, hidden, readout, fused=fused)
         case schema.LuongAttention(input_feeding=feeding) as luong:
             return LuongDecoder(
                 _luong(luong, hidden, annotation), embedding, annotation, hidden, readout, input_feeding=feeding

@@ -11,7 +11,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention import Attention, Memory
+from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.model.attention import AdditiveAttention, Attention, Memory, NoAttention
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,18 @@ class GatedUpdate(nn.Module):
         super().__init__()
         self.recurrent = nn.Linear(hidden, 3 * hidden)
 
+    def unroll(self, input_gates: Tensor, hidden: Tensor, *, fused: bool) -> Tensor:
+        """All steps where no input depends on a state: gates (B, T, 3H), s_0 (B, H) -> states (B, T, H)."""
+        if fused:
+            weight, bias = self.recurrent.weight.unsqueeze(0), self.recurrent.bias.unsqueeze(0)
+            walked = gru_sequence(input_gates.transpose(0, 1).unsqueeze(1), hidden.unsqueeze(0), weight, bias)
+            return walked.squeeze(1).transpose(0, 1)
+        states = []
+        for gates in input_gates.unbind(1):
+            hidden = self(gates, hidden)
+            states.append(hidden)
+        return torch.stack(states, 1)
+
     def forward(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
         """input_gates (R, 3H), hidden (R, H) -> (R, H)."""
         input_reset, input_update, input_candidate = input_gates.chunk(3, -1)
@@ -77,9 +90,10 @@ class GatedUpdate(nn.Module):
 class Decoder(nn.Module):
     """What both decoders share: the attention, the gates, and the first state."""
 
-    def __init__(self, attention: Attention, embedding: int, context: int, hidden: int) -> None:
+    def __init__(self, attention: Attention, embedding: int, context: int, hidden: int, *, fused: bool) -> None:
         super().__init__()
         self.attention = attention
+        self.fused = fused
         self.initial = nn.Linear(context // 2, hidden)  # W_s
         self.embedding_gates = nn.Linear(embedding, 3 * hidden)
         self.update = GatedUpdate(hidden)
@@ -109,8 +123,10 @@ class BahdanauDecoder(Decoder):
     The readout takes s_i where the paper's formula prints s_{i-1}, so that it sees the update.
     """
 
-    def __init__(self, attention: Attention, embedding: int, context: int, hidden: int, readout: int) -> None:
-        super().__init__(attention, embedding, context, hidden)
+    def __init__(
+        self, attention: Attention, embedding: int, context: int, hidden: int, readout: int, *, fused: bool = False
+    ) -> None:
+        super().__init__(attention, embedding, context, hidden, fused=fused)
         self.context_gates = nn.Linear(context, 3 * hidden, bias=False)  # C, C_z, C_r
         self.state_readout = nn.Linear(hidden, 2 * readout)  # U_o
         self.embedding_readout = nn.Linear(embedding, 2 * readout, bias=False)  # V_o
@@ -135,15 +151,43 @@ class BahdanauDecoder(Decoder):
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
         """Walk the recurrence alone; gates and readouts of all positions are single products."""
+        gates = self.embedding_gates(embedded)  # (B, T, 3H)
+        contexts, states, weights = self._recur_fused(gates, state) if self.fused else self._recur(gates, state)
+        return self.readout(embedded, contexts, states), weights
+
+    def _recur(self, embedding_gates: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Step by step: gates (B, T, 3H) -> contexts (B, T, C), states (B, T, H), weights (B, T, S) or None."""
         contexts, states, alphas = [], [], []
-        for gates in self.embedding_gates(embedded).unbind(1):
+        for gates in embedding_gates.unbind(1):
             context, hidden, weights = self.advance(gates, state)
             state = replace(state, hidden=hidden)
             contexts.append(context)
             states.append(hidden)
             alphas.append(weights)
-        readouts = self.readout(embedded, torch.stack(contexts, 1), torch.stack(states, 1))
-        return readouts, _stack(alphas)
+        return torch.stack(contexts, 1), torch.stack(states, 1), _stack(alphas)
+
+    def _recur_fused(self, gates: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The same numbers in one operation."""
+        memory, attention = state.memory, self.attention
+        if isinstance(attention, NoAttention):
+            context, _ = attention(state.hidden.unsqueeze(1), memory)  # (B, 1, C), the same at every step
+            states = self.update.unroll(gates + self.context_gates(context), state.hidden, fused=True)
+            return context.expand(-1, gates.size(1), -1), states, None
+        if not isinstance(attention, AdditiveAttention) or memory.keys is None:
+            return self._recur(gates, state)
+        states, contexts, weights = attending_sequence(
+            gates.transpose(0, 1),
+            state.hidden,
+            memory.keys,
+            memory.annotations,
+            memory.source_mask,
+            recurrent=self.update.recurrent.weight,
+            bias=self.update.recurrent.bias,
+            query=attention.query.weight,
+            energy=attention.energy.weight.squeeze(0),
+            context=self.context_gates.weight,
+        )
+        return contexts.transpose(0, 1), states.transpose(0, 1), weights.transpose(0, 1)
 
 
 class LuongDecoder(Decoder):
@@ -153,9 +197,17 @@ class LuongDecoder(Decoder):
     """
 
     def __init__(
-        self, attention: Attention, embedding: int, context: int, hidden: int, readout: int, *, input_feeding: bool
+        self,
+        attention: Attention,
+        embedding: int,
+        context: int,
+        hidden: int,
+        readout: int,
+        *,
+        input_feeding: bool,
+        fused: bool = False,
     ) -> None:
-        super().__init__(attention, embedding, context, hidden)
+        super().__init__(attention, embedding, context, hidden, fused=fused)
         self.feeding_gates = nn.Linear(readout, 3 * hidden, bias=False) if input_feeding else None
         self.combine = nn.Linear(context + hidden, readout)  # W_c
 
@@ -197,11 +249,8 @@ class LuongDecoder(Decoder):
                 readouts.append(readout)
                 alphas.append(weights)
             return torch.stack(readouts, 1), _stack(alphas)
-        hidden, states = state.hidden, []
-        for gates in self.embedding_gates(embedded).unbind(1):
-            hidden = self.update(gates, hidden)
-            states.append(hidden)
-        queries = torch.stack(states, 1)  # (B, T, H): each target position is one query
+        # (B, T, H): each target position is one query
+        queries = self.update.unroll(self.embedding_gates(embedded), state.hidden, fused=self.fused)
         contexts, weights = self.attention(queries, state.memory)
         return self.readout(contexts, queries), weights
 

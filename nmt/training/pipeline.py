@@ -82,7 +82,8 @@ def train_run(
             run.remove()
         run.create(config, prepared.tokenizers, prepared.report, manifest)
     torch.manual_seed(config.seed)
-    model = build_model(config.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
+    model = build_model(config.model, *sizes, fused=config.kernels == "auto")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
     say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
