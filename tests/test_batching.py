@@ -1,0 +1,210 @@
+"""Plans by property, batches by hand."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.batching import (
+    Batch,
+    Ids,
+    Plan,
+    Position,
+    Specials,
+    collate,
+    ordered_batches,
+    pad,
+    pad_source,
+    plan_by_length,
+    plan_epoch,
+    training_batches,
+)
+from nmt.tokenizer import Tokenizers
+from tests.small_translator import small_tokenizers
+
+SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
+
+Lengths = tuple[Ids, Ids]
+lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60).map(
+    lambda pairs: (np.array([s for s, _ in pairs], np.int32), np.array([t for _, t in pairs], np.int32))
+)
+
+
+class Corpus:
+    """Pairs whose ids tell which pair they belong to: source all i, target all 100 + i."""
+
+    def __init__(self, source_lengths: Ids, target_lengths: Ids) -> None:
+        self.source_lengths, self.target_lengths = source_lengths, target_lengths
+
+    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
+        sources = [np.full(self.source_lengths[i], i, np.int32) for i in indices]
+        return sources, [np.full(self.target_lengths[i], 100 + i, np.int32) for i in indices]
+
+
+def ids(*rows: Sequence[int]) -> list[Ids]:
+    return [np.array(row, np.int32) for row in rows]
+
+
+def same(one: Plan, other: Plan) -> bool:
+    return [rows.tolist() for rows in one] == [rows.tolist() for rows in other]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@given(lengths, st.integers(1, 200), st.integers(0, 5), st.integers(0, 5))
+def test_every_pair_stands_once_in_an_epoch_and_every_batch_keeps_to_the_budget(
+    lengths: Lengths, budget: int, seed: int, epoch: int
+) -> None:
+    source, target = lengths
+    for plan in (plan_epoch(source, target, budget, seed=seed, epoch=epoch), plan_by_length(source, target, budget)):
+        assert sorted(np.concatenate(plan).tolist()) == list(range(len(source)))
+        for rows in plan:
+            longest = max(int(source[rows].max()), int(target[rows].max())) + 1
+            assert len(rows) * longest <= budget or len(rows) == 1
+
+
+@given(lengths, st.integers(1, 200))
+def test_the_largest_batch_comes_first(lengths: Lengths, budget: int) -> None:
+    source, target = lengths
+    cells = [
+        len(rows) * int(source[rows].max() + 1) * int(target[rows].max() + 1)
+        for rows in plan_epoch(source, target, budget, seed=1, epoch=0)
+    ]
+    assert cells[0] == max(cells)
+
+
+@given(lengths, st.integers(20, 200), st.integers(0, 5), st.integers(0, 5))
+def test_a_plan_is_a_function_of_seed_and_epoch(lengths: Lengths, budget: int, seed: int, epoch: int) -> None:
+    np.random.seed(epoch)  # nothing global is to matter
+    plan = plan_epoch(*lengths, budget, seed=seed, epoch=epoch)
+    np.random.seed(epoch + 1)
+    assert same(plan, plan_epoch(*lengths, budget, seed=seed, epoch=epoch))
+
+
+def test_another_epoch_or_seed_is_another_order_and_other_company() -> None:
+    source = np.repeat(np.arange(1, 11, dtype=np.int32), 20)
+    plan = plan_epoch(source, source, 40, seed=1, epoch=0)
+    for other in (
+        plan_epoch(source, source, 40, seed=1, epoch=1),
+        plan_epoch(source, source, 40, seed=2, epoch=0),
+    ):
+        assert not same(plan, other)
+        assert {frozenset(rows.tolist()) for rows in plan} != {frozenset(rows.tolist()) for rows in other}
+
+
+def test_pairs_of_like_length_stand_together() -> None:
+    source = np.random.default_rng(1).permutation(np.repeat(np.arange(1, 11, dtype=np.int32), 30))
+    plan = plan_epoch(source, source, 66, seed=1, epoch=0)
+    cells = sum(len(rows) * int(source[rows].max() + 1) for rows in plan)
+    assert cells < 1.1 * int((source + 1).sum())  # less than a tenth is padding
+
+
+def test_a_plan_by_hand() -> None:
+    # longest sides, EOS included: 2, 5, 3, 3, 9; in order of target, then source: rows 0, 2, 3, 1, 4
+    source, target = np.array([1, 4, 2, 2, 8], np.int32), np.array([1, 3, 2, 2, 8], np.int32)
+    plan = plan_by_length(source, target, 9)
+    # 0, 2 and 3: 3 rows of 3; 1 with 4 would be 2 x 9
+    assert [rows.tolist() for rows in plan] == [[0, 2, 3], [1], [4]]
+    assert [rows.tolist() for rows in plan_by_length(source, target, 8)] == [[0, 2], [3], [1], [4]]
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_collate_by_hand() -> None:
+    batch = collate(ids([4, 5], [6]), ids([14], [15, 16, 17]), SPECIALS)
+    assert batch.source.tolist() == [[4, 5, 3], [6, 3, 0]]
+    assert batch.source_lengths.tolist() == [3, 2]
+    assert batch.target_input.tolist() == [[7, 14, 8, 9], [7, 15, 16, 17]]
+    assert batch.target_output.tolist() == [[14, 8, 9, 9], [15, 16, 17, 8]]
+    assert batch.target_mask.tolist() == [[True, True, False, False], [True, True, True, True]]
+    assert batch.target_tokens == 6
+    assert batch.source.dtype == batch.target_input.dtype == batch.target_output.dtype == torch.long
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=9), min_size=1, max_size=9))
+def test_padding_can_be_undone(rows: list[list[int]]) -> None:
+    padded, mask = pad(ids(*rows), -1)
+    assert padded.shape == mask.shape == (len(rows), max(map(len, rows)))
+    assert [row[real].tolist() for row, real in zip(padded, mask, strict=True)] == rows
+    assert (padded[~mask] == -1).all()
+    source, lengths = pad_source(ids(*rows), SPECIALS)
+    assert [row[:length].tolist() for row, length in zip(source, lengths, strict=True)] == [[*row, 3] for row in rows]
+
+
+def test_ids_that_cannot_be_written_to_are_collated() -> None:
+    [row] = ids([4, 5])
+    row.setflags(write=False)  # as those of a memory-mapped file
+    assert collate([row], [row], SPECIALS).source.tolist() == [[4, 5, 3]]
+
+
+def test_a_batch_moves_whole() -> None:
+    batch = collate(ids([4, 5]), ids([6]), SPECIALS)
+    moved = batch.to(torch.device("meta"))
+    for name in ("source", "target_input", "target_output", "target_mask"):
+        assert getattr(moved, name).device.type == "meta"
+    assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == batch.target_tokens
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    return small_tokenizers()
+
+
+def test_specials_are_read_from_the_tokenizers(tokenizers: Tokenizers) -> None:
+    specials = Specials.of(tokenizers)
+    assert tokenizers.source.pieces([specials.source_pad, specials.source_eos]) == ["<pad>", "</s>"]
+    assert tokenizers.target.pieces([specials.target_pad, specials.target_bos, specials.target_eos]) == [
+        "<pad>",
+        "<s>",
+        "</s>",
+    ]
+
+
+# --- the stream of training -------------------------------------------------------------------------------------------
+
+
+def fingerprint(batch: Batch) -> tuple[list[list[int]], list[list[int]]]:
+    return batch.source.tolist(), batch.target_output.tolist()
+
+
+@given(lengths, st.integers(20, 100), st.integers(0, 7))
+def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, count: int) -> None:
+    corpus = Corpus(*lengths)
+    whole = list(islice(training_batches(corpus, SPECIALS, budget, seed=3, position=Position()), count + 5))
+    position = whole[count - 1][0] if count else Position()
+    rest = islice(training_batches(corpus, SPECIALS, budget, seed=3, position=position), 5)
+    assert [(after, fingerprint(batch)) for after, batch in rest] == [
+        (after, fingerprint(batch)) for after, batch in whole[count:]
+    ]
+
+
+def test_epoch_follows_epoch() -> None:
+    corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
+    stream = training_batches(corpus, SPECIALS, 8, seed=1, position=Position())
+    taken = list(islice(stream, 6))
+    assert [after for after, _ in taken] == [
+        Position(0, 1),
+        Position(0, 2),
+        Position(1, 0),
+        Position(1, 1),
+        Position(1, 2),
+        Position(2, 0),
+    ]
+    for epoch in (taken[:3], taken[3:]):
+        assert sorted(int(row[0]) for _, batch in epoch for row in batch.source) == list(range(6))
+
+
+def test_validation_batches_hold_each_pair_once() -> None:
+    corpus = Corpus(np.array([5, 1, 3], np.int32), np.array([2, 2, 6], np.int32))
+    batches = list(ordered_batches(corpus, SPECIALS, 12))
+    assert sorted(int(row[0]) for batch in batches for row in batch.source) == [0, 1, 2]
+    assert sum(batch.target_tokens for batch in batches) == 2 + 2 + 6 + 3
+    for batch in batches:  # the two sides still belong together
+        assert (batch.target_output[:, 0] - batch.source[:, 0] == 100).all()

@@ -1,0 +1,164 @@
+"""The loss against NumPy, and the fused output layer against its plain twin."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.kernels import output_loss as kernel
+from nmt.kernels.output_loss import output_loss
+from nmt.training.loss import batch_loss, plain_loss
+
+WIDTH, VOCABULARY = 6, 11
+Inputs = tuple[Tensor, nn.Linear, Tensor]
+
+
+def inputs(rows: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Inputs:
+    """Readouts (N, O), the output layer, targets (N,)."""
+    generator = torch.Generator().manual_seed(seed)
+    readouts = torch.randn(rows, WIDTH, generator=generator, dtype=dtype).requires_grad_()
+    output = nn.Linear(WIDTH, VOCABULARY, dtype=dtype)
+    for parameter in output.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    return readouts, output, torch.randint(VOCABULARY, (rows,), generator=generator)
+
+
+def numpy_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: float) -> tuple[float, float]:
+    """Cross-entropy with a target distribution that is written out in full (Szegedy et al. 2016)."""
+    logits: npt.NDArray[Any] = (readouts @ output.weight.T + output.bias).detach().numpy()
+    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    gold = np.eye(VOCABULARY)[targets.numpy()]
+    smoothed = (1 - smoothing) * gold + smoothing / VOCABULARY
+    return float(-(smoothed * log_probabilities).sum()), float(-(gold * log_probabilities).sum())
+
+
+def fused_and_plain(given: Inputs, smoothing: float) -> list[list[Tensor]]:
+    """Of each: objective, likelihood, gradients of readouts, weight, bias. The objective is scaled as training does."""
+    readouts, output, targets = given
+    results = []
+    for objective, likelihood in (
+        output_loss(readouts, output.weight, output.bias, targets, smoothing),
+        plain_loss(readouts, output, targets, smoothing),
+    ):
+        gradients = torch.autograd.grad(objective / 7, (readouts, output.weight, output.bias))
+        results.append([objective, likelihood, *gradients])
+    return results
+
+
+# --- what it is -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing: float) -> None:
+    readouts, output, targets = inputs(9)
+    objective, likelihood = plain_loss(readouts, output, targets, smoothing)
+    assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
+
+
+def test_by_hand() -> None:
+    output = nn.Linear(1, 2, dtype=torch.float64)
+    with torch.no_grad():
+        output.weight.zero_()
+        output.bias.copy_(torch.tensor([0.0, math.log(3)]))  # probabilities 1/4 and 3/4
+    objective, likelihood = plain_loss(torch.zeros(1, 1, dtype=torch.float64), output, torch.tensor([0]), 0.5)
+    assert likelihood.item() == pytest.approx(math.log(4))
+    # the distribution aimed at is (1/2 + 1/4, 1/4)
+    assert objective.item() == pytest.approx(0.75 * math.log(4) + 0.25 * math.log(4 / 3))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_padding_is_skipped(fused: bool) -> None:
+    readouts, output, targets = inputs(12)
+    mask = torch.tensor([[True, True, True, False], [True, False, False, False], [True, True, False, False]])
+    in_rows, target_rows = readouts.reshape(3, 4, WIDTH), targets.reshape(3, 4)
+    loss = batch_loss(in_rows, output, target_rows, mask, 0.1, fused=fused)
+    objective, likelihood = numpy_loss(in_rows[mask], output, target_rows[mask], 0.1)
+    assert loss.tokens == 6
+    assert (loss.objective.item(), loss.likelihood.item()) == pytest.approx((objective, likelihood))
+    (gradient,) = torch.autograd.grad(loss.objective, readouts)
+    assert torch.equal(gradient.reshape(3, 4, WIDTH).abs().sum(-1) > 0, mask)
+    filled = batch_loss(in_rows, output, target_rows.masked_fill(~mask, 0), mask, 0.1, fused=fused)
+    assert filled.objective.item() == loss.objective.item()
+
+
+def test_what_is_reported_knows_nothing_of_smoothing() -> None:
+    given = inputs(9)
+    for smoothing in (0.0, 0.3):
+        for _, likelihood, *_ in fused_and_plain(given, smoothing):
+            assert likelihood.item() == pytest.approx(numpy_loss(*given, 0.0)[1])
+            assert not likelihood.requires_grad
+
+
+# --- the fused operation and its twin ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 11])
+def test_fused_equals_plain(rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "CHUNK", 4)
+    for fused, plain in zip(*fused_and_plain(inputs(rows), smoothing), strict=True):
+        assert fused.shape == plain.shape
+        torch.testing.assert_close(fused, plain, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+def test_fused_equals_plain_in_single_precision(rows: int) -> None:
+    for fused, plain in zip(*fused_and_plain(inputs(rows, torch.float32), 0.1), strict=True):
+        assert fused.dtype == plain.dtype == torch.float32
+        torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_in_bf16_the_sums_and_the_gradient_of_the_weight_stay_fp32() -> None:
+    readouts, output, targets = inputs(300, torch.float32)
+    low = readouts.detach().bfloat16().requires_grad_()
+    exact, _ = fused_and_plain((low.detach().float().requires_grad_(), output, targets), 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        objective, likelihood = output_loss(low, output.weight, output.bias, targets, 0.1)
+    gradients = torch.autograd.grad(objective / 7, (low, output.weight, output.bias))
+    assert [each.dtype for each in (objective, likelihood, *gradients)] == [
+        torch.float32,
+        torch.float32,
+        torch.bfloat16,
+        torch.float32,
+        torch.float32,
+    ]
+    for found, right in zip((objective, likelihood, *gradients), exact, strict=True):
+        assert (found.float() - right).norm() < 0.02 * right.norm()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_gradient_is_that_of_finite_differences(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "CHUNK", 2)
+    readouts, output, targets = inputs(5)
+    parts = [readouts, output.weight, output.bias]
+    objective, _ = output_loss(readouts, output.weight, output.bias, targets, smoothing)
+    gradients = torch.autograd.grad(objective, parts)
+    step = 1e-6
+    for place, gradient in enumerate(gradients):
+        for index in np.ndindex(*gradient.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [part.detach().clone() for part in parts]
+                moved[place][index] += sign * step
+                ends.append(output_loss(moved[0], moved[1], moved[2], targets, smoothing)[0].item())
+            assert gradient[index].item() == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-8)
+
+
+def test_a_graph_that_is_walked_twice_is_refused_rather_than_wrong() -> None:
+    readouts, output, targets = inputs(5)
+    objective, _ = output_loss(readouts, output.weight, output.bias, targets, 0.0)
+    objective.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        objective.backward()
+
+
+def test_logits_far_apart_overflow_nothing() -> None:
+    readouts, output, targets = inputs(4, torch.float32)
+    with torch.no_grad():
+        output.weight.mul_(1e4)
+    for result in fused_and_plain((readouts, output, targets), 0.1):
+        assert all(bool(each.isfinite().all()) for each in result)

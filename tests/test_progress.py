@@ -1,0 +1,102 @@
+"""What decides when to save, slow down, stop: a value after each validation."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.batching import Position
+from nmt.config.schema import Training
+from nmt.training.progress import Kept, Progress, Window
+
+numbers = st.floats(allow_nan=False)
+kept = st.builds(Kept, st.integers(0), numbers)
+progresses = st.builds(
+    Progress,
+    update=st.integers(0),
+    position=st.builds(Position, st.integers(0), st.integers(0)),
+    target_tokens=st.integers(0),
+    seconds=numbers,
+    skipped=st.integers(0),
+    window=st.builds(Window, numbers, st.integers(0), numbers),
+    best=st.none() | kept,
+    waited=st.integers(0),
+    plateau=st.integers(0),
+    scale=numbers,
+    kept=st.lists(kept).map(tuple),
+)
+
+
+def training(**options: Any) -> Training:
+    return Training.model_validate({"updates": 100, **options})
+
+
+def history(scores: Sequence[float], config: Training) -> list[Progress]:
+    """The progress after each of these validations, at updates 10, 20, ..."""
+    progress, path = Progress(), []
+    for number, score in enumerate(scores, 1):
+        progress = replace(progress, update=10 * number).judged(score, config)
+        path.append(progress)
+    return path
+
+
+@given(progresses)
+def test_progress_survives_json(progress: Progress) -> None:
+    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+
+
+@pytest.mark.parametrize("value", [{}, {"best": None}, {**Progress().to_json(), "unknown": 1}])
+def test_what_is_not_progress_is_refused(value: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        Progress.from_json(value)
+
+
+def test_the_best_is_the_highest_and_of_equals_the_first() -> None:
+    path = history([1.0, 3.0, 2.0, 3.0, 4.0], training())
+    assert [progress.best for progress in path] == [
+        Kept(10, 1.0),
+        Kept(20, 3.0),
+        Kept(20, 3.0),
+        Kept(20, 3.0),
+        Kept(50, 4.0),
+    ]
+    assert [progress.waited for progress in path] == [0, 0, 1, 2, 0]
+
+
+def test_training_ends_with_its_updates_or_its_patience() -> None:
+    impatient = training(validation={"patience": 2})
+    path = history([2.0, 1.0, 3.0, 3.0, 2.0], impatient)
+    assert [progress.finished(impatient) for progress in path] == [False, False, False, False, True]
+    assert not path[-1].finished(training())
+    assert not Progress(update=99).finished(training()) and Progress(update=100).finished(training())
+
+
+def test_the_rate_falls_after_more_validations_without_improvement_than_patience() -> None:
+    config = training(schedule={"type": "plateau", "factor": 0.5, "patience": 1, "floor": 0.2})
+    path = history([1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0], config)
+    assert [progress.scale for progress in path] == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.2]
+
+
+def test_without_patience_every_disappointment_counts() -> None:
+    config = training(schedule={"type": "plateau", "factor": 0.1, "patience": 0, "floor": 0.0})
+    assert history([2.0, 1.0, 1.0, 3.0], config)[-1].scale == pytest.approx(0.01)
+
+
+def test_only_the_plateau_schedule_slows_down() -> None:
+    assert history([2.0] + [1.0] * 9, training())[-1].scale == 1.0
+
+
+@given(st.lists(st.integers(0, 9).map(float), min_size=1, max_size=12), st.integers(1, 5))
+def test_the_best_k_are_kept_best_first_and_of_equals_the_earlier(scores: list[float], count: int) -> None:
+    last = history(scores, training(average=count))[-1]
+    ranked = sorted(((-score, 10 * number) for number, score in enumerate(scores, 1)))[:count]
+    assert last.kept == tuple(Kept(update, -score) for score, update in ranked)
+    assert last.best == last.kept[0]
+
+
+def test_a_window_sums() -> None:
+    assert Window().plus(3.0, 2, 0.5).plus(1.0, 4, 0.25) == Window(4.0, 6, 0.75)
