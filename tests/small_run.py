@@ -1,0 +1,105 @@
+"""A task that is learned in seconds, and trainings of it."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config
+from nmt.training.pipeline import train_run
+
+WORDS = "oak elm ash fir yew box bay fig".split()
+ATTENTIONS: dict[str, dict[str, Any]] = {
+    "none": {"type": "none"},
+    "bahdanau": {"type": "bahdanau", "hidden": 32},
+    "luong": {"type": "luong"},
+}
+
+
+def translate(line: str) -> str:
+    """The language learned: the words in reverse order, in capitals."""
+    return " ".join(reversed(line.upper().split()))
+
+
+def write_corpus(folder: Path, train: int = 300, longest: int = 4, seed: int = 1) -> dict[str, dict[str, str]]:
+    """Files of training, validation and test pairs; -> where they are, as the data section names them."""
+    generator = random.Random(seed)
+    corpora = {}
+    for split, size in (("train", train), ("validation", 20), ("test", 20)):
+        lines = [" ".join(generator.choices(WORDS, k=generator.randint(1, longest))) for _ in range(size)]
+        (folder / f"{split}.low").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"{split}.up").write_text("".join(f"{translate(line)}\n" for line in lines))
+        corpora[split] = {"source": str(folder / f"{split}.low"), "target": str(folder / f"{split}.up")}
+    return corpora
+
+
+def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[str, Any]:
+    """The configuration of a tiny training on the corpus in ``folder``, which is written if it is not there."""
+    if not (folder / "train.low").exists():
+        write_corpus(folder)
+    splits = ("train", "validation", "test")
+    corpora = {name: {"source": str(folder / f"{name}.low"), "target": str(folder / f"{name}.up")} for name in splits}
+    return {
+        "output": str(folder / "run"),
+        "device": "cpu",
+        "precision": "fp32",
+        "data": {"source_language": "low", "target_language": "up", "cache": str(folder / "cache"), **corpora},
+        "tokenizer": {"type": "word", "vocabulary": 50},
+        "model": {
+            "attention": ATTENTIONS[attention],
+            "embeddings": {"size": 32},
+            "encoder": {"hidden": 32},
+            "decoder": {"hidden": 48},
+            "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1},
+        },
+        "training": {"updates": 4, "batch_tokens": 100, "validation": {"every": 2, "sentences": 5}, **training},
+        "decoding": {"beam_size": 2},
+        "evaluation": {"bins": [2], "bootstrap": 10},
+    }
+
+
+def config(folder: Path, attention: str = "bahdanau", output: str = "run", **training: Any) -> Config:
+    """:func:`options`, with the run at ``folder / output``."""
+    return Config.model_validate(options(folder, attention, **training) | {"output": str(folder / output)})
+
+
+class Stop:
+    """Asks a training to stop after so many updates, in the place of a signal."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __enter__(self) -> Callable[[], bool]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def train(configuration: Config, stop_after: int | None = None, **how: Any) -> list[str]:
+    """Train; -> what was said."""
+    said: list[str] = []
+    stopping = Stop(10**9 if stop_after is None else stop_after)
+    finished = train_run(configuration, say=said.append, stopping=stopping, **how)
+    assert finished == (stop_after is None)
+    return said
+
+
+def metrics(run: Path, split: str | None = None) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``, of one split or all."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    return [line for line in lines if split in (None, line["split"])]
+
+
+def pickles(folder: Path) -> list[Path]:
+    """Files that begin as a pickle of protocol 2 or later does, or as PyTorch's archive of one."""
+
+    def is_pickle(content: bytes) -> bool:
+        return content[:4] == b"PK\x03\x04" or (content[:1] == b"\x80" and content[1:2] in b"\x02\x03\x04\x05")
+
+    return [path for path in folder.rglob("*") if path.is_file() and is_pickle(path.read_bytes())]

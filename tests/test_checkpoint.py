@@ -1,0 +1,315 @@
+"""The run directory: what is saved comes back, what is damaged is named, what crashes leaves something usable."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.checkpoint import (
+    RunDirectory,
+    TrainingCheckpoint,
+    average,
+    load_run,
+    load_tensors,
+    load_weights,
+    read_json,
+    unshared,
+    write_json,
+    write_text,
+)
+from nmt.config import Config
+from nmt.errors import CheckpointError
+from nmt.model import build_model
+from tests.models import SOURCE, model_config, small_model
+from tests.small_run import pickles
+from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
+
+CPU = torch.device("cpu")
+TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}
+
+
+def save_run(path: Path) -> RunDirectory:
+    """A run as nmt-train leaves it, with random weights."""
+    files = {"source": "a", "target": "b"}
+    config = Config.model_validate(
+        {
+            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
+            "tokenizer": {"type": "bpe", "vocabulary": 90},
+            "model": model_section(ATTENTIONS[0]).model_dump(),
+            "training": {"updates": 1},
+        }
+    )
+    run = RunDirectory(path)
+    tokenizers = small_tokenizers()
+    run.create(config, tokenizers, {"pairs": 3}, {"seed": 1})
+    run.save("best", network(tokenizers, ATTENTIONS[0]).state_dict())
+    return run
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return save_run(tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.fixture
+def run(saved: RunDirectory, tmp_path: Path) -> RunDirectory:
+    """One that a test may damage."""
+    return RunDirectory(shutil.copytree(saved.path, tmp_path / "run"))
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(
+        one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]) for name in one
+    )
+
+
+# --- there and back ---------------------------------------------------------------------------------------------------
+
+
+def test_weights_and_training_state_come_back_bit_for_bit(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    state = {"update": 3, "best": None, "score": 0.1 + 0.2, "words": ["é", "\u2028"]}
+    run.save("last", TENSORS, TrainingCheckpoint({"random": torch.get_rng_state()}, state))
+    assert equal(run.weights("last"), TENSORS)
+    training = run.training("last")
+    assert torch.equal(training.tensors["random"], torch.get_rng_state())
+    assert training.state == state
+
+
+def test_a_loaded_model_computes_what_the_saved_one_did(saved: RunDirectory) -> None:
+    loaded = load_run(saved.path, CPU)
+    original = network(loaded.tokenizers, ATTENTIONS[0])
+    assert equal(loaded.model.state_dict(), original.state_dict())
+    assert not loaded.model.training
+    assert loaded.config.model == model_section(ATTENTIONS[0])
+    assert loaded.tokenizers.source.sha256 == small_tokenizers().source.sha256
+
+
+@pytest.mark.parametrize("tie", ["target", "all"])
+def test_tied_tensors_are_saved_once_and_come_back_tied(tie: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    config = model_config(embeddings={"size": 5, "tie": tie})
+    model, other = build_model(config, SOURCE, SOURCE), build_model(config, SOURCE, SOURCE)
+    run = RunDirectory(tmp_path)
+    run.save("best", model.state_dict())
+    names = {name for name in run.weights("best") if name.endswith("embedding.weight") or name == "output.weight"}
+    assert len(names) == {"target": 2, "all": 1}[tie]
+    load_weights(other, run.weights("best"), "here")
+    assert equal(other.state_dict(), model.state_dict())
+    assert other.output.weight is other.target_embedding.weight
+    assert (other.source_embedding.weight is other.target_embedding.weight) == (tie == "all")
+
+
+def test_what_shares_memory_is_named_once() -> None:
+    tensor = torch.ones(4)
+    assert unshared({"a": tensor, "b": tensor, "c": tensor[1:], "d": torch.empty(0), "e": torch.empty(0)}).keys() == {
+        "a",
+        "c",
+        "d",
+        "e",
+    }
+
+
+def test_average_is_the_mean() -> None:
+    weights = [{"w": torch.tensor([[1.0, 2.0]]), "b": torch.tensor([k])} for k in (0.1, 0.2, 0.6)]
+    mean = average(iter(weights))
+    assert mean["w"].tolist() == [[1.0, 2.0]] and mean["w"].dtype == torch.float32
+    torch.testing.assert_close(mean["b"], torch.tensor([0.3]))
+    assert equal(average([TENSORS | {"b": torch.ones(2)}]), TENSORS | {"b": torch.ones(2)})
+
+
+def test_text_and_json_are_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
+    write_text(tmp_path / "text", "é\nb\r\n")
+    assert (tmp_path / "text").read_bytes() == "é\nb\r\n".encode()
+    write_json(tmp_path / "json", {"é": [1, None]})
+    assert read_json(tmp_path / "json") == {"é": [1, None]}
+    assert "é" in (tmp_path / "json").read_text("utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["json", "text"]
+
+
+def test_a_run_that_was_moved_needs_no_other_file(run: RunDirectory, saved: RunDirectory, tmp_path: Path) -> None:
+    moved = run.path.rename(tmp_path / "elsewhere")
+    assert equal(load_run(moved, CPU).model.state_dict(), load_run(saved.path, CPU).model.state_dict())
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+PARTS = ["config.yaml", "tokenizer/source.model", "tokenizer/target.model", "checkpoints/best/model.safetensors"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "foreign"])
+def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> None:
+    file = run.path / part
+    content = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes({"cut": content[: len(content) // 2], "empty": b"", "foreign": b"\x80\x02}q\x00."}[damage])
+    with pytest.raises(CheckpointError, match=Path(part).name):
+        load_run(run.path, CPU)
+
+
+def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as missing:
+        load_run(tmp_path / "nowhere", CPU)
+    assert str(missing.value) == f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"
+    with pytest.raises(CheckpointError) as empty:
+        load_run(tmp_path, CPU)
+    assert str(empty.value) == f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"
+
+
+def test_a_run_without_a_checkpoint_names_the_file_that_is_missing(run: RunDirectory) -> None:
+    with pytest.raises(CheckpointError) as error:
+        load_run(run.path, CPU, "last")
+    assert str(error.value) == f"{run.path}/checkpoints/last/model.safetensors: missing"
+
+
+def test_weights_that_do_not_fit_are_all_named() -> None:
+    model = small_model()
+    weights = dict(model.state_dict())
+    weights["extra.weight"] = weights.pop("output.bias")
+    weights["output.weight"] = torch.zeros(2, 5)
+    with pytest.raises(CheckpointError) as error:
+        load_weights(model, weights, "RUN")
+    assert error.value.problems == (
+        "RUN: tensor extra.weight belongs to no part of the model",
+        "RUN: tensor output.bias is missing",
+        "RUN: tensor output.weight has shape (2, 5), the model (13, 5)",
+    )
+
+
+def test_the_tokenizer_of_another_run_is_refused(run: RunDirectory) -> None:
+    size = small_tokenizers().source.size
+    other = build_model(model_section(ATTENTIONS[0]), size + 1, size)
+    run.save("best", other.state_dict())
+    with pytest.raises(CheckpointError, match=rf"source_embedding\.weight .* \({size + 1}, 12\), .* \({size}, 12\)"):
+        load_run(run.path, CPU)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"update": ', b"\xff"])
+def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> None:
+    run = RunDirectory(tmp_path)
+    run.save("last", TENSORS, TrainingCheckpoint({}, {}))
+    (run.checkpoints / "last" / "training.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"last/training\.json: cannot be read"):
+        run.training("last")
+
+
+def test_a_directory_in_the_place_of_a_file_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="missing"):
+        load_tensors(tmp_path)
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The power fails."""
+
+
+def crash_at_rename(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Fail in the place of the rename of this number, counted from 1."""
+    renames = iter(range(1, 100))
+    rename = Path.rename
+
+    def crashing(self: Path, target: str | Path) -> Path:
+        if next(renames) == number:
+            raise Crash
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", crashing)
+
+
+def weights_of(number: int) -> dict[str, Tensor]:
+    return {"w": torch.tensor([float(number)])}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_crash_while_saving_leaves_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    run = RunDirectory(tmp_path)
+    run.save("last", weights_of(1))
+    with monkeypatch.context() as patch:
+        crash_at_rename(patch, number)
+        with pytest.raises(Crash):
+            run.save("last", weights_of(2))
+    assert run.has("last")
+    assert equal(run.weights("last"), weights_of(1))
+    with monkeypatch.context() as patch:  # and again, now that nothing is in its place
+        crash_at_rename(patch, 1)
+        with pytest.raises(Crash):
+            run.save("last", weights_of(3))
+    assert equal(run.weights("last"), weights_of(1))
+    run.save("last", weights_of(4))
+    assert equal(run.weights("last"), weights_of(4))
+    assert [path.name for path in run.checkpoints.iterdir()] == ["last"]
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDirectory(tmp_path)
+    run.save("last", weights_of(1))
+
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.checkpoint.sync", full)
+        with pytest.raises(CheckpointError) as error:
+            run.save("last", weights_of(2))
+    assert str(error.value) == f"{run.checkpoints}/last: cannot be written: [Errno 28] No space left on device"
+    assert equal(run.weights("last"), weights_of(1))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("in the way")
+    with pytest.raises(CheckpointError, match=r"checkpoints/last: cannot be written"):
+        RunDirectory(tmp_path).save("last", weights_of(1))
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def test_removal_spares_what_is_not_of_the_run(run: RunDirectory) -> None:
+    run.save("last", weights_of(1), TrainingCheckpoint({}, {}))
+    run.tensorboard.mkdir()
+    for made in (run.metrics, run.test_hypotheses, run.test_scores, run.tensorboard / "events"):
+        made.write_text("made")
+    (run.path / "notes.txt").write_text("mine")
+    (run.path / "plots").mkdir()
+    run.remove()
+    assert sorted(path.name for path in run.path.iterdir()) == ["notes.txt", "plots"]
+    assert not run.exists
+    run.remove()  # where there is nothing, nothing happens
+
+
+def test_deleting_a_checkpoint(run: RunDirectory) -> None:
+    run.delete("best")
+    assert not run.has("best")
+    run.delete("best")
+
+
+def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.cut_metrics(3)
+    assert not run.metrics.exists()
+    lines = [
+        json.dumps({"step": step, "split": split})
+        for step, split in [(1, "train"), (3, "train"), (3, "validation"), (3, "average"), (3, "test"), (4, "train")]
+    ]
+    run.metrics.write_text("\n".join(lines) + '\n{"step": 3, "spl')
+    run.cut_metrics(3)
+    assert run.metrics.read_text().splitlines() == lines[:3]
+
+
+def test_nothing_is_a_pickle(run: RunDirectory) -> None:
+    run.save("last", weights_of(1), TrainingCheckpoint({"m": torch.ones(1)}, {}))
+    assert pickles(run.path) == []
+    torch.save({}, run.path / "model.pt")  # what the search must be able to find
+    (run.path / "object").write_bytes(pickle.dumps({}))
+    assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
