@@ -1,0 +1,105 @@
+"""Bins of source length, and the table of scores by length."""
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.evaluation.by_length import (
+    COLUMNS,
+    bins_by_length,
+    format_rows,
+    format_scores,
+    length_table,
+    score_system,
+    source_words,
+)
+
+
+def test_the_columns_of_the_contract() -> None:
+    assert ",".join(COLUMNS) == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
+
+
+def test_words_are_what_whitespace_parts() -> None:
+    assert source_words(["a  b\tc ", "", "  ", "d'e - f"]).tolist() == [3, 0, 0, 3]
+
+
+def test_bins_by_hand() -> None:
+    lengths = np.array([1, 5, 6, 10, 11, 40, 25])
+    bins = bins_by_length(lengths, (5, 10, 20, 30, 35))
+    assert [(number, each.low, each.high, each.members.tolist()) for number, each in bins.items()] == [
+        (0, 1, 5, [0, 1]),
+        (1, 6, 10, [2, 3]),
+        (2, 11, 20, [4]),
+        (3, 21, 30, [6]),
+        (5, 36, 40, [5]),  # the open bin ends at the longest; 31 to 35 is empty and left out
+    ]
+    assert bins_by_length(np.array([0, 3]), (5,))[0][:2] == (0, 5)
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=50),
+    st.lists(st.integers(1, 50), min_size=1, max_size=6, unique=True).map(sorted),
+)
+def test_every_sentence_is_in_the_one_bin_that_has_its_length(lengths: list[int], edges: list[int]) -> None:
+    bins = bins_by_length(np.array(lengths), edges).values()
+    assert sorted(member for each in bins for member in each.members.tolist()) == list(range(len(lengths)))
+    for each in bins:
+        assert len(each.members)
+        assert all(each.low <= lengths[member] <= each.high for member in each.members.tolist())
+    ends = [end for each in bins for end in (each.low, each.high)]
+    assert ends == sorted(ends)
+
+
+SOURCES = ["a b", "a b c", "a b c d e f", "a b c d e f g", ""]
+REFERENCES = ["u v w x", "u v w x y", "u v w x y z.", "k l m n o p", "u"]
+HYPOTHESES = ["u v w x", "u v w", "u v w x z y.", "k l m n", "u"]
+
+
+def test_a_row_is_the_score_of_its_sentences() -> None:
+    rows = length_table("me", SOURCES, HYPOTHESES, REFERENCES, bins=(3, 5), resamples=200)
+    short, long = rows
+    assert (short.system, short.low, short.high, short.n) == ("me", 0, 3, 3)
+    assert (long.low, long.high, long.n) == (6, 7, 2)
+    inside = sacrebleu.corpus_bleu(HYPOTHESES[2:4], [REFERENCES[2:4]])
+    assert long.bleu == pytest.approx(inside.score)
+    assert long.length_ratio == (7 + 4) / (7 + 6) == inside.sys_len / inside.ref_len  # the full stop is a word
+    assert long.bleu_low < long.bleu < long.bleu_high
+
+
+def test_one_sentence_has_no_spread_and_blank_references_no_ratio() -> None:
+    [row] = length_table("x", ["a"], ["u v w x y"], ["u v w x z"], bins=(3,), resamples=20)
+    assert row.bleu_low == row.bleu == row.bleu_high > 0
+    [row] = length_table("x", ["a"], ["u"], [""], bins=(3,), resamples=20)
+    assert (row.bleu, row.length_ratio) == (0, 0)
+
+
+def test_intervals_are_the_same_each_time_and_cover_as_a_bootstrap_does() -> None:
+    generator = np.random.default_rng(5)
+    references = [" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(100)]
+    hypotheses = [" ".join(w if generator.random() < 0.8 else "x" for w in line.split()) for line in references]
+
+    def table(system: str) -> list[tuple[float, ...]]:
+        rows = length_table(system, references, hypotheses, references, bins=(20,), resamples=300)
+        return [(row.bleu, row.bleu_low, row.bleu_high) for row in rows]
+
+    assert table("one") == table("two")
+    [(value, low, high)] = table("one")
+    assert low < value < high
+    # an independent bootstrap: sacreBLEU's own
+    theirs = sacrebleu.BLEU().corpus_score(hypotheses, [references], n_bootstrap=300)
+    assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.3)
+
+
+def test_score_system_and_how_it_reads() -> None:
+    system = score_system("me", SOURCES, HYPOTHESES, REFERENCES, bins=(5,), resamples=10)
+    numbers = system.as_dict()
+    assert numbers["BLEU"]["score"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert "tok:13a" in numbers["BLEU"]["signature"]
+    assert numbers["chrF"]["score"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert [tuple(row) for row in numbers["by_length"]] == [COLUMNS, COLUMNS]
+    heading, first, _ = format_rows(system.rows).split("\n")
+    assert heading.split("  ")[0] == "system" and "source words" in heading and "95% interval" in heading
+    assert first.split()[:3] == ["me", "0-5", "3"]
+    assert format_scores(system).split("\n")[0].startswith(f"BLEU {system.scores[0].value:.2f}  nrefs:1|case:mixed")

@@ -1,0 +1,89 @@
+"""BLEU and chrF are sacreBLEU's own, and so is what the bootstrap adds up."""
+
+import math
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from nmt.evaluation.metrics import STATISTICS, bleu, bleu_of_statistics, bootstrap_bleu, chrf, sentence_statistics
+
+REFERENCES = ["The cat sat on the mat.", "It's 3,000 km away!", "Une phrase « entre guillemets ».", "yes", ""]
+HYPOTHESES = ["The cat sat on a mat.", "It is 3,000 km away.", "Une phrase « entre guillemets ».", "", "spurious"]
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d.", "3,5", "é"]), max_size=12).map(" ".join)
+
+
+def test_scores_are_sacrebleus_and_say_how() -> None:
+    score = bleu(HYPOTHESES, REFERENCES)
+    assert score.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert score.name == "BLEU"
+    assert score.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    other = chrf(HYPOTHESES, REFERENCES)
+    assert other.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert (other.name, other.signature[:34]) == ("chrF", "nrefs:1|case:mixed|eff:yes|nc:6|nw")
+
+
+def test_a_perfect_translation_has_100_and_an_empty_one_0() -> None:
+    assert bleu(REFERENCES, REFERENCES).value == pytest.approx(100)
+    assert bleu([""] * 5, REFERENCES).value == 0
+    assert bleu_of_statistics(sentence_statistics([""] * 5, REFERENCES).sum(axis=0)) == 0
+
+
+@pytest.mark.parametrize(("hypotheses", "references"), [(["a"], ["a", "b"]), ([], [])])
+def test_what_does_not_pair_is_not_scored(hypotheses: list[str], references: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"{len(hypotheses)} hypotheses for {len(references)} references"):
+        bleu(hypotheses, references)
+
+
+def test_statistics_by_hand() -> None:
+    [row] = sentence_statistics(["the cat the cat sat"], ["the cat sat down."]).tolist()
+    # the reference has 5 tokens, the full stop being one; "the cat" and its words count once, as they do there
+    assert row == [5, 5, 3, 2, 1, 0, 5, 4, 3, 2]
+    expected = 100 * math.exp((math.log(3 / 5) + math.log(2 / 4) + math.log(1 / 3) + math.log(1 / 2 / 2)) / 4)
+    assert bleu_of_statistics(np.array(row)) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4))
+def test_summed_statistics_give_the_score_of_the_corpus(pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    total = sentence_statistics(hypotheses, references).sum(axis=0)
+    assert bleu_of_statistics(total) == pytest.approx(bleu(hypotheses, references).value, rel=1e-12)
+
+
+def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
+    generator = np.random.default_rng(0)
+    totals = np.sort(generator.integers(0, 6, (500, 4)))[:, ::-1]
+    matches = generator.integers(0, totals + 1)
+    lengths = generator.integers(0, 6, (500, 2))
+    sums = np.concatenate([lengths, matches, totals], axis=1)
+    sums[:, 0] = totals[:, 0]  # as many unigrams as tokens
+    expected = [
+        BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], smooth_method="exp").score for row in sums.tolist()
+    ]
+    np.testing.assert_allclose(bleu_of_statistics(sums), expected, rtol=1e-12, atol=1e-12)
+    assert bleu_of_statistics(sums.reshape(5, 100, STATISTICS)).shape == (5, 100)
+    assert 0 < np.count_nonzero(expected) < 500
+
+
+def test_the_bootstrap_draws_whole_sentences_with_replacement() -> None:
+    statistics = sentence_statistics(["a b c d e", "v w x y z"], ["a b c d e", "k l m n o"])
+    scores = bootstrap_bleu(statistics, 400, seed=3)
+    # of two sentences, one right and one wrong: both right, one of each, or both wrong
+    one_of_each = bleu_of_statistics(statistics.sum(axis=0))
+    kinds, counts = np.unique(scores.round(6), return_counts=True)
+    assert kinds.tolist() == pytest.approx([0, float(one_of_each), 100], abs=1e-5)
+    assert abs(counts / 400 - [0.25, 0.5, 0.25]).max() < 0.1
+
+
+def test_the_bootstrap_is_paired_and_repeatable() -> None:
+    right = sentence_statistics(["a b c d"] * 10 + ["k l m n"] * 10, ["a b c d"] * 20)
+    wrong = right[::-1].copy()
+    first, again, mirrored = (bootstrap_bleu(each, 50, seed=1) for each in (right, right, wrong))
+    np.testing.assert_array_equal(first, again)
+    # with the same draws, a system that is right where the other is wrong is good where that is bad
+    assert np.corrcoef(first, mirrored)[0, 1] < -0.9
+    assert not np.array_equal(first, bootstrap_bleu(right, 50, seed=2))
