@@ -1,0 +1,145 @@
+"""Attention as word alignment, the Pharaoh format, and the alignment error rate.
+
+Shapes: S source pieces, T target pieces, I source words, J target words. A link (i, j) joins source word i and target
+word j, both counted from 0 among the whitespace words of the raw text.
+"""
+
+import re
+from collections.abc import Iterable, Sequence, Set
+from difflib import SequenceMatcher
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.errors import DataError
+
+Link = tuple[int, int]
+Weights = npt.NDArray[np.floating]
+
+MARK = "▁"
+"""Where a word begins in SentencePiece's pieces."""
+END, UNKNOWN = "</s>", "<unk>"
+"""SentencePiece's names of the end symbol and of a character it never saw."""
+
+
+def word_links(
+    attention: Weights,
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    source: str,
+    target: str,
+) -> list[Link]:
+    """For each target word the source word that its pieces attend to most, by target word.
+
+    Args:
+        attention: (T, S), one row for each target piece.
+        source_pieces: what the model read, the end symbol included.
+        target_pieces: what it wrote, the end symbol included if it was written.
+        source: the raw line.
+        target: the translation, detokenised.
+    """
+    weights = word_weights(attention, source_pieces, target_pieces, source, target)
+    if not weights.size:
+        return []
+    return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))]
+
+
+def word_weights(
+    attention: Weights,
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    source: str,
+    target: str,
+) -> Weights:
+    """The attention between words, (J, I): summed over a source word's pieces, averaged over a target word's.
+
+    The end symbol's column and row are left out, so rows sum to less than one. Arguments as in :func:`word_links`.
+    """
+    source_pieces, target_pieces = _without_end(source_pieces), _without_end(target_pieces)
+    columns = _membership(piece_words(source_pieces, source), len(source.split()))
+    rows = _membership(piece_words(target_pieces, target), len(target.split()))
+    inner = attention[: len(target_pieces), : len(source_pieces)]
+    return np.asarray((rows.T @ inner @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None])
+
+
+def _without_end(pieces: Sequence[str]) -> Sequence[str]:
+    return pieces[:-1] if pieces and pieces[-1] == END else pieces
+
+
+def _membership(words: Sequence[int], count: int) -> Weights:
+    """(pieces, words): 1 where the piece is part of the word."""
+    member = np.zeros((len(words), count))
+    if count:
+        member[np.arange(len(words)), words] = 1
+    return member
+
+
+def piece_words(pieces: Sequence[str], text: str) -> list[int]:
+    """For each piece the whitespace word of ``text`` that it is part of.
+
+    The tokenizer's normalisation may part words at what is no whitespace in the raw text, or join them; a long line may
+    have been cut off. Then words that look the same are matched in order, and the others between them in proportion.
+    """
+    marked: list[str] = []
+    places: list[int] = []
+    begins = True
+    for piece in pieces:
+        begins = begins or piece == UNKNOWN  # decoded as a word of its own
+        place = None
+        for number, part in enumerate(piece.split(MARK)):
+            begins = begins or number > 0
+            if part and begins:
+                marked.append("")
+                begins = False
+            if part:
+                marked[-1] += part
+                place = len(marked) - 1 if place is None else place
+        places.append(len(marked) if place is None else place)  # a lone mark is part of the word that follows
+        begins = begins or piece == UNKNOWN
+    if not marked:
+        return [0] * len(pieces)
+    words = _match(marked, text.split())
+    return [words[min(place, len(words) - 1)] for place in places]
+
+
+def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
+    """For each marked word the index of its counterpart, monotone; exact where there are as many."""
+    if len(marked) == len(words):
+        return list(range(len(words)))
+    matched = []
+    words = words[: 2 * len(marked)]  # what lies beyond was cut off
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, marked, words, autojunk=False).get_opcodes():
+        for k in range(i_end - i):
+            within = k if tag == "equal" else k * (j_end - j) // (i_end - i)
+            matched.append(j + within if j_end > j else max(j - 1, 0))
+    return matched
+
+
+def format_pharaoh(links: Iterable[Link]) -> str:
+    """Links as ``i-j i-j ...``, in the order given."""
+    return " ".join(f"{i}-{j}" for i, j in links)
+
+
+def parse_pharaoh(line: str, place: str) -> frozenset[Link]:
+    """The links of a line of ``i-j`` separated by spaces. Raises DataError, with ``place``, for anything else."""
+    links = set()
+    for token in line.split():
+        match = re.fullmatch(r"([0-9]+)-([0-9]+)", token)
+        if match is None:
+            raise DataError(f"{place}: '{token}' is not a link; links are written i-j, as in: 0-0 1-2")
+        links.add((int(match[1]), int(match[2])))
+    return frozenset(links)
+
+
+def alignment_error_rate(
+    sure: Sequence[Set[Link]], possible: Sequence[Set[Link]], hypothesis: Sequence[Set[Link]]
+) -> float:
+    """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences (Och & Ney 2003); 0 is perfect.
+
+    Sure links are possible too, whether or not ``possible`` repeats them. Without any link there is no error.
+    """
+    hits = links = 0
+    for s, p, a in zip(sure, possible, hypothesis, strict=True):
+        hits += len(a & s) + len(a & (p | s))
+        links += len(a) + len(s)
+    return 1.0 - hits / links if links else 0.0

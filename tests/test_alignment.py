@@ -1,0 +1,125 @@
+"""Attention to word links, the Pharaoh format, the alignment error rate."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.evaluation.alignment import (
+    alignment_error_rate,
+    format_pharaoh,
+    parse_pharaoh,
+    piece_words,
+    word_links,
+    word_weights,
+)
+from tests.small_translator import small_tokenizers
+
+
+def test_word_weights_by_hand() -> None:
+    source = ["▁the", "▁pre", "sident", ".", "</s>"]
+    target = ["▁le", "▁pré", "sident", ".", "</s>"]
+    attention = np.array(
+        [
+            [0.5, 0.1, 0.2, 0.0, 0.2],
+            [0.4, 0.3, 0.2, 0.1, 0.0],
+            [0.1, 0.2, 0.2, 0.0, 0.5],
+            [0.0, 0.0, 0.0, 0.1, 0.9],
+            [1.0, 0.0, 0.0, 0.0, 0.0],
+        ]
+    )
+    weights = word_weights(attention, source, target, "the president.", "le président.")
+    # summed over pre, sident and the full stop; averaged over pré, sident and the full stop
+    np.testing.assert_allclose(weights, [[0.5, 0.3], [0.5 / 3, (0.6 + 0.4 + 0.1) / 3]])
+    assert word_links(attention, source, target, "the president.", "le président.") == [(0, 0), (1, 1)]
+    unfinished = word_links(attention[:2], source, target[:2], "the president.", "le pré")
+    assert unfinished == [(0, 0), (1, 1)]
+
+
+def test_the_end_symbol_never_gets_a_link() -> None:
+    attention = np.array([[0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
+    assert word_links(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x") == [(1, 0)]
+
+
+def test_without_words_there_are_no_links() -> None:
+    assert word_links(np.ones((1, 1)), ["</s>"], ["</s>"], "", "") == []
+    assert word_links(np.ones((1, 2)), ["▁a", "</s>"], ["</s>"], "a", "") == []
+    assert word_links(np.ones((2, 2)), ["▁a", "</s>"], ["▁", "</s>"], "a", "") == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "words"),
+    [
+        (["▁a", "b", "▁c"], "ab c", [0, 0, 1]),
+        (["▁", "a", "b", "▁", "▁c"], "ab  c", [0, 0, 0, 1, 1]),  # a mark alone is part of what follows
+        (["▁a", "▁"], "a", [0, 0]),
+        (["▁a▁b", "c", "▁d"], "a bc d", [0, 1, 2]),  # a piece of two words counts for the first
+        (["a", "▁b"], "a b", [0, 1]),  # no mark at the start
+        (["▁a", "<unk>", "c", "▁d"], "a☃c d", [0, 0, 0, 1]),  # read: the raw word holds the unknown character
+        (["▁a", "<unk>", "c", "▁d"], "a ⁇ c d", [0, 1, 2, 3]),  # written: it is decoded as a word of its own
+        (["▁", "<unk>", "▁d"], "☃ d", [0, 0, 1]),
+        (["▁don", "▁́", "t", "▁x", "y"], "don´t xy", [0, 0, 0, 1, 1]),  # normalisation parted a word
+        (["▁ab", "▁c", "▁d"], "a\x1fb c d", [0, 2, 3]),  # normalisation joined two
+        (["▁a", "▁b"], "a b c d e f g", [0, 1]),  # the line was cut off
+        (["▁x"], "", [0]),
+    ],
+)
+def test_pieces_belong_to_raw_words(pieces: list[str], text: str, words: list[int]) -> None:
+    assert piece_words(pieces, text) == words
+
+
+@given(st.lists(st.sampled_from(["dog", "the", "cats,", "☃", "a☃b", "x", "…", "½", "don´t", "\x01"]), max_size=8))
+def test_pieces_of_a_real_tokenizer_go_through_the_words_in_order(words: list[str]) -> None:
+    tokenizer = small_tokenizers().source
+    text = " ".join(words)
+    [ids] = tokenizer.encode([text])
+    places = piece_words(tokenizer.pieces(ids), text)
+    assert len(places) == len(ids)
+    assert places == sorted(places)
+    assert all(0 <= place < len(text.split()) for place in places)
+    if not any(word in text for word in "…½´\x01"):  # where normalisation changes no boundary, every word has a piece
+        assert set(places) == set(range(len(words)))
+
+
+def test_a_very_long_line_is_matched_quickly() -> None:
+    text = "a b " * 50_000
+    assert piece_words(["▁a", "▁b"] * 300, text) == list(range(600))
+
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+
+
+@given(LINKS)
+def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> None:
+    assert parse_pharaoh(format_pharaoh(sorted(links)), "f:1") == links
+
+
+@pytest.mark.parametrize("token", ["1", "1-", "a-b", "1-2-3", "-1-2", "1p2", "¹-²"])
+def test_what_is_no_link_is_refused(token: str) -> None:
+    with pytest.raises(DataError) as caught:
+        parse_pharaoh(f"0-0 {token} 1-1", "gold.align:7")
+    assert str(caught.value) == f"gold.align:7: '{token}' is not a link; links are written i-j, as in: 0-0 1-2"
+
+
+def test_alignment_error_rate_by_hand() -> None:
+    sure = [{(0, 0), (1, 1)}, {(0, 0)}]
+    possible = [{(0, 0), (1, 1), (1, 2)}, {(0, 1)}]
+    hypothesis = [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]
+    # A has 4 links, S 3; A and S share 1, A and P 3: 1 - (1 + 3) / (4 + 3)
+    assert alignment_error_rate(sure, possible, hypothesis) == pytest.approx(3 / 7)
+    assert alignment_error_rate(sure, [set(), set()], [{(0, 0), (1, 1)}, {(0, 0)}]) == 0  # what is sure is possible
+    assert alignment_error_rate(sure, possible, [set(), set()]) == 1
+    assert alignment_error_rate([set()], [set()], [set()]) == 0
+    with pytest.raises(ValueError):
+        alignment_error_rate(sure, possible, [set()])
+
+
+@given(st.lists(st.tuples(LINKS, LINKS, LINKS), max_size=4))
+def test_alignment_error_rate_is_a_rate(sentences: list[tuple[frozenset[tuple[int, int]], ...]]) -> None:
+    sure, possible, hypothesis = ([sentence[k] for sentence in sentences] for k in range(3))
+    assert 0 <= alignment_error_rate(sure, possible, hypothesis) <= 1
+    assert alignment_error_rate(sure, possible, sure) == 0
+    # adding a possible link that the hypothesis has never makes it worse
+    more = [p | a for p, a in zip(possible, hypothesis, strict=True)]
+    assert alignment_error_rate(sure, more, hypothesis) <= alignment_error_rate(sure, possible, hypothesis)
