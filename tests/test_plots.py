@@ -1,0 +1,215 @@
+"""Figures: whole files, nothing clipped or overlapping, any text, and no global state changed."""
+
+import csv
+import json
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from nmt.errors import DataError
+from nmt.evaluation.by_length import COLUMNS, LengthRow, SystemScores
+from nmt.evaluation.metrics import Score
+from nmt.plots.attention import attention_image, draw_attention
+from nmt.plots.length_curve import draw_length_curve, write_length_curve
+from nmt.plots.style import plain, png, series, style
+
+SCORES = (Score("BLEU", 31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), Score("chrF", 55.5, "c"))
+DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
+NASTY = "$x^2_{a$ & <b> \\frac \x00\n 漢字 🙂 \u202e%s"
+
+
+def system(name: str, bins: Sequence[tuple[int, int]] = DECADES, best: float = 40.0, n: int = 400) -> SystemScores:
+    rows = [
+        LengthRow(name, low, high, n, best / (1 + k / 9), best / (1 + k / 9) - 2, best / (1 + k / 9) + 2, 0.98765432)
+        for k, (low, high) in enumerate(bins)
+    ]
+    return SystemScores(name, SCORES, tuple(rows))
+
+
+def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[SystemScores]:
+    return [system(f"RNNsearch-{k}0", bins, 50.0 - 7 * k) for k in range(count)]
+
+
+def draw(several: Sequence[SystemScores], title: str | None = "A title") -> Figure:
+    return draw_length_curve(several, test_set="test_lenstrat", resamples=1000, title=title)
+
+
+def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every visible text of a figure, and the pixels it covers."""
+    with style():
+        figure.draw_without_rendering()
+        beyond = {  # tick labels outside the limits: matplotlib keeps them, but does not draw them
+            label
+            for axes in figure.axes
+            for axis in (axes.xaxis, axes.yaxis)
+            for tick in axis.get_major_ticks()
+            if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+            for label in (tick.label1, tick.label2)
+        }
+        texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text() and text not in beyond]
+        return [(text.get_text(), text.get_window_extent()) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        systems(1),
+        systems(2),
+        systems(6),
+        systems(3, [(k, k + 1) for k in range(1, 80, 2)]),
+        systems(2, [(1, 3), (4, 5), (6, 70), (71, 412)]),
+        systems(2, [(k, k) for k in range(1, 9)] + [(9, 900)]),
+        systems(4, [(7, 7)]),
+        [system("a rather long name of a system, longer than a line", n=1), system("b", n=1)],
+        [system("no attention"), system("Bahdanau"), system("Luong")],
+        [system("漢" * 50), system("W" * 50)],
+    ],
+    ids=["one", "two", "six", "narrow", "uneven", "outlier", "single bin", "long names", "demo", "wide names"],
+)
+def test_nothing_is_clipped_and_no_text_overlaps(several: list[SystemScores]) -> None:
+    figure = draw(several)
+    found = boxes(figure)
+    inside = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
+    for text, box in found:
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1, text
+    for k, (one, box) in enumerate(found):
+        for other, another in found[k + 1 :]:
+            assert not box.overlaps(another), (one, other)
+    [legend] = figure.legends
+    with style():
+        assert not legend.get_window_extent().overlaps(figure.axes[0].bbox)
+
+
+def test_what_the_figure_says() -> None:
+    texts = [text for text, _ in boxes(draw(systems(2)))]
+    for text in ("BLEU (0 to 100)", "Source length (words)", "Sentences", "A title", "1–10", "71–98", "400"):
+        assert text in texts
+    assert "RNNsearch-00 (BLEU 31.2)" in texts
+    [caption] = [text for text in texts if "sacreBLEU" in text]
+    assert caption == (
+        "test_lenstrat: 3,200 sentences. Bands: 95% bootstrap intervals (1,000 resamples).\n"
+        "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    )
+
+
+def test_the_curve_goes_through_the_numbers() -> None:
+    several = systems(2)
+    upper, lower = draw(several).axes
+    for line, each in zip(upper.get_lines(), several, strict=True):
+        assert np.asarray(line.get_ydata()).tolist() == [row.bleu for row in each.rows]
+        assert np.asarray(line.get_xdata()).tolist()[:3] == [5.5, 15.5, 25.5]
+    heights = [bar.get_window_extent().height / lower.bbox.height for bar in lower.patches]
+    assert heights == pytest.approx([1 / 1.4] * 8)
+    assert upper.get_ylim()[0] == 0
+
+
+def test_colours_markers_and_lines_differ() -> None:
+    looks = [series(number) for number in range(28)]
+    assert len({str(look) for look in looks}) == 28
+    for one, other in pairwise(looks):
+        assert all(one[key] != other[key] for key in ("color", "marker", "linestyle"))
+
+
+def test_the_four_files(tmp_path: Path) -> None:
+    stem = tmp_path / "new" / "folder" / "curve.v2"
+    paths = write_length_curve(systems(2), stem, test_set="test.en", resamples=1000)
+    assert [path.name for path in paths] == ["curve.v2.png", "curve.v2.svg", "curve.v2.json", "curve.v2.csv"]
+    assert sorted(stem.parent.iterdir()) == sorted(paths)
+
+    width, height = struct.unpack(">II", paths[0].read_bytes()[16:24])
+    assert (width, height) == (1500, 1120)
+    assert paths[1].read_text("utf-8").startswith("<?xml")
+
+    assert (
+        paths[3].read_bytes().startswith(b"system,low,high,n,bleu,bleu_low,bleu_high,length_ratio\nRNNsearch-00,1,10,")
+    )
+    with paths[3].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 16
+    assert list(rows[9].values()) == ["RNNsearch-10", "11", "20", "400", "38.7", "36.7", "40.7", "0.9877"]
+
+    numbers = json.loads(paths[2].read_text("utf-8"))
+    assert numbers["binned_by"] == "whitespace words of the raw source line"
+    assert (numbers["test_set"], numbers["sentences"]) == ("test.en", 3200)
+    assert numbers["signature"] == SCORES[0].signature
+    assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
+    assert numbers["systems"]["RNNsearch-10"]["chrF"] == {"score": 55.5, "signature": "c"}
+    assert tuple(numbers["systems"]["RNNsearch-00"]["by_length"][0]) == COLUMNS
+
+
+def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (
+        [path.read_bytes() for path in write_length_curve(systems(2), tmp_path / name, test_set="t", resamples=10)]
+        for name in ("a", "b")
+    )
+    assert first == second
+    assert b"<dc:date>" not in first[1]
+
+
+def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "curve.json").mkdir()
+    with pytest.raises(DataError, match=r"curve\.json: cannot be written: Is a directory"):
+        write_length_curve(systems(1), tmp_path / "curve", test_set="t", resamples=10)
+    assert not [path.name for path in tmp_path.iterdir() if path.name.endswith(".new")]
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"file: cannot be made a folder: File exists"):
+        write_length_curve(systems(1), tmp_path / "file" / "curve", test_set="t", resamples=10)
+
+
+def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    several = [system(NASTY), system("_hidden"), system("$")]
+    texts = [text for text, _ in boxes(draw(several, title=NASTY))]
+    for name in ("$x^2_{a$ & <b> \\frac ·· 漢字 🙂 ·%s", "_hidden", "$"):
+        assert f"{name} (BLEU 31.2)" in texts
+    write_length_curve(several, tmp_path / "x", test_set=NASTY, resamples=10, title=NASTY)
+
+
+def test_plain() -> None:
+    assert plain("a\tb\u2028c\ud800", 10) == "a·b·c·"
+    assert plain("abcdefgh", 5) == "abcd…"
+    assert plain("abcde", 5) == "abcde"
+
+
+def test_attention_shows_each_weight_under_its_pieces() -> None:
+    weights = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
+    figure = draw_attention(weights, ["▁a", "$b_", "</s>"], ["▁x", NASTY])
+    axes = figure.axes[0]
+    np.testing.assert_array_equal(axes.images[0].get_array(), weights)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["▁a", "$b_", "</s>"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["▁x", plain(NASTY, 24)]
+    assert {"Source pieces", "Target pieces", "Attention weight"} <= {text for text, _ in boxes(figure)}
+    assert png(figure).startswith(b"\x89PNG")
+
+
+def test_attention_as_pixels() -> None:
+    pixels = attention_image(np.array([[1.0, 0.0]]), ["▁a", "</s>"], ["▁x"])
+    assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3
+    middle = pixels[pixels.shape[0] * 3 // 4]
+    assert (middle == [8, 48, 107]).all(axis=1).any()  # the darkest blue: weight 1
+    assert (pixels[0] == 255).all()
+
+
+@pytest.mark.parametrize("size", [1, 130])
+def test_attention_of_any_length_stays_an_image(size: int) -> None:
+    pixels = attention_image(np.full((size, size), 1 / size), ["▁piece"] * size, ["▁x"] * size)
+    assert max(pixels.shape) < 1600
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 2)])
+def test_attention_must_fit_its_pieces(shape: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="for 2 target and 2 source pieces"):
+        draw_attention(np.zeros(shape), ["a", "b"], ["c", "d"])
+
+
+def test_matplotlib_is_left_as_it_was() -> None:
+    before = dict(matplotlib.rcParams)
+    png(draw(systems(1)))
+    assert dict(matplotlib.rcParams) == before
