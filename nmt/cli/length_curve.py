@@ -1,0 +1,105 @@
+"""``nmt-length-curve``: BLEU against source length, one curve for each system, as figure and numbers."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.cli.common import add_decoding_options, command, say
+from nmt.cli.evaluate import (
+    add_test_set_options,
+    read_hypotheses,
+    read_test_set,
+    refuse_decoding_options,
+    translate,
+)
+from nmt.config import load_config
+from nmt.config.schema import Evaluation
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.plots.length_curve import make_folder, write_length_curve
+
+
+class System(NamedTuple):
+    """A system and where its translations come from."""
+
+    name: str
+    path: str
+    """A run directory, or a file of hypotheses."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``nmt-length-curve``."""
+    arguments = argparse.ArgumentParser(prog="nmt-length-curve", description=__doc__)
+    add_test_set_options(arguments)
+    arguments.add_argument(
+        "--system",
+        action="append",
+        required=True,
+        type=system_argument,
+        metavar="NAME=RUN_OR_HYPOTHESES",
+        dest="systems",
+        help="a run directory, or a file of translations; given once for each curve",
+    )
+    arguments.add_argument("--output", required=True, metavar="STEM", help="STEM.png, .svg, .json and .csv are written")
+    arguments.add_argument("--title", metavar="TEXT", help="above the figure")
+    add_decoding_options(arguments)
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Score every system, draw the figure, and print the table."""
+    systems: list[System] = arguments.systems
+    runs = [system for system in systems if Path(system.path).is_dir()]
+    _check_systems(systems)
+    if runs:
+        evaluation = load_config(Path(runs[0].path) / "config.yaml").evaluation
+    else:
+        evaluation = Evaluation()
+        refuse_decoding_options(arguments, "every --system is a file, there is no run to translate with")
+    bins, resamples = arguments.bins or evaluation.bins, evaluation.bootstrap
+    sources, references = read_test_set(arguments.source, arguments.reference)
+    ready = {
+        system.name: read_hypotheses(system.path, arguments.source, len(sources))
+        for system in systems
+        if system not in runs
+    }
+    make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
+    scored = []
+    for system in systems:
+        hypotheses = ready.get(system.name) or list(translate(system.path, arguments.source, sources, arguments))
+        scored.append(score_system(system.name, sources, hypotheses, references, bins=bins, resamples=resamples))
+    paths = write_length_curve(
+        scored, arguments.output, test_set=Path(arguments.source).name, resamples=resamples, title=arguments.title
+    )
+    for each in scored:
+        print(each.name, format_scores(each), sep="\n")
+    print(format_rows([row for each in scored for row in each.rows]))
+    say("written: " + ", ".join(map(str, paths)))
+
+
+def system_argument(text: str) -> System:
+    """An argument type: NAME=PATH."""
+    name, equals, path = text.partition("=")
+    if not (name.strip() and equals and path):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau")
+    return System(name.strip(), path)
+
+
+def _check_systems(systems: Sequence[System]) -> None:
+    names = [system.name for system in systems]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ConfigError(
+            *(f"--system {name}=...: the name is given twice; each curve needs its own" for name in repeated)
+        )
+    problems = []
+    for system in systems:
+        path = Path(system.path)
+        if not path.exists():
+            problems.append(f"--system {system.name}: {path}: no such run directory or file of translations")
+        elif path.is_dir() and not (path / "config.yaml").is_file():
+            problems.append(f"--system {system.name}: {path}: no run directory of nmt-train: config.yaml is missing")
+    if problems:
+        raise DataError(*problems)

@@ -1,0 +1,244 @@
+"""nmt-evaluate and nmt-length-curve as a user meets them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from nmt.cli import evaluate, length_curve
+from nmt.cli.translate import main as translate
+from nmt.config import dump_config, load_config
+from nmt.config.schema import Evaluation
+from tests.small_translator import ATTENTIONS, LINES
+from tests.test_cli_translate import save_run
+
+SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
+REFERENCES = [" ".join(f"w{k}" for k in range(length)) for length in (3, 8, 12, 12, 25)]
+GOOD = [line.replace("w2", "x") for line in REFERENCES]
+BAD = [line.replace("w2", "x").replace("w6", "x y") for line in REFERENCES]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, which is the working directory, with a test set and the output of two systems."""
+    for name, lines in {"src": SOURCES, "ref": REFERENCES, "good": GOOD, "bad": BAD}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command's exit code, standard output and standard error."""
+
+    def call(main: Callable[..., int], *options: str) -> tuple[int, str, str]:
+        code = main(list(options))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+TEST_SET = ("--source", "src", "--reference", "ref")
+TWO = ("--system", "good=good", "--system", "worse one=bad", "--output", "out/curve")
+
+
+def test_evaluate_a_file(files: Path, run: Run) -> None:
+    code, out, err = run(evaluate.main, *TEST_SET, "--hypotheses", "good", "--json", "scores.json")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    score = sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score
+    assert lines[0] == f"BLEU {score:.2f}  nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert lines[1].startswith(f"chrF {sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score:.2f}  nrefs:1|")
+    assert lines[2].split()[:3] == ["system", "source", "words"]
+    assert [line.split()[:3] for line in lines[3:]] == [
+        ["good", "1-10", "2"],
+        ["good", "11-20", "2"],
+        ["good", "21-30", "1"],
+    ]
+    saved = json.loads((files / "scores.json").read_text("utf-8"))
+    assert saved["BLEU"]["score"] == score
+    assert [row["n"] for row in saved["by_length"]] == [2, 2, 1]
+
+
+def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> None:
+    import gzip
+
+    (files / "src.gz").write_bytes(gzip.compress("\r\n".join(SOURCES).encode()))
+    code, out, _ = run(
+        evaluate.main, "--source", "src.gz", "--reference", "ref", "--hypotheses", "good", "--bins", "8,12"
+    )
+    assert code == 0
+    assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
+
+
+def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
+    script = (
+        "import sys; from nmt.cli import evaluate, length_curve; "
+        f"assert evaluate.main({[*TEST_SET, '--hypotheses', 'good']!r}) == 0; "
+        f"assert length_curve.main({[*TEST_SET, *TWO]!r}) == 0; "
+        "assert 'torch' not in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    root = Path(__file__).parents[1]
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env={"PYTHONPATH": str(root)})
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs of random weights, and a source and reference for them."""
+    folder = tmp_path_factory.mktemp("models")
+    save_run(folder / "bahdanau", ATTENTIONS[0])
+    save_run(folder / "none", ATTENTIONS[2])
+    (folder / "src").write_text("\n".join([*LINES[:9], ""]) + "\n", "utf-8")
+    (folder / "ref").write_text("\n".join([*(line[::-1] for line in LINES[:9]), ""]) + "\n", "utf-8")
+    return folder
+
+
+def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    options = ("--device", "cpu", "--beam-size", "3", "--length-penalty", "0.5", "--batch-tokens", "50")
+    written, translated = tmp_path / "written", tmp_path / "translated"
+    code, out, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", *options, "--output", str(written))
+    assert code == 0
+    assert err.splitlines()[-1].startswith("bahdanau: 10 of 10 lines translated, ")
+    assert run(translate, "--model", "bahdanau", "--input", "src", "--output", str(translated), *options)[0] == 0
+    assert written.read_bytes() == translated.read_bytes()
+    assert run(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
+
+
+def test_curve_of_files(files: Path, run: Run) -> None:
+    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20", "--title", "Two systems")
+    assert code == 0
+    assert err == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv\n"
+    table = (files / "out/curve.csv").read_text("utf-8").splitlines()
+    assert table[0] == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
+    rows = [line.split(",")[:4] for line in table[1:]]
+    assert rows == [
+        [name, *bounds]
+        for name in ("good", "worse one")
+        for bounds in (["1", "10", "2"], ["11", "20", "2"], ["21", "25", "1"])
+    ]
+    lines = out.splitlines()
+    assert lines[0] == "good" and lines[3] == "worse one" and lines[1].startswith("BLEU ")
+    assert len(lines) == 2 * 3 + 1 + 6
+    numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
+    assert numbers["test_set"] == "src"
+    assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
+
+
+def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    systems = ("--system", "Bahdanau=bahdanau", "--system", "oracle=ref", "--system", "no attention=none")
+    stem = tmp_path / "curve"
+    options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5")
+    code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(stem), *options)
+    assert code == 0
+    assert [line.split(":")[0] for line in err.splitlines()] == ["bahdanau", "none", "written"]
+    numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
+    assert list(numbers["systems"]) == ["Bahdanau", "oracle", "no attention"]
+    assert numbers["systems"]["oracle"]["BLEU"]["score"] == pytest.approx(100)
+    assert numbers["systems"]["oracle"]["by_length"][0]["low"] == 0  # the blank line
+
+
+def test_the_bins_of_a_run_are_those_of_its_configuration(
+    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    config = Path("none/config.yaml")
+    before = config.read_text("utf-8")
+    changed = load_config(config).model_copy(update={"evaluation": Evaluation(bins=(2, 4), bootstrap=10)})
+    config.write_text(dump_config(changed), "utf-8")
+
+    def bounds(*options: str) -> list[str]:
+        _, out, _ = run(evaluate.main, *TEST_SET, "--model", "none", "--device", "cpu", *options)
+        return [line.split()[1] for line in out.splitlines()[3:]]
+
+    longest = max(len(line.split()) for line in LINES[:9])
+    assert bounds() == ["0-2", "3-4", f"5-{longest}"]
+    assert bounds("--bins", "50") == ["0-50"]
+    curve = ("--system", "gold=ref", "--system", "none=none", "--output", str(tmp_path / "curve"))
+    _, out, _ = run(length_curve.main, *TEST_SET, *curve)
+    assert [line.split()[1] for line in out.splitlines()[-6:]] == ["0-2", "3-4", f"5-{longest}"] * 2
+    config.write_text(before, "utf-8")
+
+
+ALIGNED = "line n of one must be the translation of line n of the other"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--hypotheses", "none"), "none: no such file"),
+        (("--hypotheses", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
+        (("--hypotheses", "good", "--reference", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
+        (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: no lines in it"),
+        (("--hypotheses", "latin"), "latin:1: not UTF-8 (byte 0xe9 at column 2); "),
+        (("--model", "none"), "none: no such run directory; nmt-train makes one"),
+        (("--model", "."), "config.yaml: missing; . is not a run directory of nmt-train"),
+        (("--hypotheses", "good", "--beam-size", "5"), "--beam-size: has no effect: --hypotheses is given"),
+        (
+            ("--hypotheses", "good", "--output", "x"),
+            "--output: there is nothing to write: --hypotheses is given, no run to translate with",
+        ),
+        (("--hypotheses", "good", "--json", "no/where"), "no/where: cannot be written: No such file or directory"),
+    ],
+)
+def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
+    (files / "short").write_text("one\n")
+    (files / "empty").touch()
+    (files / "latin").write_bytes(b"h\xe9\n")
+    code, _, err = run(evaluate.main, *TEST_SET, *options)
+    assert code == 2
+    assert err.startswith(f"nmt-evaluate: error: {message}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--system", "a=good", "--system", "a=bad"),
+            "--system a=...: the name is given twice; each curve needs its own",
+        ),
+        (("--system", "a=none"), "--system a: none: no such run directory or file of translations"),
+        (("--system", "a=good", "--system", "b=short"), f"src has 5 lines and short has 1: {ALIGNED}"),
+        (("--system", "a=."), "--system a: .: no run directory of nmt-train: config.yaml is missing"),
+        (
+            ("--system", "a=good", "--length-penalty", "1"),
+            "--length-penalty: has no effect: every --system is a file, there is no run to translate with",
+        ),
+        (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
+    ],
+)
+def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
+    (files / "short").write_text("one\n")
+    code, out, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
+    assert (code, out) == (2, "")
+    assert err == f"nmt-length-curve: error: {message}\n"
+    assert not list(files.glob("curve*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau"),
+        (("--system", "=good"), "'=good' is not NAME="),
+        (("--system", "good="), "'good=' is not NAME="),
+        (("--bins", "10,5"), "'10,5' are not ascending lengths in words, as in 10,20,30"),
+        (("--bins", "0,5"), "'0,5' are not"),
+        (("--bins", "5,x"), "'5,x' are not"),
+        (("--bins", ""), "'' are not"),
+    ],
+)
+def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
+    code, _, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
+    assert code == 2
+    assert f"error: argument {options[0]}: {message}" in err
+
+
+def test_a_path_may_hold_an_equals_sign() -> None:
+    assert length_curve.system_argument("a=runs/lr=1") == ("a", "runs/lr=1")
