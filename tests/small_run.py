@@ -9,7 +9,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.training.pipeline import train_run
 
-WORDS = "oak elm ash fir yew box bay fig".split()
+WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 32},
@@ -39,6 +39,7 @@ def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[
     if not (folder / "train.low").exists():
         write_corpus(folder)
     splits = ("train", "validation", "test")
+    validation = {"every": 2, "sentences": 5, "samples": 0} | training.pop("validation", {})  # pictures take long
     corpora = {name: {"source": str(folder / f"{name}.low"), "target": str(folder / f"{name}.up")} for name in splits}
     return {
         "output": str(folder / "run"),
@@ -53,7 +54,7 @@ def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[
             "decoder": {"hidden": 48},
             "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1},
         },
-        "training": {"updates": 4, "batch_tokens": 100, "validation": {"every": 2, "sentences": 5}, **training},
+        "training": {"updates": 4, "batch_tokens": 100, **training, "validation": validation},
         "decoding": {"beam_size": 2},
         "evaluation": {"bins": [2], "bootstrap": 10},
     }

@@ -52,7 +52,7 @@ class Validator:
         self.log = log
 
     def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
-        """Measure; with ``samples``, show translations and an attention matrix in TensorBoard too."""
+        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too."""
         started = time.perf_counter()
         loss = self.loss()
         translations = list(self.translator.translate((pair.source for pair in self.pairs), self.options))
@@ -82,9 +82,10 @@ class Validator:
             f"hypothesis: {_plain(hypotheses[i])}"
             for i in shown
         ]
-        if lines:
-            self.log.text(update, "validation/samples", "\n\n---\n\n".join(lines))
-        if not self.model.has_attention or not self.pairs:
+        if not lines:
+            return
+        self.log.text(update, "validation/samples", "\n\n---\n\n".join(lines))
+        if not self.model.has_attention:
             return
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
         [translation] = self.translator.translate([self.pairs[0].source], options)

@@ -1,0 +1,136 @@
+"""A training that was interrupted resumes to the same numbers, bit for bit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.config import Config
+from nmt.errors import CheckpointError
+from nmt.training.trainer import Trainer
+from tests.small_run import config, metrics, train
+
+TIMINGS = {"seconds", "target_tokens_per_second"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one corpus and its cache; each test names a run of its own."""
+    return tmp_path_factory.mktemp("training")
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "adam": {},
+    "accumulation": {"accumulation": 2, "average": 2},
+    "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimiser": {"type": "adam", "learning_rate": 0.5}},
+    "momentum": {"optimiser": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
+    "adadelta": {"optimiser": {"type": "adadelta"}, "save_every": 1},
+}
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Weights, optimiser, random numbers, progress and metrics alike in every bit; times may differ."""
+    names = sorted(path.name for path in (one / "checkpoints").iterdir())
+    assert names == sorted(path.name for path in (other / "checkpoints").iterdir())
+    for file in (*(f"{name}/model.safetensors" for name in names), "last/training.safetensors"):
+        tensors, others = load_tensors(one / "checkpoints" / file), load_tensors(other / "checkpoints" / file)
+        assert tensors.keys() == others.keys()
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, others[name]), (file, name)
+
+    def state(run: Path) -> dict[str, Any]:
+        progress = RunDirectory(run).training("last").state
+        window = {name: value for name, value in progress["window"].items() if name not in TIMINGS}
+        return {name: value for name, value in progress.items() if name not in TIMINGS} | {"window": window}
+
+    def lines(run: Path) -> list[dict[str, Any]]:
+        return [{name: value for name, value in line.items() if name not in TIMINGS} for line in metrics(run)]
+
+    assert state(one) == state(other)
+    assert lines(one) == lines(other)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_stopped_and_resumed_is_never_stopped(folder: Path, variant: str) -> None:
+    # 3 is in the middle of an epoch, between two progress lines and between two validations
+    common: dict[str, Any] = {
+        "updates": 6,
+        "log_every": 4,
+        "validation": {"every": 2, "metric": "loss", "sentences": 3},
+    }
+    options = common | VARIANTS[variant]
+    whole, parts = config(folder, output=f"whole {variant}", **options), config(folder, output=variant, **options)
+    train(whole)
+    train(parts, stop_after=3)
+    assert RunDirectory(folder / variant).training("last").state["position"] != {"epoch": 1, "batch": 0}
+    said = train(parts, resume=True)
+    assert "resumed after update 3" in said
+    assert_same_run(folder / variant, folder / f"whole {variant}")
+    if variant == "plateau":
+        assert RunDirectory(folder / variant).training("last").state["scale"] < 1
+
+
+def test_a_run_that_is_made_longer_is_one_that_was_longer(folder: Path) -> None:
+    train(config(folder, output="four", updates=4, log_every=2))
+    train(config(folder, output="two", updates=2, log_every=2))
+    train(config(folder, output="two", updates=4, log_every=2), resume=True)
+    assert_same_run(folder / "two", folder / "four")
+
+
+def test_a_crash_goes_back_to_the_last_save(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(config(folder, output="calm", updates=5, log_every=1, average=2))
+    update = Trainer.update
+
+    def crashing(self: Trainer, *arguments: Any) -> Any:
+        if self.progress.update == 3:
+            raise KeyboardInterrupt
+        return update(self, *arguments)
+
+    crashed = config(folder, output="crashed", updates=5, log_every=1, average=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", crashing)
+        with pytest.raises(KeyboardInterrupt):
+            train(crashed)
+    assert metrics(folder / "crashed")[-1]["step"] == 3  # beyond the checkpoint, which is of update 2
+    assert "resumed after update 2" in train(crashed, resume=True)
+    assert_same_run(folder / "crashed", folder / "calm")
+
+
+def test_resuming_what_is_finished_does_no_harm(folder: Path) -> None:
+    finished = config(folder, output="finished", updates=4, average=2, validation={"every": 2, "metric": "loss"})
+    train(finished)
+    run = folder / "finished"
+    untimed = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
+    scores, before = (run / "test.scores.json").read_text(), metrics(run)
+    train(finished, resume=True)
+    assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == untimed
+    assert (run / "test.scores.json").read_text() == scores
+    assert [(line["step"], line["split"]) for line in metrics(run)] == [
+        (line["step"], line["split"]) for line in before
+    ]
+
+
+def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = config(folder, output="early", updates=2)
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", crash)
+        with pytest.raises(KeyboardInterrupt):
+            train(early)
+    assert "resumed after update 0" in train(early, resume=True)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"update": 3}'])
+def test_training_state_that_is_none_is_named(folder: Path, tmp_path: Path, content: str) -> None:
+    damaged = Config.model_validate(config(folder, updates=2).model_dump() | {"output": str(tmp_path / "run")})
+    train(damaged)
+    (tmp_path / "run" / "checkpoints" / "last" / "training.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"last/training\.json: not the progress of a training"):
+        train(damaged, resume=True)

@@ -1,0 +1,286 @@
+"""The training loop: its arithmetic, and what it writes down."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+from torch import Tensor
+
+from nmt.batching import Batch, Position, collate
+from nmt.checkpoint import RunDirectory
+from nmt.config import Config
+from nmt.dataset import prepare
+from nmt.device import resolve_device
+from nmt.errors import CheckpointError
+from nmt.model import build_model
+from nmt.training import trainer as trainer_module
+from nmt.training.log import Log, duration
+from nmt.training.progress import Kept
+from nmt.training.trainer import Trainer
+from nmt.training.validation import ValidationResult
+from tests.small_run import config, metrics, pickles, train
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one corpus and its cache; each test names a run of its own."""
+    return tmp_path_factory.mktemp("training")
+
+
+Make = Callable[..., Trainer]
+
+
+@pytest.fixture
+def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
+    """Trainers in double precision that have not begun; what they say is in ``said``."""
+    logs: list[Log] = []
+
+    def make(said: list[str] | None = None, sections: dict[str, Any] | None = None, **training: Any) -> Trainer:
+        configuration = config(folder, **training)
+        if sections:
+            configuration = Config.model_validate(configuration.model_dump() | sections)
+        prepared = prepare(configuration)
+        torch.manual_seed(1)
+        sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
+        model = build_model(configuration.model, *sizes, fused=configuration.kernels == "auto").double()
+        run = RunDirectory(tmp_path / f"run-{len(logs)}")
+        run.path.mkdir()
+        logs.append(Log(run, (said if said is not None else []).append))
+        return Trainer(configuration, prepared, model, run, logs[-1], resolve_device("cpu"))
+
+    yield make
+    for log in logs:
+        log.close()
+
+
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
+
+
+def without_dropout(make: Make, folder: Path, **training: Any) -> Trainer:
+    model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
+    return make(sections={"model": model}, **training)
+
+
+def batch_of(trainer: Trainer, rows: list[int]) -> Batch:
+    return collate(*trainer.prepared.train.rows(rows), trainer.specials)
+
+
+def parameters(trainer: Trainer) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
+
+
+# --- one update -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothing: float) -> None:
+    sgd = {"type": "sgd", "learning_rate": 0.5}
+    whole, parts = (
+        without_dropout(make, folder, optimiser=sgd, label_smoothing=smoothing, clip=None) for _ in range(2)
+    )
+    lengths = whole.prepared.train.target_lengths
+    by_length = np.argsort(lengths, kind="stable")
+    short, long = by_length[:3].tolist(), by_length[-5:].tolist()
+    assert lengths[short].max() < lengths[long].min()  # so that a mean of means would be another number
+    before = parameters(whole)
+    one = whole.update([batch_of(whole, short + long)], Position(0, 1))
+    two = parts.update([batch_of(parts, short), batch_of(parts, long)], Position(0, 2))
+    torch.testing.assert_close(parameters(parts), parameters(whole), rtol=1e-9, atol=1e-12)
+    assert (parameters(whole) - before).abs().max() > 1e-3
+    assert asdict(two) == pytest.approx(asdict(one))
+    assert one.tokens == int(lengths[short + long].sum()) + 8  # EOS
+
+
+def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
+    model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
+    fused, plain = (make(sections={"model": model, "kernels": kernels}) for kernels in ("auto", "plain"))
+    assert fused.fused and not plain.fused
+    for trainer in (fused, plain):
+        trainer.update([batch_of(trainer, list(range(9)))], Position(0, 1))
+    torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
+
+
+def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
+    trainer = without_dropout(make, folder, optimiser={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
+    before = parameters(trainer)
+    update = trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+    assert update.gradient_norm > 0.01  # that before clipping is reported
+    assert (parameters(trainer) - before).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_schedule_is_followed(make: Make) -> None:
+    trainer = make(
+        schedule={"type": "inverse_square_root", "warmup": 2}, optimiser={"type": "adam", "learning_rate": 1e-2}
+    )
+    rates = [trainer.update([batch_of(trainer, [1])], Position(0, 1)).learning_rate for _ in range(3)]
+    assert rates == pytest.approx([5e-3, 1e-2, 1e-2 * math.sqrt(2 / 3)])
+
+
+def poison(trainer: Trainer) -> None:
+    with torch.no_grad():
+        trainer.model.output.bias[5] = math.inf
+
+
+def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said)
+    poison(trainer)
+    before = parameters(trainer)
+    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
+    assert torch.equal(parameters(trainer), before)
+    assert trainer.progress.skipped == 1 and trainer.progress.update == 1
+    assert said == ["update 1: the gradient is not finite; the update is skipped"]
+
+
+def test_training_that_only_fails_is_ended(make: Make) -> None:
+    trainer = make(updates=100, log_every=1, validation={"every": 100})
+    poison(trainer)
+    with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
+        trainer.fit()
+    for line in trainer.run.metrics.read_text().splitlines():  # JSON knows no NaN
+        record = json.loads(line, parse_constant=pytest.fail)
+        assert record["loss"] is None and record["gradient_norm"] is None
+
+
+def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
+    trainer = make()
+    bias = trainer.model.output.bias
+    for _ in range(3):
+        good = bias[5].item()
+        poison(trainer)
+        for _ in range(trainer_module.SKIPS - 1):
+            trainer.update([batch_of(trainer, [1])], Position(0, 1))
+        with torch.no_grad():
+            bias[5] = good
+        trainer.update([batch_of(trainer, [1])], Position(0, 1))
+    assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
+
+
+# --- validation -------------------------------------------------------------------------------------------------------
+
+
+def test_validation_measures_every_real_token_once_and_leaves_the_model_training(make: Make) -> None:
+    trainer = make(label_smoothing=0.3)
+    random = torch.get_rng_state()
+    result = trainer.validator(0)
+    assert trainer.model.training
+    assert torch.equal(torch.get_rng_state(), random)  # a validation more or less changes no training
+    trainer.model.eval()
+    total, tokens = 0.0, 0
+    for row in range(len(trainer.prepared.validation)):  # one by one: no padding, no batches
+        batch = collate(*trainer.prepared.validation.rows([row]), trainer.specials)
+        logits, _ = trainer.model(batch.source, batch.source_lengths, batch.target_input)
+        gold = logits.log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1))
+        total, tokens = total - gold.sum().item(), tokens + batch.target_tokens
+    assert result.loss == pytest.approx(total / tokens)
+    assert result.perplexity == pytest.approx(math.exp(total / tokens))
+
+
+def results(*losses: float) -> Callable[..., ValidationResult]:
+    """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
+    left = iter(losses)
+
+    def validate(update: int, *, samples: bool = True) -> ValidationResult:
+        loss = next(left)
+        return ValidationResult(loss, math.exp(loss), -loss, 0.0)
+
+    return validate
+
+
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str) -> None:
+    trainer = make(updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
+    trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
+    assert trainer.fit()
+    assert trainer.progress.update == 8 and trainer.progress.best == Kept(4, -1.0)
+    assert [line["best"] for line in metrics(trainer.run.path, "validation")] == [True, True, False, False]
+    saved, last = trainer.run.weights("best"), trainer.run.weights("last")
+    assert not torch.equal(saved["output.weight"], last["output.weight"])
+
+
+def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:
+    trainer = make(updates=6, validation={"every": 2, "metric": "loss"})
+    trainer.validator = results(math.nan, 3.0, math.nan)  # type: ignore[assignment]
+    trainer.fit()
+    assert trainer.progress.best == Kept(4, -3.0)
+
+
+def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
+    for mean_loss, chosen in ((0.5, True), (1.5, False)):
+        trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
+        trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
+        trainer.fit()
+        assert sorted(path.name for path in trainer.run.checkpoints.iterdir()) == [
+            "best",
+            "last",
+            "update-2",
+            "update-4",
+        ]
+        before = trainer.run.weights("best")
+        trainer.average_best()
+        two, four = trainer.run.weights("update-2"), trainer.run.weights("update-4")
+        for name, tensor in trainer.run.weights("best").items():
+            expected = (two[name] + four[name]) / 2 if chosen else before[name]
+            torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
+        [line] = metrics(trainer.run.path, "average")
+        assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
+
+
+# --- what is written down ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
+    run = folder / "contract"
+    said = train(config(folder, output="contract", log_every=2, average=2))
+    assert {path.name for path in run.iterdir()} == {
+        *("checkpoints", "config.yaml", "data_report.json", "manifest.json", "metrics.jsonl"),
+        *("tensorboard", "test.hypotheses.txt", "test.scores.json", "tokenizer"),
+    }
+    assert pickles(run) == []
+    lines = metrics(run)
+    assert [(line["step"], line["split"]) for line in lines] == [
+        (2, "train"),
+        (2, "validation"),
+        (4, "train"),
+        (4, "validation"),
+        (4, "average"),
+        (4, "test"),
+    ]
+    fields = {"loss", "perplexity", "target_tokens_per_second", "learning_rate", "gradient_norm", "epoch"}
+    assert fields <= lines[0].keys()
+    assert {"loss", "perplexity", "bleu", "seconds", "best"} <= lines[1].keys()
+    assert lines[0]["perplexity"] == pytest.approx(math.exp(lines[0]["loss"]))
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest.keys() >= {"versions", "seed", "device", "corpus_sha256", "tokenizer_sha256"}
+    hypotheses = (run / "test.hypotheses.txt").read_text().split("\n")
+    assert len(hypotheses) == 21 and hypotheses[-1] == ""
+    scores = json.loads((run / "test.scores.json").read_text())
+    assert scores["BLEU"]["score"] == lines[-1]["bleu"] and scores["BLEU"]["signature"] == lines[-1]["signature"]
+    assert sum(row["n"] for row in scores["by_length"]) == 20
+    progress = [line for line in said if line.startswith("update ")]
+    assert progress[-1].startswith("update 4/4  epoch 1  loss ") and progress[-1].endswith("target tokens/s  0s left")
+
+
+def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> None:
+    configuration = config(folder, output="board", updates=3, log_every=1, validation={"samples": 2})
+    train(configuration, stop_after=2)
+    train(configuration, resume=True)
+    board = EventAccumulator(str(folder / "board" / "tensorboard")).Reload()
+    assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3]
+    assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
+    assert [event.step for event in board.Images("validation/attention")] == [2, 3]
+    assert [event.step for event in board.Tensors("validation/samples/text_summary")] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0s"), (59.4, "59s"), (59.6, "1m 00s"), (725, "12m 05s"), (12000, "3h 20m")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
