@@ -42,7 +42,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
 	@$(MAKE) --no-print-directory -j $(DEMO_JOBS) $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(MAKE) --no-print-directory $(CURVE).png
-	@echo "the figure: $(CURVE).png (also .svg, .csv, .json); try: echo 'the old cat sleeps .' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
+	@echo "the figure: $(CURVE).png, with its numbers in .csv and .json"
+	@echo "translate:  echo 'Your swallow will swim.' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
 
 data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READY)
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
