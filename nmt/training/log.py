@@ -2,14 +2,21 @@
 
 import json
 import math
+import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+from torch.utils.tensorboard import summary
 
 from nmt.checkpoint import RunDirectory
+from nmt.errors import CheckpointError
 
 
 class Log:
@@ -19,12 +26,14 @@ class Log:
         run: whose ``metrics.jsonl`` and ``tensorboard/`` are appended to.
         say: takes lines meant for a person.
         purge: after a resume, the step from which on TensorBoard forgets what it was told before.
+
+    Everything raises CheckpointError where it cannot be written.
     """
 
     def __init__(self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None) -> None:
         self.say = say
-        self._metrics = run.metrics.open("a", encoding="utf-8", newline="\n")
-        self._board = SummaryWriter(str(run.tensorboard), purge_step=purge)
+        self._metrics = _GrowingFile(run.metrics)
+        self._board = _EventFile(run.tensorboard, purge)
 
     def record(self, step: int, split: str, **values: Any) -> None:
         """One line of metrics.jsonl; numbers become TensorBoard scalars ``split/name``.
@@ -33,24 +42,61 @@ class Log:
         """
         values = {name: None if _no_number(value) else value for name, value in values.items()}
         record = {"step": step, "split": split, **values}
-        self._metrics.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-        self._metrics.flush()
+        self._metrics.write((json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
         for name, value in values.items():
             if isinstance(value, int | float):
-                self._board.add_scalar(f"{split}/{name}", value, step)
+                self._board.add(step, summary=summary.scalar(f"{split}/{name}", value))
 
     def text(self, step: int, name: str, markdown: str) -> None:
         """A text for TensorBoard."""
-        self._board.add_text(name, markdown, step)
+        self._board.add(step, summary=summary.text(name, markdown))
 
     def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
         """An image for TensorBoard, (height, width, 3)."""
-        self._board.add_image(name, pixels, step, dataformats="HWC")
+        self._board.add(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def close(self) -> None:
-        """Write out what is pending."""
-        self._board.close()
+        """Close the files; nothing is pending."""
         self._metrics.close()
+        self._board.close()
+
+
+class _GrowingFile:
+    """A file that is appended to, at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("ab")
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: cannot be written: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        with suppress(OSError):  # has been told
+            self._file.close()
+
+
+class _EventFile:
+    """What TensorBoard reads. PyTorch's SummaryWriter writes it from another thread, where errors get lost."""
+
+    def __init__(self, folder: Path, purge: int | None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads the files of a folder in the order of their names
+        self._file = _GrowingFile(folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
+        self._records = RecordWriter(self._file)
+        self.add(0, file_version="brain.Event:2")
+        if purge is not None:
+            self.add(purge, session_log=SessionLog(status=SessionLog.START))
+
+    def add(self, step: int, **what: Any) -> None:
+        self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _no_number(value: Any) -> bool:

@@ -1,0 +1,320 @@
+"""The command as a user meets it: what it refuses, what it leaves, how it is interrupted."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.checkpoint import RunDirectory
+from nmt.cli.train import StopRequest, main
+from nmt.errors import CheckpointError
+from nmt.training import pipeline
+from tests.small_run import metrics, options
+
+Train = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one corpus, its cache, and a finished run."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_config(folder, options(folder, updates=2, log_every=2))
+    assert main(["--config", str(folder / "config.yaml")]) == 0
+    return folder
+
+
+def write_config(folder: Path, values: dict[str, Any]) -> Path:
+    """As a file; JSON is YAML."""
+    path = folder / "config.yaml"
+    path.write_text(json.dumps(values))
+    return path
+
+
+@pytest.fixture
+def train(corpus: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Train]:
+    """Run the command on the corpus: exit code and standard error; there must be no standard output."""
+    threads = torch.get_num_threads()
+
+    def call(*arguments: str | Path, config: Path = corpus / "config.yaml") -> tuple[int, str]:
+        code = main(["--config", str(config), *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert out == ""
+        return code, err
+
+    yield call
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def run(corpus: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may change."""
+    return shutil.copytree(corpus / "run", tmp_path / "run")
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(result: tuple[int, str]) -> list[str]:
+    """The lines of an error."""
+    code, err = result
+    assert code == 2 and "Traceback" not in err
+    return [line.removeprefix("nmt-train: error: ") for line in err.splitlines()]
+
+
+# --- the run directory ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    assert refused(train("--output", run)) == [
+        f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
+    ]
+    assert snapshot(run) == before
+
+
+def test_resume_and_overwrite_exclude_each_other(train: Train, run: Path) -> None:
+    assert refused(train("--output", run, "--resume", "--overwrite")) == ["--resume and --overwrite exclude each other"]
+
+
+def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    (run / "checkpoints" / "update-7").mkdir()
+    code, err = train("--output", run, "--overwrite", "--set", "training.updates=1")
+    assert code == 0 and "update 1/1" in err
+    assert (run / "notes.txt").read_text() == "mine"
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best", "last"]
+    assert {line["step"] for line in metrics(run)} == {1}
+
+
+def test_a_mistake_in_the_data_costs_no_run(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    lines = refused(train("--output", run, "--overwrite", "--set", "data.train.source=nowhere.txt"))
+    assert "nowhere.txt" in lines[-1]
+    assert snapshot(run) == before
+
+
+def test_parents_of_the_run_are_made(train: Train, tmp_path: Path) -> None:
+    code, _ = train("--output", tmp_path / "a" / "b" / "c", "--set", "training.updates=1")
+    assert code == 0 and (tmp_path / "a" / "b" / "c" / "checkpoints" / "best").is_dir()
+
+
+@pytest.mark.parametrize("place", ["file", "file/run", "file/a/run"])
+def test_a_file_in_the_way_is_named(train: Train, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
+
+
+def test_a_folder_that_must_not_be_written_to_is_named(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
+    assert refused(train("--output", tmp_path / "a" / "run")) == [
+        f"output: {tmp_path} must not be written to; name another directory, or change its rights"
+    ]
+
+
+def test_a_run_needs_a_place(train: Train, corpus: Path, tmp_path: Path) -> None:
+    nameless = write_config(tmp_path, options(corpus) | {"output": None})
+    for arguments in ([], ["--output", ""]):
+        assert refused(train(*arguments, config=nameless)) == [
+            "output: no run directory is named; give --output RUN, or output: in the configuration"
+        ]
+
+
+def test_a_write_that_fails_ends_training_with_its_file(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("nmt.checkpoint.sync", full)
+    [*_, line] = refused(train("--output", tmp_path / "run"))
+    assert line.startswith(f"{tmp_path}/run/") and line.endswith("No space left on device")
+
+
+def test_a_run_that_vanishes_is_said_to_be_missing(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = RunDirectory.save
+
+    def saved_and_gone(run: RunDirectory, *arguments: Any) -> None:
+        save(run, *arguments)
+        shutil.rmtree(run.path)
+
+    monkeypatch.setattr(RunDirectory, "save", saved_and_gone)
+    [*_, line] = refused(train("--output", tmp_path / "run"))
+    assert line == f"{tmp_path}/run: no such run directory; nmt-train makes one"
+
+
+# --- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def test_there_must_be_something_to_resume(train: Train, run: Path, tmp_path: Path) -> None:
+    assert refused(train("--output", tmp_path / "new", "--resume")) == [
+        f"{tmp_path}/new: there is no run to resume; start it without --resume"
+    ]
+    shutil.rmtree(run / "checkpoints" / "last")
+    assert refused(train("--output", run, "--resume")) == [
+        f"{run}/checkpoints/last: missing, nothing to resume from; start with --overwrite"
+    ]
+
+
+def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    changed = ["seed=2", "model.attention={type: none}", "training.batch_tokens=99", "training.label_smoothing=0.1"]
+    arguments = [word for change in changed for word in ("--set", change)]
+    assert refused(train("--output", run, "--resume", *arguments)) == [
+        f"{run}: model.attention.hidden was 32 and is now None",
+        f"{run}: model.attention.type was 'bahdanau' and is now 'none'",
+        f"{run}: seed was 1 and is now 2",
+        f"{run}: training.batch_tokens was 100 and is now 99",
+        f"{run}: training.label_smoothing was 0.0 and is now 0.1",
+        "a run is resumed as it was begun; restore these, or train into a new --output",
+    ]
+    assert snapshot(run) == before
+
+
+def test_what_changes_no_number_may_change(train: Train, run: Path, tmp_path: Path) -> None:
+    changed = ["training.updates=3", "training.log_every=1", "training.save_every=1", "training.validation.patience=9"]
+    changed += ["threads=1", "decoding.beam_size=1", "evaluation.bootstrap=5", f"data.cache={tmp_path}/cache"]
+    arguments = [word for change in changed for word in ("--set", change)]
+    code, err = train("--output", run, "--resume", *arguments)
+    assert code == 0 and "resumed after update 2" in err
+    assert [line["step"] for line in metrics(run, "train")] == [2, 3]
+    assert "updates: 3" in (run / "config.yaml").read_text()
+
+
+def test_a_run_is_resumed_on_the_text_it_was_begun_on(train: Train, run: Path, corpus: Path) -> None:
+    file = corpus / "train.low"
+    text = file.read_text()
+    try:
+        file.write_text(text.replace("oak", "elm", 1))
+        [*_, corpus_line, tokenizer_line, advice] = refused(train("--output", run, "--resume"))
+    finally:
+        file.write_text(text)
+    assert corpus_line.startswith(f"{run}/manifest.json: corpus_sha256 was ")
+    assert tokenizer_line.startswith(f"{run}/manifest.json: tokenizer_sha256 was ")
+    assert advice == "the text has changed since the run was begun; restore it, or train into a new --output"
+
+
+def test_a_checkpoint_cut_short_is_named(train: Train, run: Path) -> None:
+    file = run / "checkpoints" / "last" / "training.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    [*_, line] = refused(train("--output", run, "--resume"))
+    assert line.startswith(f"{file}: not a whole safetensors file")
+
+
+# --- the dry run ------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_tries_everything_and_leaves_nothing(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = options(corpus)["data"]
+    del data["cache"]
+    values = options(corpus, updates=10**6, validation={"samples": 1}) | {"data": data}
+    config = write_config(tmp_path, values | {"output": str(tmp_path / "run")})
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    before, corpus_before = snapshot(tmp_path), snapshot(corpus)
+    code, err = train("--dry-run", config=config)
+    assert code == 0
+    assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
+    for step in ("update 1/1", "validation at update 1", "test set: BLEU"):
+        assert step in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "tmp"]
+    assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_dry_run_finds_what_would_fail_after_the_last_update(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("OAK\n")
+    [*_, line] = refused(
+        train("--output", tmp_path / "run", "--dry-run", "--set", f"data.test.target={tmp_path}/short")
+    )
+    assert "test.low has 20 lines" in line and f"{tmp_path}/short has 1" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["short"]
+
+
+def test_a_dry_run_refuses_what_training_would_refuse(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    assert "holds a run" in refused(train("--output", run, "--dry-run"))[0]
+    code, _ = train("--output", run, "--dry-run", "--overwrite")
+    assert code == 0 and snapshot(run) == before
+
+
+def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise CheckpointError("one", "two")
+
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    assert refused(train("--output", tmp_path / "run")) == ["one", "two"]
+    code, err = train("--output", tmp_path / "run", "--verbose")
+    assert code == 2 and "Traceback" in err
+
+
+# --- interruption -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert not stop()
+        os.kill(os.getpid(), number)
+        assert stop() and stop.signal == number
+        assert signal.getsignal(number) == signal.SIG_DFL
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert capsys.readouterr().err == "stopping after this update; once more stops at once\n"
+
+
+def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert train("--output", tmp_path / "run", "--set", "training.updates=1")[0] == 0
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_training_saves_and_says_how_to_go_on(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+) -> None:
+    run = tmp_path / "a run"  # which the shell would take for two words
+    settings = ["training.updates=1000000", "training.log_every=1", "training.validation.every=1000000"]
+    arguments = ["--config", str(corpus / "config.yaml"), "--output", str(run)]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-c", "from nmt.cli.train import main; raise SystemExit(main())", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        watchdog = threading.Timer(120, process.kill)  # a test that hangs is to fail
+        watchdog.start()
+        assert process.stderr is not None
+        for line in process.stderr:  # training has begun
+            if line.startswith("update 2/"):
+                process.send_signal(number)
+                break
+        rest = process.stderr.read().splitlines()
+        watchdog.cancel()
+    assert process.returncode == code
+    prefix = "stopped; continue with: nmt-train "
+    assert "stopping after this update; once more stops at once" in rest
+    assert rest[-1].startswith(prefix)
+    made = RunDirectory(run).training("last").state["update"]
+    assert made >= 2 and made == metrics(run)[-1]["step"]
+    again = shlex.split(rest[-1].removeprefix(prefix))
+    assert again[-2:] == ["--set", settings[-1]] and "--resume" in again and str(run) in again
+    assert main([*again, "--set", f"training.updates={made + 1}"]) == 0
+    assert f"resumed after update {made}\n" in capsys.readouterr().err
