@@ -1,0 +1,65 @@
+"""From raw text to translations: each attention learns a small language, through the commands alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.cli.train import main as train
+from nmt.cli.translate import main as translate
+from tests.small_run import ATTENTIONS, options
+from tests.small_run import translate as expected
+
+LEARNED = {"none": 0.5, "bahdanau": 0.95, "luong": 0.95}
+"""Least share of the test sentences that are translated without a mistake."""
+LUONG = {"type": "luong", "score": "concat", "hidden": 32, "input_feeding": False}
+
+
+def run_command(folder: Path, attention: str, **sections: Any) -> Path:
+    """Train on the corpus in a folder; -> the run."""
+    values = options(
+        folder,
+        attention,
+        updates=250,
+        batch_tokens=200,
+        optimiser={"type": "adam", "learning_rate": 8e-3},
+        validation={"every": 125},
+    )
+    config = folder / "config.yaml"
+    config.write_text(json.dumps(values | sections))
+    assert train(["--config", str(config)]) == 0
+    return folder / "run"
+
+
+def translations(run: Path, *arguments: str) -> list[str]:
+    """Of the test set, by nmt-translate."""
+    output = run.parent / "output.txt"
+    source = run.parent / "test.low"
+    assert translate(["--model", str(run), "--input", str(source), "--output", str(output), *arguments]) == 0
+    return output.read_text("utf-8").splitlines()
+
+
+def accuracy(folder: Path, hypotheses: list[str]) -> float:
+    """Share of the test set that is right."""
+    lines = (folder / "test.low").read_text("utf-8").splitlines()
+    return sum(expected(line) == hypothesis for line, hypothesis in zip(lines, hypotheses, strict=True)) / len(lines)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_it_learns(attention: str, tmp_path: Path) -> None:
+    run = run_command(tmp_path, attention)
+    found = translations(run)
+    assert accuracy(tmp_path, found) >= LEARNED[attention]
+    # training scored the same path, and the run needs nothing beside itself
+    assert (run / "test.hypotheses.txt").read_text("utf-8").splitlines() == found
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "test.low").write_bytes((tmp_path / "test.low").read_bytes())
+    moved = run.rename(tmp_path / "elsewhere" / "moved")
+    assert translations(moved, "--batch-tokens", "1") == found
+
+
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
+def test_it_learns_with_and_without_fused_operations(kernels: str, tmp_path: Path) -> None:
+    model = options(tmp_path)["model"] | {"attention": LUONG}
+    assert accuracy(tmp_path, translations(run_command(tmp_path, "luong", model=model, kernels=kernels))) >= 0.95
