@@ -1,0 +1,133 @@
+"""The fused recurrences against their plain twins: loss, states, weights and every gradient."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.model import Seq2Seq, build_model
+from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+
+LENGTHS = {
+    "mixed lengths": [5, 2, 1],
+    "one sentence": [4],
+    "length one": [1, 1],
+    "equal lengths": [3, 3],
+}
+
+
+def network(attention: str, layers: int, *, fused: bool) -> Seq2Seq:
+    torch.manual_seed(1)
+    config = model_config(attention, encoder={"hidden": 4, "layers": layers})
+    model = build_model(config, SOURCE, TARGET, fused=fused).double()
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    return model
+
+
+def outcome(model: Seq2Seq, lengths: list[int], steps: int) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(SOURCE, (len(lengths), max(lengths)), generator=generator)
+    target = torch.randint(TARGET, (len(lengths), steps), generator=generator)
+    logits, weights = model(source, torch.tensor(lengths), target)
+    logits.sin().sum().backward()
+    return logits.detach(), weights, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], layers: int, steps: int) -> None:
+    plain, plain_weights, plain_gradients = outcome(network(attention, layers, fused=False), lengths, steps)
+    fused, fused_weights, fused_gradients = outcome(network(attention, layers, fused=True), lengths, steps)
+    assert torch.allclose(plain, fused, rtol=0, atol=1e-12)
+    assert (plain_weights is None) == (fused_weights is None)
+    if plain_weights is not None and fused_weights is not None:
+        assert torch.allclose(plain_weights, fused_weights, rtol=0, atol=1e-12)
+    assert plain_gradients.keys() == fused_gradients.keys()
+    for name, gradient in plain_gradients.items():
+        assert torch.allclose(gradient, fused_gradients[name], rtol=1e-9, atol=1e-12), name
+
+
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+def test_fp32_agrees_with_float64_to_1e_5(attention: str) -> None:
+    model = network(attention, 1, fused=True)
+    exact, _, exact_gradients = outcome(model, [5, 2, 1], 4)
+    model.zero_grad()
+    single, _, gradients = outcome(model.float(), [5, 2, 1], 4)
+    assert torch.allclose(exact, single.double(), rtol=1e-5, atol=1e-5)
+    largest = max(gradient.abs().max().item() for gradient in exact_gradients.values())
+    for name, gradient in exact_gradients.items():
+        assert torch.allclose(gradient, gradients[name].double(), rtol=1e-5, atol=1e-6 * largest), name
+
+
+def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
+    config = model_config(encoder={"hidden": 4, "layers": 2}, dropout={"annotation": 0.5})
+    model = build_model(config, SOURCE, TARGET, fused=True)
+    embedded, lengths = torch.randn(2, 3, 5), torch.tensor([3, 2])
+    assert not torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
+    model.eval()
+    assert torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
+
+
+def test_gru_gradients_numerically() -> None:
+    torch.manual_seed(3)
+    shapes = {"gates": (3, 2, 2, 9), "initial": (2, 2, 3), "weight": (2, 9, 3), "bias": (2, 9)}
+    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
+    assert torch.autograd.gradcheck(gru_sequence, inputs)
+
+
+def test_attending_gradients_numerically() -> None:
+    torch.manual_seed(4)
+    steps, sentences, positions, hidden, units, width = 3, 2, 4, 3, 2, 5
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+
+    def states_and_contexts(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+        gates, initial, keys, annotations, recurrent, bias, query, energy, context = inputs
+        states, contexts, _ = attending_sequence(
+            gates,
+            initial,
+            keys,
+            annotations,
+            mask,
+            recurrent=recurrent,
+            bias=bias,
+            query=query,
+            energy=energy,
+            context=context,
+        )
+        return states, contexts
+
+    shapes = [
+        (steps, sentences, 3 * hidden),
+        (sentences, hidden),
+        (sentences, positions, units),
+        (sentences, positions, width),
+        (3 * hidden, hidden),
+        (3 * hidden,),
+        (units, hidden),
+        (units,),
+        (3 * hidden, width),
+    ]
+    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(states_and_contexts, inputs)
+
+
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+def test_bf16_is_no_rougher_than_the_plain_path(attention: str) -> None:
+    """Under autocast both paths round their products to bf16; the fused one may not lose much more by it."""
+    errors = {}
+    for fused in (False, True):
+        model = network(attention, 1, fused=fused)
+        exact, _, exact_gradients = outcome(model, [5, 2, 1], 4)
+        model.float().zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            low, _, gradients = outcome(model, [5, 2, 1], 4)
+        norm = torch.cat([gradient.flatten() for gradient in exact_gradients.values()]).norm()
+        lost = torch.cat([(gradients[name] - gradient).flatten() for name, gradient in exact_gradients.items()]).norm()
+        errors[fused] = ((low.double() - exact).norm() / exact.norm()).item(), (lost / norm).item()
+    assert errors[True][0] <= max(2 * errors[False][0], 1e-3)
+    assert errors[True][1] <= max(2 * errors[False][1], 1e-3)
+    assert errors[True][0] < 0.02
+    assert errors[True][1] < 0.02
