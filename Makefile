@@ -4,7 +4,9 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
-DEMO_JOBS ?= 1
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+DEMO_JOBS ?= 2
 DEMO_SET ?=
 ARGS ?=
 
@@ -37,7 +39,7 @@ $(READY): pyproject.toml constraints.txt
 
 # --- the demo -------------------------------------------------------------------------------------------------------
 # A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus
-# is made anew. DEMO_JOBS=2 trains two at a time; DEMO_SET="training.updates=100 threads=1" overrides options.
+# is made anew. DEMO_JOBS says how many train side by side, one thread each; DEMO_SET="training.updates=100 seed=2" overrides options.
 
 demo: $(READY) ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
 	@$(MAKE) --no-print-directory -j $(DEMO_JOBS) $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
@@ -54,12 +56,13 @@ data/demo/train.en: data/demo/.ready ; @:
 $(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en | $(READY)
 	@mkdir -p $(@D)
 	@if [ -e $@ ]; then how=--overwrite; elif [ -e $(@D)/$*/config.yaml ]; then how=--resume; else how=; fi; rm -f $@; \
-		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how
+		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how \
+		2>&1 | (trap '' INT TERM; exec sed -u 's/^/$*: /')
 	@touch $@
 
 $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
-		--system "no attention=$(DEMO)/none" --system Bahdanau=$(DEMO)/bahdanau --system Luong=$(DEMO)/luong
+		$(foreach system,$(SYSTEMS_OF_DEMO),--system $(system)=$(DEMO)/$(system)/test.hypotheses.txt)
 
 # --- work -----------------------------------------------------------------------------------------------------------
 

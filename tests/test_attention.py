@@ -1,5 +1,7 @@
 """Attention: hand-worked weights, and the properties that every score has."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -19,7 +21,7 @@ def memory(annotations: Tensor, lengths: list[int], attention: ScoredAttention) 
     return Memory(annotations, annotations.sum(1), mask, attention.keys(annotations))
 
 
-SCORES = {
+SCORES: dict[str, Callable[[], ScoredAttention]] = {
     "additive": lambda: AdditiveAttention(4, 4, 3),
     "dot": DotAttention,
     "general": lambda: GeneralAttention(4, 4),

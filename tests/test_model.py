@@ -163,7 +163,8 @@ def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
     from nmt.model import build_model
 
     model = build_model(model_config(initialisation={"type": kind}), SOURCE, TARGET)
-    matrices = [model.decoder.update.recurrent.weight, model.encoder.rnn.weight_hh_l0]
+    parameters = dict(model.named_parameters())
+    matrices = [parameters[name] for name in ("decoder.update.recurrent.weight", "encoder.rnn.weight_hh_l0")]
     for block in (block for matrix in matrices for block in matrix.chunk(3)):
         assert torch.allclose(block @ block.T, torch.eye(len(block)), atol=1e-5)
 

@@ -6,7 +6,7 @@ that kind has), so an option that has no effect for the chosen variant is an unk
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -69,7 +69,9 @@ class HubCorpus(Corpus):
     subset: Text | None = None
     """The dataset's configuration name (``de-en`` for ``wmt/wmt14``)."""
     source_key: Text | None = None
+    """Dotted key of the text in a row (``translation.de``); null: the source language."""
     target_key: Text | None = None
+    """Likewise; null: the target language."""
 
 
 CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
@@ -122,13 +124,13 @@ class Data(Section):
 class LearnedTokenizer(Section):
     """What every tokenizer that is learned on the training set has."""
 
-    vocabulary: Size
+    vocabulary: Annotated[int, Field(ge=5)]
     """Pieces of each model, the four special ones included (with ``shared``, of the one model)."""
     shared: bool = False
     """One model for both sides."""
     normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """SentencePiece's Unicode normalisation of the text."""
-    character_coverage: Annotated[float, Field(gt=0, le=1)] = 1.0
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """Share of the characters of the training set that get a piece."""
 
 
@@ -416,13 +418,13 @@ class Decoding(Section):
 
     beam_size: Size = 5
     """1 is greedy search."""
-    length_penalty: NotNegative = 1.0
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
     batch_tokens: Size = 4096
     """Most source tokens of a batch, padding and beams included."""
     max_source: Size = 1000
     """Pieces of a source line that are read; what lies beyond is cut off with a warning."""
-    max_length_factor: Positive = 2.0
+    max_length_factor: Annotated[float, Field(gt=0, le=100)] = 2.0
     """A translation has at most so many pieces for each source piece, and ten more."""
 
 
@@ -434,11 +436,12 @@ class Evaluation(Section):
     bootstrap: Size = 1000
     """Resamples behind each 95% interval."""
 
-    @model_validator(mode="after")
-    def _bins_ascend(self) -> Self:
-        if list(self.bins) != sorted(set(self.bins)):
-            raise ValueError(f"bins must ascend: {list(self.bins)}")
-        return self
+    @field_validator("bins")
+    @classmethod
+    def _bins_ascend(cls, bins: tuple[int, ...]) -> tuple[int, ...]:
+        if list(bins) != sorted(set(bins)):
+            raise ValueError(f"bins must ascend: {list(bins)}")
+        return bins
 
 
 class Config(Section):
