@@ -107,6 +107,19 @@ def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -
     torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
 
 
+def test_bf16_is_near_fp32_and_saves_fp32(folder: Path, tmp_path: Path) -> None:
+    losses = {}
+    for precision in ("fp32", "bf16"):
+        values = config(folder, log_every=1).model_dump()
+        train(Config.model_validate(values | {"precision": precision, "output": str(tmp_path / precision)}))
+        losses[precision] = [line["loss"] for line in metrics(tmp_path / precision) if "loss" in line]
+        for checkpoint in ("best", "last"):
+            weights = RunDirectory(tmp_path / precision).weights(checkpoint)
+            assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.01)
+    assert losses["bf16"] != losses["fp32"]
+
+
 def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
     trainer = without_dropout(make, folder, optimiser={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
     before = parameters(trainer)
