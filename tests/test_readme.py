@@ -1,0 +1,202 @@
+"""What the documents say is done: every command of the README is run, in its order, as a reader would."""
+
+import importlib
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import nmt.model.attention
+import tests.test_attention
+from nmt.config import dump_config, load_config
+from tests.small_run import write_corpus
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+TEST_LINES = 20
+SMALLER = (
+    "tokenizer={type: word, vocabulary: 50}",  # the text of the tests supports no 8000 pieces
+    "training.updates=2",
+    "training.validation.samples=0",
+    "model.embeddings.size=16",
+    "model.encoder.hidden=16",
+    "model.decoder.hidden=16",
+    "evaluation.bootstrap=10",
+)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """What stands in the code blocks of a language."""
+    return [
+        code
+        for found, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        if found == language
+    ]
+
+
+def commands() -> list[str]:
+    """Every command line of the README."""
+    return [line for block in blocks(README, "sh") for line in block.splitlines() if line]
+
+
+# --- running a command ------------------------------------------------------------------------------------------------
+
+
+def run(command: str) -> None:
+    """Run it, or what of it can be run offline; what is not known fails."""
+    words = shlex.split(re.sub(r"(?<=--set training\.updates=)\d+", "3", command))
+    if set("|<>") & set(command):
+        run_by_shell(command)
+    elif words[0] in PROJECT["scripts"]:
+        module, _, function = PROJECT["scripts"][words[0]].partition(":")
+        main: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
+        assert main(words[1:]) == 0
+    elif words[0] == "make":
+        check_target(words)
+    elif words[0] == "pip":
+        check_install(words)
+    else:
+        pytest.fail("this test does not know how to run it")
+
+
+def run_by_shell(command: str) -> None:
+    """With the installed commands."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, env=os.environ | {"PATH": path})
+
+
+def check_target(words: list[str]) -> None:
+    """That ``make`` would do something and has all that it asks for; doing it would run these tests again."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    dry = [*words, "--dry-run", f"PYTHON={sys.executable}"]  # looking for a Python takes long
+    made = subprocess.run(dry, cwd=ROOT, check=True, env=inherited, capture_output=True, text=True)
+    assert made.stdout.strip()
+
+
+def check_install(words: list[str]) -> None:
+    """That the constraints allow what the package needs; installing would need a network."""
+    assert words == ["pip", "install", "-c", "constraints.txt", "."]
+    pinned = pins()
+    for text in PROJECT["dependencies"]:
+        requirement = Requirement(text)
+        assert pinned[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def pins() -> dict[str, str]:
+    """Package to version, of the constraints."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    return {
+        canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines) if version
+    }
+
+
+# --- the README -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a reader stands who has text of their own: the README's files, made small."""
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path, train=60)
+    for path in [*tmp_path.glob("*.low"), *tmp_path.glob("*.up")]:
+        path.rename(path.with_suffix({".low": ".en", ".up": ".fr"}[path.suffix]))
+    [printed] = blocks(README, "yaml")
+    (tmp_path / "printed.yaml").write_text(printed, "utf-8")
+    assert len(printed.splitlines()) == 5, "five lines are promised"
+    (tmp_path / "en-fr.yaml").write_text(dump_config(load_config("printed.yaml", SMALLER)), "utf-8")
+    assert load_config("printed.yaml").data == load_config("en-fr.yaml").data
+    return tmp_path
+
+
+def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    threads = torch.get_num_threads()
+    said = {}
+    for command in commands():
+        try:
+            run(command)
+        except (Exception, pytest.fail.Exception) as error:
+            raise AssertionError(f"{command}\n{capsys.readouterr().err}") from error
+        said[command] = capsys.readouterr().out
+    torch.set_num_threads(threads)
+
+    [n_best] = [out for command, out in said.items() if "--n-best 3 --scores" in command]
+    assert len(n_best.splitlines()) == 3 * TEST_LINES
+    assert all(re.match(r"(-\d+\.\d+)?\t", line) for line in n_best.splitlines())
+    for name in ("test.hyp", "test.align", "test.jsonl"):
+        assert len((folder / name).read_text("utf-8").splitlines()) == TEST_LINES
+    assert {path.suffix for path in (folder / "runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}
+    check_run_table(folder / "runs/en-fr")
+
+
+def check_run_table(run_directory: Path) -> None:
+    """That the README's table of a run directory names all of its files and nothing else."""
+    table = README.partition("## A run directory")[2].partition("\n## ")[0]
+    named = re.findall(
+        r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
+    )
+    files = {run_directory / name.replace("{source,target}", side) for name in named for side in ("source", "target")}
+    assert [path for path in files if not path.exists()] == []
+    found = [path for path in run_directory.rglob("*") if path.is_file()]
+    assert [path for path in found if not files & {path, *path.parents}] == []
+
+
+def test_blocks_are_of_a_kind_that_is_tested() -> None:
+    assert set(re.findall(r"^```(\w+)$", README, re.MULTILINE)) == {"sh", "yaml"}
+    assert README.count("\n```") == 2 * (len(blocks(README, "sh")) + len(blocks(README, "yaml")))
+
+
+def test_every_command_has_an_example() -> None:
+    assert {name for name in PROJECT["scripts"] if not any(name in command for command in commands())} == set()
+
+
+def test_the_version_of_torch_is_the_tested_one() -> None:
+    assert re.findall(r"`torch==([^`]+)`", README) == [pins()["torch"]]
+
+
+@pytest.mark.parametrize("command", ["nmt-tran --model x", "make nothing", "pip install tensorflow", "nmt-tran | cat"])
+def test_a_command_that_does_not_exist_is_seen(command: str) -> None:
+    with pytest.raises((pytest.fail.Exception, subprocess.CalledProcessError, AssertionError)):
+        run(command)
+
+
+# --- all documents ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "data/README.md", "docs/architecture.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text("utf-8"))
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (ROOT / name).parent.joinpath(link).exists()] == []
+
+
+def test_the_architecture_names_every_module() -> None:
+    named = re.findall(r"`([a-z_0-9/]+\.py)`", "".join(re.findall(r"^\|[^|]*\|", ARCHITECTURE, re.MULTILINE)))
+    modules = [str(path.relative_to(ROOT / "nmt")) for path in (ROOT / "nmt").rglob("*.py") if path.stem != "__init__"]
+    assert sorted(named) == sorted(modules)
+
+
+def test_the_attention_of_the_architecture_works() -> None:
+    """Its class and its test, as printed."""
+    [printed] = [
+        block for block in blocks(ARCHITECTURE, "python") if block.startswith("class ScaledDotAttention(Scored")
+    ]
+    [test] = [block for block in blocks(ARCHITECTURE, "python") if block.startswith("def test_")]
+    package: dict[str, Any] = vars(nmt.model.attention) | {"math": math}
+    exec(printed, package)
+    names = vars(tests.test_attention) | {"math": math, "ScaledDotAttention": package["ScaledDotAttention"]}
+    exec(test, names)
+    names["test_scaled_dot_score_by_hand"]()
