@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
-DEMO_JOBS ?= 2
+DEMO_JOBS ?= 3
 DEMO_SET ?=
 ARGS ?=
 

@@ -46,7 +46,13 @@ def _decoder(config: schema.Model, embedding: int, annotation: int, readout: int
             return BahdanauDecoder(NoAttention(), embedding, annotation, hidden, readout, fused=fused)
         case schema.LuongAttention(input_feeding=feeding) as luong:
             return LuongDecoder(
-                _luong(luong, hidden, annotation), embedding, annotation, hidden, readout, input_feeding=feeding
+                _luong(luong, hidden, annotation),
+                embedding,
+                annotation,
+                hidden,
+                readout,
+                input_feeding=feeding,
+                fused=fused,
             )
 
 
