@@ -358,7 +358,7 @@ class InverseSquareRootSchedule(Section):
 
 
 class PlateauSchedule(Section):
-    """The rate is multiplied by ``factor`` when validation has not improved ``patience`` times in a row."""
+    """The rate is multiplied by ``factor`` when validation has not improved more than ``patience`` times running."""
 
     type: Literal["plateau"]
     warmup: Count = 0
