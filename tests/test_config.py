@@ -153,7 +153,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention={type: luong, hidden: 8}",
-            "model.attention: 'hidden' has no effect for score 'general': only 'concat' has hidden units",
+            "model.attention.hidden: has no effect for score 'general', only for 'concat'",
         ),
         ("precision=fp3", "precision: 'fp3' is not one of auto, fp32, bf16; nearest: fp32"),
         ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
@@ -186,6 +186,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "evaluation.bins=[]",
             "evaluation.bins: found a list of 0; must be a list of at least one, each a whole number of at least 1",
         ),
+        ("evaluation.bins=[5, 5]", "evaluation.bins: must ascend: [5, 5]"),
         (
             "training.optimiser={type: adam, betas: [0, 0, 0]}",
             "training.optimiser.betas: found a list of 3; must be a list of 2, each a number of at least 0 and below 1",
@@ -215,28 +216,56 @@ def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_sectio
     ]
 
 
+TIE = "model.embeddings.tie: 'all' needs one vocabulary: "
+DOT = (
+    "model.decoder.hidden: 256 does not fit model.attention.score 'dot', which multiplies states and annotations; "
+    "must be twice model.encoder.hidden (512), or use score 'general'"
+)
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
+        ("model.embeddings={tie: all}", f"{TIE}tokenizer.shared: true; or use tie 'target'"),
         (
-            "model.embeddings.tie=all",
-            "model.embeddings.tie 'all' needs one vocabulary: tokenizer.shared: true; or tie 'target'",
+            "model.decoder={readout: 8}",
+            "model.decoder.readout: 8 does not fit tied embeddings; must be model.embeddings.size (256) or null",
         ),
-        (
-            "model.decoder.readout=8",
-            "model: tied embeddings need decoder.readout (8) equal to embeddings.size (256), or null",
-        ),
-        (
-            "model.attention={type: luong, score: dot}",
-            "model: score 'dot' multiplies states and annotations: decoder.hidden is 256, it must be twice "
-            "encoder.hidden (512); or use score 'general'",
-        ),
-        ("evaluation.bins=[5, 5]", "evaluation: bins must ascend: [5, 5]"),
+        ("model.decoder={hidden: 256}", DOT),
     ],
 )
 def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> None:
-    text = MINIMAL.replace("attention:", "embeddings: {tie: target}\n  attention:")
-    assert problems(tmp_path, text, override) == [f"run.yaml: {said}"]
+    attention = "{type: luong, score: dot}" if said == DOT else "{type: none}"
+    text = MINIMAL.replace("{type: bahdanau, hidden: 64}", f"{attention}\n  embeddings: {{tie: target}}")
+    assert problems(tmp_path, text, override) == [f"--set {override}: {said}"]
+
+
+def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
+    text = MINIMAL.replace("type: bpe, vocabulary: 1000", "type: given, source: a.model, target: b.model")
+    overrides = ("model.attention.type=luong", "model.attention.score=dot", "model.decoder.readout=8")
+    assert problems(tmp_path, text, *overrides, "model.embeddings.tie=all") == [
+        "run.yaml: model.attention.hidden: has no effect for score 'dot', only for 'concat'; "
+        "to replace the whole section: --set 'model.attention={type: luong}'",
+        f"run.yaml: {DOT}",
+        "--set model.decoder.readout=8: model.decoder.readout: 8 does not fit tied embeddings; "
+        "must be model.embeddings.size (256) or null",
+        f"--set model.embeddings.tie=all: {TIE}the same file as tokenizer.source and tokenizer.target; "
+        "or use tie 'target'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.attention={type: luong, score: concat, hidden: 8}",),
+        ("model.attention={type: luong, score: dot}", "model.decoder.hidden=512"),
+        ("model.embeddings.tie=target", "model.decoder.readout=256"),
+        ("model.embeddings.tie=all", "tokenizer.shared=true"),
+        ("model.decoder.readout=8", "model.decoder.hidden=512"),
+    ],
+)
+def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    load(tmp_path, MINIMAL, *overrides)
 
 
 def test_endless_problems_are_cut_short(tmp_path: Path) -> None:

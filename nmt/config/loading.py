@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from nmt.config.contradictions import contradictions
 from nmt.config.problems import Problem, explain, show
 from nmt.config.schema import Config
 from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
@@ -38,10 +39,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
             problems.extend(error.problems)
     if not problems:
         try:
-            return Config.model_validate(data)
+            config = Config.model_validate(data)
         except ValidationError as error:
-            details = error.errors(include_url=False)[: MOST_PROBLEMS + 1]
-            problems = [_with_origin(explain(detail), str(path), overrides) for detail in details]
+            found = [explain(detail) for detail in error.errors(include_url=False)[: MOST_PROBLEMS + 1]]
+        else:
+            found = contradictions(config)
+            if not found:
+                return config
+        problems = [_with_origin(problem, str(path), overrides) for problem in found]
     if len(problems) > MOST_PROBLEMS:
         problems[MOST_PROBLEMS:] = [f"{path}: and more problems"]
     raise ConfigError(*map(_one_line, problems))

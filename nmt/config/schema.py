@@ -4,9 +4,9 @@ A section whose variants have different options is a union picked by ``type:`` (
 that kind has), so an option that has no effect for the chosen variant is an unknown key, and unknown keys are errors.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -14,6 +14,10 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+
+LARGEST_LENGTH_PENALTY = 10.0
+LARGEST_LENGTH_FACTOR = 100.0
+"""Beyond them the arithmetic of search would overflow."""
 
 
 class Section(BaseModel):
@@ -224,12 +228,6 @@ class LuongAttention(Section):
     """Units of the ``concat`` score, which alone has any; null there: the decoder's ``hidden``."""
     input_feeding: bool = True
 
-    @model_validator(mode="after")
-    def _hidden_is_for_concat(self) -> Self:
-        if self.hidden is not None and self.score != "concat":
-            raise ValueError(f"'hidden' has no effect for score '{self.score}': only 'concat' has hidden units")
-        return self
-
 
 class NoAttention(Section):
     """The baseline: the encoder's summary is the context of every step (Cho et al. 2014)."""
@@ -280,22 +278,6 @@ class Model(Section):
     decoder: GruDecoder = GruDecoder()
     dropout: Dropout = Dropout()
     initialisation: AnyInitialisation = XavierInitialisation()
-
-    @model_validator(mode="after")
-    def _sizes_fit(self) -> Self:
-        annotation = 2 * self.encoder.hidden
-        attention, decoder = self.attention, self.decoder
-        if isinstance(attention, LuongAttention) and attention.score == "dot" and decoder.hidden != annotation:
-            raise ValueError(
-                f"score 'dot' multiplies states and annotations: decoder.hidden is {decoder.hidden}, "
-                f"it must be twice encoder.hidden ({annotation}); or use score 'general'"
-            )
-        if self.embeddings.tie != "none" and decoder.readout not in (None, self.embeddings.size):
-            raise ValueError(
-                f"tied embeddings need decoder.readout ({decoder.readout}) equal to "
-                f"embeddings.size ({self.embeddings.size}), or null"
-            )
-        return self
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -418,13 +400,13 @@ class Decoding(Section):
 
     beam_size: Size = 5
     """1 is greedy search."""
-    length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
+    length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
     batch_tokens: Size = 4096
     """Most source tokens of a batch, padding and beams included."""
     max_source: Size = 1000
     """Pieces of a source line that are read; what lies beyond is cut off with a warning."""
-    max_length_factor: Annotated[float, Field(gt=0, le=100)] = 2.0
+    max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
     """A translation has at most so many pieces for each source piece, and ten more."""
 
 
@@ -440,12 +422,15 @@ class Evaluation(Section):
     @classmethod
     def _bins_ascend(cls, bins: tuple[int, ...]) -> tuple[int, ...]:
         if list(bins) != sorted(set(bins)):
-            raise ValueError(f"bins must ascend: {list(bins)}")
+            raise ValueError(f"must ascend: {list(bins)}")
         return bins
 
 
 class Config(Section):
-    """One run, whole."""
+    """One run, whole.
+
+    ``load_config`` also refuses options that contradict each other; a ``Config`` made by hand is not checked for that.
+    """
 
     output: Text | None = None
     """The run directory; ``--output`` overrides it."""
@@ -464,9 +449,3 @@ class Config(Section):
     training: Training
     decoding: Decoding = Decoding()
     evaluation: Evaluation = Evaluation()
-
-    @model_validator(mode="after")
-    def _tying_needs_a_shared_vocabulary(self) -> Self:
-        if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
-            raise ValueError("model.embeddings.tie 'all' needs one vocabulary: tokenizer.shared: true; or tie 'target'")
-        return self

@@ -1,0 +1,31 @@
+"""Which options contradict each other, each of them right in itself."""
+
+from nmt.config.problems import Problem
+from nmt.config.schema import Config, GivenTokenizer, LuongAttention
+
+
+def contradictions(config: Config) -> list[Problem]:
+    """Every contradiction between options, under the key that is to change first; none if the run can be made."""
+    model, problems = config.model, []
+    attention, decoder, embeddings = model.attention, model.decoder, model.embeddings
+    if isinstance(attention, LuongAttention):
+        if attention.hidden is not None and attention.score != "concat":
+            text = f"has no effect for score '{attention.score}', only for 'concat'"
+            problems.append(Problem("model.attention.hidden", text))
+        annotation = 2 * model.encoder.hidden
+        if attention.score == "dot" and decoder.hidden != annotation:
+            text = (
+                f"{decoder.hidden} does not fit model.attention.score 'dot', which multiplies states and annotations; "
+                f"must be twice model.encoder.hidden ({annotation}), or use score 'general'"
+            )
+            problems.append(Problem("model.decoder.hidden", text))
+    if embeddings.tie != "none" and decoder.readout not in (None, embeddings.size):
+        text = (
+            f"{decoder.readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
+        )
+        problems.append(Problem("model.decoder.readout", text))
+    if embeddings.tie == "all" and not config.tokenizer.shared:
+        given = isinstance(config.tokenizer, GivenTokenizer)
+        share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
+        problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    return problems
