@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.checkpoint import load_run
-from nmt.config.schema import Decoding
+from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.device import autocast, resolve_device, resolve_precision
 from nmt.errors import ConfigError
 from nmt.model.seq2seq import Seq2Seq
@@ -46,9 +46,9 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         problems = []
-        for name, most in (("length_penalty", 10), ("max_length_factor", 100)):  # beyond, the arithmetic overflows
+        for name, most in (("length_penalty", LARGEST_LENGTH_PENALTY), ("max_length_factor", LARGEST_LENGTH_FACTOR)):
             if not 0 <= getattr(self, name) <= most:
-                problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most}")
+                problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most:g}")
         if self.sampling is not None and self.beam_size != 1:
             problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
         if self.n_best > self.beam_size:

@@ -257,9 +257,7 @@ def test_options_come_from_the_configuration_unless_given() -> None:
 
 def test_contradicting_options_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        SearchOptions.from_config(
-            Decoding(beam_size=3, length_penalty=1e3, max_length_factor=1e9), n_best=4, sampling=Sampling()
-        )
+        SearchOptions(3, 1e3, 400, 1000, 1e9, n_best=4, sampling=Sampling())
     assert caught.value.problems == (
         "decoding.length_penalty: 1000 must be from 0 to 10",
         "decoding.max_length_factor: 1e+09 must be from 0 to 100",
