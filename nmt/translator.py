@@ -121,11 +121,22 @@ def ignore(number: int, problem: str) -> None:
 class Translator:
     """Translates raw lines with one model."""
 
-    def __init__(self, model: Seq2Seq, tokenizers: Tokenizers, device: torch.device, precision: torch.dtype) -> None:
+    decoding: Decoding
+    """How its run translates unless told otherwise."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        tokenizers: Tokenizers,
+        device: torch.device,
+        precision: torch.dtype,
+        decoding: Decoding | None = None,
+    ) -> None:
         self.model = model
         self.tokenizers = tokenizers
         self.device = device
         self.precision = precision
+        self.decoding = decoding or Decoding()
 
     @classmethod
     def load(cls, run: str | Path, device: str = "auto", precision: str = "fp32") -> Self:
@@ -135,7 +146,8 @@ class Translator:
         """
         where = resolve_device(device)
         loaded = load_run(Path(run), where)
-        return cls(loaded.model, loaded.tokenizers, where, resolve_precision(precision, where))
+        dtype = resolve_precision(precision, where)
+        return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding)
 
     def translate(
         self,

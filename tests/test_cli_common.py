@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from nmt import __version__
-from nmt.cli.common import Work, add_config_options, add_decoding_options, command, number, say, whole
+from nmt.cli.common import (
+    DEVICE_OPTIONS,
+    SEARCH_OPTIONS,
+    Work,
+    add_config_options,
+    add_decoding_options,
+    command,
+    given,
+    number,
+    say,
+    whole,
+)
 from nmt.errors import DataError
 
 
@@ -138,11 +149,13 @@ def test_decoding_options() -> None:
         "beam_size": None,
         "length_penalty": None,
         "batch_tokens": None,
-        "device": "auto",
-        "precision": "fp32",
+        "device": None,
+        "precision": None,
     }
-    arguments = parser.parse_args(["--beam-size", "1", "--length-penalty", "0", "--batch-tokens", "100"])
-    assert (arguments.beam_size, arguments.length_penalty, arguments.batch_tokens) == (1, 0.0, 100)
+    arguments = parser.parse_args(["--beam-size", "1", "--length-penalty", "0", "--precision", "bf16"])
+    assert given(arguments, SEARCH_OPTIONS) == {"beam_size": 1, "length_penalty": 0.0}
+    assert given(arguments, DEVICE_OPTIONS) == {"precision": "bf16"}
+    assert {*SEARCH_OPTIONS, *DEVICE_OPTIONS} == set(vars(arguments))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "ten", ""])

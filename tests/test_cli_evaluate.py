@@ -180,6 +180,8 @@ ALIGNED = "line n of one must be the translation of line n of the other"
         (("--model", "none"), "none: no such run directory; nmt-train makes one"),
         (("--model", "."), "config.yaml: missing; . is not a run directory of nmt-train"),
         (("--hypotheses", "good", "--beam-size", "5"), "--beam-size: has no effect: --hypotheses is given"),
+        (("--hypotheses", "good", "--device", "cuda"), "--device: has no effect: --hypotheses is given"),
+        (("--hypotheses", "good", "--precision", "fp32"), "--precision: has no effect: --hypotheses is given"),
         (
             ("--hypotheses", "good", "--output", "x"),
             "--output: there is nothing to write: --hypotheses is given, no run to translate with",
@@ -210,6 +212,10 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
         (
             ("--system", "a=good", "--length-penalty", "1"),
             "--length-penalty: has no effect: every --system is a file, there is no run to translate with",
+        ),
+        (
+            ("--system", "a=good", "--device", "cpu"),
+            "--device: has no effect: every --system is a file, there is no run to translate with",
         ),
         (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
     ],

@@ -6,11 +6,13 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
+from typing import Any
 
 from nmt import __version__
-from nmt.errors import NmtError
+from nmt.config.schema import LARGEST_LENGTH_PENALTY
+from nmt.errors import DataError, NmtError
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
@@ -90,6 +92,20 @@ def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+# --- what it writes ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def writing(name: str) -> Iterator[None]:
+    """Raise DataError, with the name, for what goes wrong; but BrokenPipeError if nobody reads any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"{name}: cannot be written: {error.strerror or error}") from error
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
@@ -107,15 +123,29 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """How lines are translated; the first three are None unless given: the run's own configuration decides."""
+    """How lines are translated: SEARCH_OPTIONS and DEVICE_OPTIONS, for :func:`given`."""
     group = parser.add_argument_group("decoding (default: as in the configuration of the run)")
     group.add_argument("--beam-size", type=whole(1), metavar="N", help="hypotheses of each line; 1 is greedy search")
-    group.add_argument("--length-penalty", type=number(0), metavar="A", help="0 none; larger: longer translations")
-    group.add_argument("--batch-tokens", type=whole(1), metavar="N", help="most source tokens translated at once")
-    group.add_argument("--device", default="auto", metavar="NAME", help="auto (default), cpu, cuda, cuda:1, ...")
     group.add_argument(
-        "--precision", default="fp32", choices=("auto", "fp32", "bf16"), help="of matrix products (default: fp32)"
+        "--length-penalty",
+        type=number(0, LARGEST_LENGTH_PENALTY),
+        metavar="A",
+        help="0 none; larger: longer translations",
     )
+    group.add_argument("--batch-tokens", type=whole(1), metavar="N", help="most source tokens translated at once")
+    group.add_argument("--device", metavar="NAME", help="auto (the default: a GPU if there is one), cpu, cuda:1, ...")
+    group.add_argument("--precision", choices=("auto", "fp32", "bf16"), help="of matrix products (default: fp32)")
+
+
+SEARCH_OPTIONS = ("beam_size", "length_penalty", "batch_tokens")
+"""For ``SearchOptions.from_config``."""
+DEVICE_OPTIONS = ("device", "precision")
+"""For ``Translator.load``."""
+
+
+def given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the options that the command line sets; what it leaves out is not decided here."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def whole(least: int) -> Callable[[str], int]:

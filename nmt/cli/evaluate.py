@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from nmt.cli.common import add_decoding_options, command, say
-from nmt.cli.translate import writing
+from nmt.cli.common import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, command, given, say, writing
 from nmt.config import load_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import read_lines
@@ -111,9 +110,9 @@ def _same_count(path: str, lines: Sequence[str], source: str, count: int) -> Non
 
 def refuse_decoding_options(arguments: argparse.Namespace, why: str) -> None:
     """Raise ConfigError if the command line says how to translate although nothing will be translated."""
-    given = [name for name in ("beam_size", "length_penalty", "batch_tokens") if getattr(arguments, name) is not None]
-    if given:
-        raise ConfigError(*(f"--{name.replace('_', '-')}: has no effect: {why}" for name in given))
+    useless = [name.replace("_", "-") for name in given(arguments, SEARCH_OPTIONS + DEVICE_OPTIONS)]
+    if useless:
+        raise ConfigError(*(f"--{name}: has no effect: {why}" for name in useless))
 
 
 def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:
@@ -121,19 +120,10 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
 
     The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError for a device that is not there.
     """
-    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import; scoring files needs none)
-    from nmt.device import resolve_device, resolve_precision  # noqa: PLC0415
-    from nmt.translator import SearchOptions, Translator  # noqa: PLC0415
+    from nmt.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
 
-    device = resolve_device(arguments.device)
-    loaded = load_run(run, device)
-    options = SearchOptions.from_config(
-        loaded.config.decoding,
-        beam_size=arguments.beam_size,
-        length_penalty=arguments.length_penalty,
-        batch_tokens=arguments.batch_tokens,
-    )
-    translator = Translator(loaded.model, loaded.tokenizers, device, resolve_precision(arguments.precision, device))
+    translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
+    options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
 
     def warn(number: int, problem: str) -> None:
         say(f"warning: {source}:{number}: {problem}")

@@ -5,18 +5,27 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from nmt.cli.common import add_decoding_options, command, number, say, whole
+from nmt.cli.common import (
+    DEVICE_OPTIONS,
+    SEARCH_OPTIONS,
+    add_decoding_options,
+    command,
+    given,
+    number,
+    say,
+    whole,
+    writing,
+)
 from nmt.corpus import decode_lines, read_lines
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
-    from nmt.checkpoint import LoadedRun
-    from nmt.translator import SearchOptions, TranslatedHypothesis, Translation
+    from nmt.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--sampling-temperature", type=number(0), metavar="T", help="1: as the model says; less: safer")
     group.add_argument("--top-k", type=whole(1), metavar="K", help="draw among the K likeliest pieces")
     group.add_argument("--top-p", type=number(0, 1), metavar="P", help="draw among pieces of probability P together")
-    group.add_argument("--seed", type=whole(0), metavar="S", help="another seed, other translations (default: 1)")
+    group.add_argument("--seed", type=whole(0), metavar="S", help="another seed, other translations")
     return arguments
 
 
@@ -47,15 +56,10 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     name, lines = open_input(arguments.input)
 
-    from nmt.checkpoint import load_run  # noqa: PLC0415
-    from nmt.device import resolve_device, resolve_precision  # noqa: PLC0415
     from nmt.translator import WINDOW, Translator  # noqa: PLC0415
 
-    device = resolve_device(arguments.device)
-    precision = resolve_precision(arguments.precision, device)
-    run = load_run(arguments.model, device)
-    options = search_options(arguments, run)
-    translator = Translator(run.model, run.tokenizers, device, precision)
+    translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    options = search_options(arguments, translator)
     typed = arguments.input is None and sys.stdin.isatty()
 
     def warn(line: int, problem: str) -> None:
@@ -72,14 +76,17 @@ def main(arguments: argparse.Namespace) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
+SAMPLING_OPTIONS = ("top_k", "top_p", "seed")
+"""For ``Sampling``, beside the temperature."""
+
+
 def check_sampling(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for sampling options that would have no effect."""
-    given = {"--top-k": arguments.top_k, "--top-p": arguments.top_p, "--seed": arguments.seed}
     if arguments.sampling_temperature is None:
-        lonely = [option for option, value in given.items() if value is not None]
+        lonely = [name.replace("_", "-") for name in given(arguments, SAMPLING_OPTIONS)]
         if lonely:
             raise ConfigError(
-                *(f"{option}: has no effect without sampling; add --sampling-temperature 1" for option in lonely)
+                *(f"--{name}: has no effect without sampling; add --sampling-temperature 1" for name in lonely)
             )
     elif (arguments.beam_size or 1) > 1:
         raise ConfigError(
@@ -103,26 +110,23 @@ def check_files(arguments: argparse.Namespace) -> None:
         seen[place] = option
 
 
-def search_options(arguments: argparse.Namespace, run: "LoadedRun") -> "SearchOptions":
+def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
     """The run's own way of decoding, as far as the command line says nothing else."""
     from nmt.search import Sampling  # noqa: PLC0415
     from nmt.translator import SearchOptions  # noqa: PLC0415
 
-    beam_size, sampling = arguments.beam_size, None
+    overrides = given(arguments, SEARCH_OPTIONS)
     if arguments.sampling_temperature is not None:
-        seed = 1 if arguments.seed is None else arguments.seed
-        beam_size, sampling = 1, Sampling(arguments.sampling_temperature, arguments.top_k, arguments.top_p, seed)
+        overrides["sampling"] = Sampling(arguments.sampling_temperature, **given(arguments, SAMPLING_OPTIONS))
+        overrides["beam_size"] = 1
     for option in ("alignments", "attention"):
-        if getattr(arguments, option) is not None and not run.model.has_attention:
+        if getattr(arguments, option) is not None and not translator.model.has_attention:
             raise ConfigError(f"--{option}: {arguments.model} has no attention (model.attention.type is none)")
     return SearchOptions.from_config(
-        run.config.decoding,
-        beam_size=beam_size,
-        length_penalty=arguments.length_penalty,
-        batch_tokens=arguments.batch_tokens,
+        translator.decoding,
         n_best=arguments.n_best,
-        sampling=sampling,
         attention=arguments.alignments is not None or arguments.attention is not None,
+        **overrides,
     )
 
 
@@ -163,17 +167,6 @@ class Output:
         """Close the file. Raises DataError where what is pending cannot be written."""
         with writing(self.name):
             self.stream.close()
-
-
-@contextmanager
-def writing(name: str) -> Iterator[None]:
-    """Raise DataError, with the name, for what goes wrong."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise DataError(f"{name}: cannot be written: {error.strerror or error}") from error
 
 
 def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> list[Output]:
