@@ -35,7 +35,9 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """
     for number, raw in enumerate(stream, 1):
         dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
-        line = raw[dropped:].removesuffix(b"\n").removesuffix(b"\r")
+        line = raw[dropped:]
+        if line.endswith(b"\n"):
+            line = line[:-1].removesuffix(b"\r")
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
