@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmt.config.schema import Count
 from nmt.tokenizer import Tokenizers
 
 Ids = npt.NDArray[np.int32]
@@ -131,8 +132,8 @@ def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, s
 class Position:
     """The next batch of training: all there is to know to resume."""
 
-    epoch: int = 0
-    batch: int = 0
+    epoch: Count = 0
+    batch: Count = 0
 
 
 class Rows(Protocol):

@@ -8,6 +8,7 @@ RUN/test.hypotheses.txt  test.scores.json            of the test set, when train
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from nmt.config import Config, dump_config, load_config
 from nmt.errors import CheckpointError, NmtError
 from nmt.model import Seq2Seq, build_model
 from nmt.tokenizer import Tokenizers
+
+CHECKPOINT = re.compile(r"best|last|update-[0-9]+")
+"""What a checkpoint may be called."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class RunDirectory:
 
         Raises CheckpointError if it cannot be written; the one before is then still there.
         """
-        folder = self.checkpoints / name
+        folder = self._place(name)
         aside, before = folder.with_name(f".{name}.new"), folder.with_name(f".{name}.old")
         try:
             shutil.rmtree(aside, ignore_errors=True)
@@ -103,7 +107,7 @@ class RunDirectory:
 
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""
-        shutil.rmtree(self.checkpoints / name, ignore_errors=True)
+        shutil.rmtree(self._place(name), ignore_errors=True)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
@@ -114,9 +118,15 @@ class RunDirectory:
         folder = self._folder(name)
         return TrainingCheckpoint(load_tensors(folder / "training.safetensors"), read_json(folder / "training.json"))
 
+    def _place(self, name: str) -> Path:
+        """Where a checkpoint is put. Raises CheckpointError for a name that could lead elsewhere."""
+        if not CHECKPOINT.fullmatch(name):
+            raise CheckpointError(f"{self.checkpoints}: no checkpoint is called {name!r}; best, last or update-N is")
+        return self.checkpoints / name
+
     def _folder(self, name: str) -> Path:
         """Where a checkpoint lies; after a crash between the two renames of ``save``, still the one before."""
-        folder = self.checkpoints / name
+        folder = self._place(name)
         before = folder.with_name(f".{name}.old")
         return before if before.exists() and not folder.exists() else folder
 
@@ -125,7 +135,9 @@ class RunDirectory:
         later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
-        kept = [line for line in self.metrics.read_text("utf-8").splitlines(keepends=True) if _stays(line, step)]
+        kept = [
+            line for line in self.metrics.read_text("utf-8", "replace").splitlines(keepends=True) if _stays(line, step)
+        ]
         write_text(self.metrics, "".join(kept))
 
 
@@ -133,7 +145,7 @@ def _stays(line: str, step: int) -> bool:
     try:
         record = json.loads(line)
         return bool(record["step"] <= step and record["split"] in ("train", "validation"))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False  # a line cut short by a crash
 
 
@@ -166,18 +178,23 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
 
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
     """Copy weights into a model; a name or shape that differs raises CheckpointError, all of them at once."""
-    own = model.state_dict()
-    unique = unshared(own)
-    problems = [f"{where}: tensor {name} is missing" for name in unique.keys() - weights.keys()]
-    problems += [f"{where}: tensor {name} belongs to no part of the model" for name in weights.keys() - unique.keys()]
-    problems += [
-        f"{where}: tensor {name} has shape {tuple(weights[name].shape)}, the model {tuple(unique[name].shape)}"
-        for name in unique.keys() & weights.keys()
-        if unique[name].shape != weights[name].shape
-    ]
+    shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
+    refuse_other_tensors(weights, shapes, where, "model")
+    model.load_state_dict(dict(weights), strict=False)  # tied tensors stand in the file once
+
+
+def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], where: str, owner: str) -> None:
+    """Raise CheckpointError, with every problem, unless there are tensors of numbers of just these names and shapes."""
+    problems = [f"{where}: tensor {name} is missing" for name in shapes.keys() - found.keys()]
+    problems += [f"{where}: tensor {name} belongs to no part of the {owner}" for name in found.keys() - shapes.keys()]
+    for name in shapes.keys() & found.keys():
+        shape, kind = found[name].shape, found[name].dtype
+        if shape != shapes[name]:
+            problems.append(f"{where}: tensor {name} has shape {tuple(shape)}, the {owner} {tuple(shapes[name])}")
+        if not kind.is_floating_point:
+            problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
         raise CheckpointError(*sorted(problems))
-    model.load_state_dict(dict(weights), strict=False)  # tied tensors stand in the file once
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -216,7 +233,7 @@ def read_json(path: Path) -> Any:
     """A JSON file. Raises CheckpointError."""
     try:
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error})") from None
 
 

@@ -174,12 +174,14 @@ def test_weights_that_do_not_fit_are_all_named() -> None:
     weights = dict(model.state_dict())
     weights["extra.weight"] = weights.pop("output.bias")
     weights["output.weight"] = torch.zeros(2, 5)
+    weights["target_embedding.weight"] = weights["target_embedding.weight"].long()
     with pytest.raises(CheckpointError) as error:
         load_weights(model, weights, "RUN")
     assert error.value.problems == (
         "RUN: tensor extra.weight belongs to no part of the model",
         "RUN: tensor output.bias is missing",
         "RUN: tensor output.weight has shape (2, 5), the model (13, 5)",
+        "RUN: tensor target_embedding.weight holds torch.int64, not floating-point numbers",
     )
 
 
@@ -191,7 +193,7 @@ def test_the_tokenizer_of_another_run_is_refused(run: RunDirectory) -> None:
         load_run(run.path, CPU)
 
 
-@pytest.mark.parametrize("content", [b"", b'{"update": ', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b'{"update": ', b"\xff", b"[" * 100_000], ids=range(4))
 def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> None:
     run = RunDirectory(tmp_path)
     run.save("last", TENSORS, TrainingCheckpoint({}, {}))
@@ -294,6 +296,18 @@ def test_deleting_a_checkpoint(run: RunDirectory) -> None:
     run.delete("best")
 
 
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../..", "update-", "update-1/../..", "update--1", "update-\u0663", "best\n"]
+)
+def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) -> None:
+    before = sorted(run.path.parent.rglob("*"))
+    ways = (run.delete, run.has, run.weights, run.training, lambda name: run.save(name, weights_of(1)))
+    for way in ways:
+        with pytest.raises(CheckpointError, match=r"no checkpoint is called .*; best, last or update-N is$"):
+            way(name)
+    assert sorted(run.path.parent.rglob("*")) == before
+
+
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.cut_metrics(3)
@@ -302,7 +316,7 @@ def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
         json.dumps({"step": step, "split": split})
         for step, split in [(1, "train"), (3, "train"), (3, "validation"), (3, "average"), (3, "test"), (4, "train")]
     ]
-    run.metrics.write_text("\n".join(lines) + '\n{"step": 3, "spl')
+    run.metrics.write_bytes("\n".join([*lines, "[" * 100_000, '{"step": 3, "spl']).encode() + b"\xff")
     run.cut_metrics(3)
     assert run.metrics.read_text().splitlines() == lines[:3]
 

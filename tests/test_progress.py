@@ -21,7 +21,9 @@ progresses = st.builds(
     position=st.builds(Position, st.integers(0), st.integers(0)),
     target_tokens=st.integers(0),
     seconds=numbers,
+    validation_seconds=numbers,
     skipped=st.integers(0),
+    skipped_in_a_row=st.integers(0),
     window=st.builds(Window, numbers, st.integers(0), numbers),
     best=st.none() | kept,
     waited=st.integers(0),
@@ -49,10 +51,38 @@ def test_progress_survives_json(progress: Progress) -> None:
     assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
 
 
-@pytest.mark.parametrize("value", [{}, {"best": None}, {**Progress().to_json(), "unknown": 1}])
-def test_what_is_not_progress_is_refused(value: dict[str, Any]) -> None:
-    with pytest.raises((KeyError, TypeError)):
+FRESH = Progress().to_json()
+ANOTHER = "fields are missing, or there are others"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({}, ANOTHER),
+        ({"best": None}, ANOTHER),
+        ({**FRESH, "unknown": 1}, ANOTHER),
+        ({**FRESH, "window": {"loss": 0.0, "tokens": 0}}, ANOTHER),
+        ({**FRESH, "best": {"update": 1, "score": 0.5, "unknown": 1}}, ANOTHER),
+        ([], "the whole: Input should be an object"),
+        ({**FRESH, "update": "x"}, "update: Input should be a valid integer"),
+        ({**FRESH, "update": True}, "update: Input should be a valid integer"),
+        ({**FRESH, "update": -1}, "update: Input should be greater than or equal to 0"),
+        ({**FRESH, "scale": None}, "scale: Input should be a valid number"),
+        (
+            {**FRESH, "position": {"epoch": -1, "batch": 0}},
+            "position.epoch: Input should be greater than or equal to 0",
+        ),
+        ({**FRESH, "kept": [{"update": "7/../../..", "score": 0.5}]}, "kept.0.update: Input should be a valid integer"),
+        (
+            {**FRESH, "waited": 0.5, "plateau": -1},
+            "waited: Input should be a valid integer; plateau: Input should be greater than or equal to 0",
+        ),
+    ],
+)
+def test_what_is_not_progress_is_refused(value: Any, problem: str) -> None:
+    with pytest.raises(ValueError) as error:
         Progress.from_json(value)
+    assert str(error.value) == problem
 
 
 def test_the_best_is_the_highest_and_of_equals_the_first() -> None:

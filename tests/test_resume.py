@@ -1,10 +1,14 @@
 """A training that was interrupted resumes to the same numbers, bit for bit."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from nmt.checkpoint import RunDirectory, load_tensors
 from nmt.config import Config
@@ -12,7 +16,7 @@ from nmt.errors import CheckpointError
 from nmt.training.trainer import Trainer
 from tests.small_run import config, metrics, train
 
-TIMINGS = {"seconds", "target_tokens_per_second"}
+TIMINGS = {"seconds", "validation_seconds", "target_tokens_per_second"}
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +131,97 @@ def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
     assert "resumed after update 0" in train(early, resume=True)
 
 
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def two_updates(folder: Path, tmp_path: Path, **training: Any) -> Config:
+    """The configuration of a run of two updates that a test may damage."""
+    values = config(folder, updates=2, **training).model_dump() | {"output": str(tmp_path / "run")}
+    configuration = Config.model_validate(values)
+    train(configuration)
+    return configuration
+
+
 @pytest.mark.parametrize("content", ["{}", "[]", '{"update": 3}'])
 def test_training_state_that_is_none_is_named(folder: Path, tmp_path: Path, content: str) -> None:
-    damaged = Config.model_validate(config(folder, updates=2).model_dump() | {"output": str(tmp_path / "run")})
-    train(damaged)
+    damaged = two_updates(folder, tmp_path)
     (tmp_path / "run" / "checkpoints" / "last" / "training.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"last/training\.json: not the progress of a training"):
         train(damaged, resume=True)
+
+
+def test_a_crafted_candidate_deletes_nothing(folder: Path, tmp_path: Path) -> None:
+    crafted = two_updates(folder, tmp_path, average=2)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    file = tmp_path / "run" / "checkpoints" / "last" / "training.json"
+    state = json.loads(file.read_text())
+    state["kept"].append({"update": "1/../../../../mine", "score": -1.0})
+    file.write_text(json.dumps(state))
+    longer = Config.model_validate(crafted.model_dump() | {"training": {**crafted.training.model_dump(), "updates": 4}})
+    with pytest.raises(CheckpointError, match=r"not the progress of a training \(kept\.1\.update: "):
+        train(longer, resume=True)
+    assert mine.is_dir()
+
+
+def without(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key: tensor for key, tensor in tensors.items() if key != name}
+
+
+SPECIMEN = "optimiser.0.exp_avg"
+DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
+    "another shape": (lambda tensors: tensors | {SPECIMEN: torch.zeros(1)}, f"tensor {SPECIMEN} has shape (1,), the "),
+    "a step for each": (
+        lambda tensors: tensors | {"optimiser.0.step": torch.zeros(3)},
+        "tensor optimiser.0.step has shape (3,), the optimiser ()",
+    ),
+    "whole numbers": (
+        lambda tensors: tensors | {SPECIMEN: tensors[SPECIMEN].long()},
+        f"tensor {SPECIMEN} holds torch.int64, not floating-point numbers",
+    ),
+    "no moment": (lambda tensors: without(tensors, SPECIMEN), f"tensor {SPECIMEN} is missing"),
+    "no moments": (lambda tensors: {"random.cpu": tensors["random.cpu"]}, f"tensor {SPECIMEN} is missing"),
+    "a number too many": (
+        lambda tensors: tensors | {"optimiser.99.exp_avg": torch.zeros(1)},
+        "tensor optimiser.99.exp_avg belongs to no part of the optimiser",
+    ),
+    "another optimiser's": (
+        lambda tensors: tensors | {"optimiser.0.momentum_buffer": tensors[SPECIMEN].clone()},
+        "tensor optimiser.0.momentum_buffer belongs to no part of the optimiser",
+    ),
+    "a name of nothing": (
+        lambda tensors: tensors | {"x": torch.zeros(1)},
+        "tensor x belongs to no part of the optimiser",
+    ),
+    "no generator": (
+        lambda tensors: without(tensors, "random.cpu"),
+        "no state of the random generators ('random.cpu')",
+    ),
+    "a short generator": (
+        lambda tensors: tensors | {"random.cpu": tensors["random.cpu"][:9].clone()},
+        "no state of the random generators (",
+    ),
+    "a generator of floats": (
+        lambda tensors: tensors | {"random.cpu": torch.zeros(9)},
+        "no state of the random generators (",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_training_tensors_that_do_not_fit_are_named(folder: Path, tmp_path: Path, damage: str) -> None:
+    damaged = two_updates(folder, tmp_path)
+    file = tmp_path / "run" / "checkpoints" / "last" / "training.safetensors"
+    change, problem = DAMAGES[damage]
+    save_file(change(load_tensors(file)), file)
+    with pytest.raises(CheckpointError) as error:
+        train(damaged, resume=True)
+    assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)
+
+
+def test_a_manifest_that_is_none_is_named(folder: Path, tmp_path: Path) -> None:
+    damaged = two_updates(folder, tmp_path)
+    (tmp_path / "run" / "manifest.json").write_text("[]")
+    with pytest.raises(CheckpointError) as error:
+        train(damaged, resume=True)
+    assert str(error.value) == f"{tmp_path}/run/manifest.json: not the manifest of a run"

@@ -162,6 +162,18 @@ def test_training_that_only_fails_is_ended(make: Make) -> None:
         assert record["loss"] is None and record["gradient_norm"] is None
 
 
+def test_skips_are_counted_across_a_resumption(make: Make) -> None:
+    stopped, resumed = make(), make()
+    poison(stopped)
+    for _ in range(trainer_module.SKIPS - 1):
+        stopped.update([batch_of(stopped, [1])], Position(0, 1))
+    resumed.run = stopped.run
+    stopped.save()
+    resumed.restore()
+    with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient"):
+        resumed.update([batch_of(resumed, [1])], Position(0, 1))
+
+
 def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
     trainer = make()
     bias = trainer.model.output.bias
@@ -196,15 +208,26 @@ def test_validation_measures_every_real_token_once_and_leaves_the_model_training
     assert result.perplexity == pytest.approx(math.exp(total / tokens))
 
 
-def results(*losses: float) -> Callable[..., ValidationResult]:
+def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationResult]:
     """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
     left = iter(losses)
 
     def validate(update: int, *, samples: bool = True) -> ValidationResult:
         loss = next(left)
-        return ValidationResult(loss, math.exp(loss), -loss, 0.0)
+        return ValidationResult(loss, math.exp(loss), -loss, seconds)
 
     return validate
+
+
+def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=1, log_every=9, validation={"samples": 1})
+    with torch.no_grad():
+        trainer.model.output.bias.fill_(math.nan)
+    assert trainer.fit()
+    [*_, problem, summary] = said
+    assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
+    assert summary.startswith("validation at update 1: loss nan  perplexity nan  BLEU 0.00  best")
 
 
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
@@ -279,6 +302,15 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert sum(row["n"] for row in scores["by_length"]) == 20
     progress = [line for line in said if line.startswith("update ")]
     assert progress[-1].startswith("update 4/4  epoch 1  loss ") and progress[-1].endswith("target tokens/s  0s left")
+
+
+def test_the_time_left_counts_validations(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=4, log_every=3, validation={"every": 2})
+    trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
+    trainer.fit()
+    [line] = [line for line in said if line.startswith("update 3/4 ")]
+    assert line.endswith("  3h 20m left")  # one update is left, and one validation was made in three
 
 
 def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> None:

@@ -220,6 +220,8 @@ def _refuse_other_config(run: RunDirectory, config: Config) -> None:
 
 def _refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
     before = read_json(run.manifest)
+    if not isinstance(before, dict):
+        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
     changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
     if changed:
         raise ConfigError(

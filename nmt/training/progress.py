@@ -1,17 +1,20 @@
 """How far a training has come: a value, saved with the weights, that decides what happens next."""
 
+import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from nmt.batching import Position
-from nmt.config.schema import PlateauSchedule, Training
+from nmt.config.schema import Count, PlateauSchedule, Training
 
 
 @dataclass(frozen=True)
 class Kept:
     """A checkpoint that may enter the average."""
 
-    update: int
+    update: Count
     score: float
 
 
@@ -21,7 +24,7 @@ class Window:
 
     loss: float = 0.0
     """Negative log-likelihood, nats."""
-    tokens: int = 0
+    tokens: Count = 0
     seconds: float = 0.0
 
     def plus(self, loss: float, tokens: int, seconds: float) -> Self:
@@ -33,19 +36,23 @@ class Window:
 class Progress:
     """Counters and scores between two updates. Scores are such that higher is better (BLEU, or minus the loss)."""
 
-    update: int = 0
+    update: Count = 0
     position: Position = field(default_factory=Position)
-    target_tokens: int = 0
+    target_tokens: Count = 0
     """Real target tokens trained on so far."""
     seconds: float = 0.0
     """Time spent in updates so far."""
-    skipped: int = 0
+    validation_seconds: float = 0.0
+    """Time spent in validations so far."""
+    skipped: Count = 0
     """Updates left out because their gradient was not finite."""
+    skipped_in_a_row: Count = 0
+    """Of these, the ones since the last update that was made."""
     window: Window = field(default_factory=Window)
     best: Kept | None = None
-    waited: int = 0
+    waited: Count = 0
     """Validations since the best one."""
-    plateau: int = 0
+    plateau: Count = 0
     """Validations since the best one or the last reduction of the learning rate."""
     scale: float = 1.0
     """Share of the learning rate that the plateau schedule has come down to."""
@@ -79,15 +86,16 @@ class Progress:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """Back from JSON."""
-        best = value["best"]
-        return cls(
-            **{
-                **value,
-                "position": Position(**value["position"]),
-                "window": Window(**value["window"]),
-                "best": None if best is None else Kept(**best),
-                "kept": tuple(Kept(**kept) for kept in value["kept"]),
-            }
-        )
+    def from_json(cls, value: Any) -> Self:
+        """Back from JSON. Raises ValueError for what :meth:`to_json` cannot have made."""
+        text = json.dumps(value, sort_keys=True)
+        try:
+            progress = TypeAdapter(cls).validate_json(text, strict=True)
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+            raise ValueError(
+                "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the whole'}: {each['msg']}" for each in problems)
+            ) from None
+        if json.dumps(progress.to_json(), sort_keys=True) != text:
+            raise ValueError("fields are missing, or there are others")
+        return progress

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any
 
 import torch
 from torch.nn.utils import clip_grad_norm_
@@ -19,7 +18,7 @@ from nmt.errors import CheckpointError
 from nmt.model import Seq2Seq
 from nmt.training.log import Log, duration
 from nmt.training.loss import Loss, batch_loss
-from nmt.training.optimiser import build_optimiser, learning_rate
+from nmt.training.optimiser import build_optimiser, learning_rate, load_moments, saved_moments
 from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
 
@@ -57,7 +56,6 @@ class Trainer:
         self.optimiser = build_optimiser(model.parameters(), config.training.optimiser)
         self.validator = Validator(config, prepared, model, device, self.precision, log)
         self.progress = Progress()
-        self._skipped_in_a_row = 0
 
     def fit(self, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Train until finished, or until ``stopped`` says so between two updates; -> whether it is finished.
@@ -112,7 +110,7 @@ class Trainer:
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
         if math.isfinite(norm):
             self.optimiser.step()
-            self._skipped_in_a_row = 0
+            self.progress = replace(self.progress, skipped_in_a_row=0)
         else:
             self._skip(number)
         self.optimiser.zero_grad(set_to_none=True)
@@ -138,10 +136,10 @@ class Trainer:
             )
 
     def _skip(self, number: int) -> None:
-        self._skipped_in_a_row += 1
-        self.progress = replace(self.progress, skipped=self.progress.skipped + 1)
+        row = self.progress.skipped_in_a_row + 1
+        self.progress = replace(self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=row)
         self.log.say(f"update {number}: the gradient is not finite; the update is skipped")
-        if self._skipped_in_a_row >= SKIPS:
+        if row >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the checkpoint in "
                 f"{self.run.checkpoints / 'last'} is from before. Lower training.optimiser.learning_rate or set "
@@ -151,7 +149,7 @@ class Trainer:
     def validate(self) -> ValidationResult:
         """Look at the validation set, keep what is best, save ``last``."""
         result = self.validator(self.progress.update)
-        before = self.progress
+        before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(self._score(result), self.config)
         best = self.progress.best is not before.best
         self.log.record(self.progress.update, "validation", **asdict(result), best=best)
@@ -177,7 +175,11 @@ class Trainer:
         return -math.inf if math.isnan(result.loss) else -result.loss
 
     def average_best(self) -> None:
-        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it."""
+        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it.
+
+        Progress does not hear of it: a run that is made longer goes on as if it had been longer from the start. There
+        a checkpoint takes the place of ``best`` where it is better than those before it, be the mean better or not.
+        """
         kept = self.progress.kept
         if self.config.average == 1 or len(kept) < 2 or self.progress.best is None:
             return
@@ -203,30 +205,29 @@ class Trainer:
         tensors = {"random.cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        for index, moments in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items() if value is not None}
-        return TrainingCheckpoint(unshared(tensors), self.progress.to_json())
+        return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimiser)), self.progress.to_json())
 
     def restore(self) -> None:
         """Go on from ``last``. Raises CheckpointError."""
         load_weights(self.model, self.run.weights("last"), str(self.run.checkpoints / "last"))
         self.progress = saved_progress(self.run)
-        saved = self.run.training("last")
-        moments: dict[int, dict[str, Any]] = {}
-        for name, tensor in saved.tensors.items():
-            if name.startswith("optimiser."):
-                _, index, moment = name.split(".")
-                moments.setdefault(int(index), {})[moment] = tensor
-        self.optimiser.load_state_dict({"state": moments, "param_groups": self.optimiser.state_dict()["param_groups"]})
-        torch.set_rng_state(saved.tensors["random.cpu"])
-        if self.device.type == "cuda" and "random.cuda" in saved.tensors:
-            torch.cuda.set_rng_state(saved.tensors["random.cuda"], self.device)
+        tensors = dict(self.run.training("last").tensors)
+        where = str(self.run.checkpoints / "last" / "training.safetensors")
+        random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
+        begun = self.progress.update > self.progress.skipped
+        load_moments(self.optimiser, self.config.optimiser, tensors, where, begun=begun)
+        try:
+            torch.set_rng_state(random["random.cpu"])
+            if self.device.type == "cuda" and "random.cuda" in random:
+                torch.cuda.set_rng_state(random["random.cuda"], self.device)
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
 
     def _report(self, update: Update) -> None:
         window = self.progress.window
         self.progress = replace(self.progress, window=Window())
         done, total = self.progress.update, self.config.updates
-        left = self.progress.seconds / done * (total - done)
+        left = (self.progress.seconds + self.progress.validation_seconds) / done * (total - done)
         loss = window.loss / window.tokens
         rate = window.tokens / window.seconds
         self.log.record(
@@ -249,10 +250,10 @@ def saved_progress(run: RunDirectory) -> Progress:
     """How far the training of ``last`` had come. Raises CheckpointError."""
     state = run.training("last").state
     try:
-        return Progress.from_json(dict(state))
-    except (KeyError, TypeError, ValueError) as error:
+        return Progress.from_json(state)
+    except ValueError as error:
         where = run.checkpoints / "last" / "training.json"
-        raise CheckpointError(f"{where}: not the progress of a training ({error!r})") from None
+        raise CheckpointError(f"{where}: not the progress of a training ({error})") from None
 
 
 def kept_name(kept: Kept) -> str:

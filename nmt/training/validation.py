@@ -11,6 +11,7 @@ from nmt.batching import Specials, ordered_batches
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
+from nmt.errors import NmtError
 from nmt.evaluation.metrics import bleu
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
@@ -52,15 +53,23 @@ class Validator:
         self.log = log
 
     def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
-        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too."""
+        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
+
+        A model that cannot translate, for its weights are no numbers any more, has a BLEU of 0.
+        """
         started = time.perf_counter()
         loss = self.loss()
-        translations = list(self.translator.translate((pair.source for pair in self.pairs), self.options))
-        hypotheses = [translation.hypotheses[0].text for translation in translations]
-        score = bleu(hypotheses, [pair.target for pair in self.pairs])
-        if samples:
-            self._show(update, hypotheses)
-        return ValidationResult(loss, math.exp(min(loss, 700)), score.value, time.perf_counter() - started)
+        try:
+            translations = list(self.translator.translate((pair.source for pair in self.pairs), self.options))
+        except NmtError as error:
+            self.log.say(f"validation at update {update}: {error}")
+            score = 0.0
+        else:
+            hypotheses = [translation.text for translation in translations]
+            score = bleu(hypotheses, [pair.target for pair in self.pairs]).value
+            if samples:
+                self._show(update, hypotheses)
+        return ValidationResult(loss, math.exp(min(loss, 700)), score, time.perf_counter() - started)
 
     @torch.inference_mode()
     def loss(self) -> float:
