@@ -362,8 +362,8 @@ def test_no_sentence_is_drawn_twice() -> None:
 
 
 def test_test_set_does_not_depend_on_the_other_sizes(tmp_path: Path) -> None:
-    write_corpus(tmp_path / "a", train=20, validation=5, test_per_bin=2)
-    write_corpus(tmp_path / "b", train=0, validation=0, test_per_bin=2)
+    write_corpus(tmp_path / "a", train=20, validation=5, test_per_bin=2, seed=1)
+    write_corpus(tmp_path / "b", train=0, validation=0, test_per_bin=2, seed=1)
     for end in ("en", "fr", "align"):
         assert (tmp_path / "a" / f"test.{end}").read_bytes() == (tmp_path / "b" / f"test.{end}").read_bytes()
     assert (tmp_path / "b" / "train.en").read_bytes() == b""
@@ -382,13 +382,13 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
 
 
 def test_files_that_are_right_are_not_touched(tmp_path: Path) -> None:
-    write_corpus(tmp_path, 5, 5, 1)
+    write_corpus(tmp_path, 5, 5, 1, 1)
     (tmp_path / "train.en").write_text("something else\n")
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     for path in stamps:
         os.utime(path, ns=(0, 0))
     before = contents(tmp_path)
-    write_corpus(tmp_path, 5, 5, 1)
+    write_corpus(tmp_path, 5, 5, 1, 1)
     assert [path.name for path in sorted(tmp_path.iterdir()) if path.stat().st_mtime_ns != 0] == ["train.en"]
     after = contents(tmp_path)
     assert {**before, "train.en": after["train.en"]} == after
@@ -397,7 +397,7 @@ def test_files_that_are_right_are_not_touched(tmp_path: Path) -> None:
 
 def test_sizes_below_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
-        write_corpus(tmp_path, train=-1, validation=3, test_per_bin=-2)
+        write_corpus(tmp_path, train=-1, validation=3, test_per_bin=-2, seed=1)
     assert error.value.problems == (
         "train: -1 pairs cannot be made; it must be 0 or more",
         "test_per_bin: -2 pairs cannot be made; it must be 0 or more",
@@ -407,5 +407,5 @@ def test_sizes_below_nothing(tmp_path: Path) -> None:
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("")
     with pytest.raises(DataError) as error:
-        write_corpus(tmp_path / "demo", 1, 1, 1)
+        write_corpus(tmp_path / "demo", 1, 1, 1, 1)
     assert str(error.value) == f"{tmp_path / 'demo'}: cannot be written: File exists"

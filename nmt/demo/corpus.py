@@ -16,9 +16,7 @@ LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (4
 """Training and validation lengths: each of these ranges is as likely, so short sentences are many."""
 
 
-def write_corpus(
-    folder: str | Path, train: int = 20_000, validation: int = 500, test_per_bin: int = 100, seed: int = 1
-) -> None:
+def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: int, seed: int) -> None:
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in them all.
 
     The alignments are Pharaoh links ``i-j`` of whitespace words, from 0. The test set depends on nothing but its own

@@ -124,7 +124,7 @@ class BahdanauDecoder(Decoder):
     """
 
     def __init__(
-        self, attention: Attention, embedding: int, context: int, hidden: int, readout: int, *, fused: bool = False
+        self, attention: Attention, embedding: int, context: int, hidden: int, readout: int, *, fused: bool
     ) -> None:
         super().__init__(attention, embedding, context, hidden, fused=fused)
         self.context_gates = nn.Linear(context, 3 * hidden, bias=False)  # C, C_z, C_r
@@ -205,7 +205,7 @@ class LuongDecoder(Decoder):
         readout: int,
         *,
         input_feeding: bool,
-        fused: bool = False,
+        fused: bool,
     ) -> None:
         super().__init__(attention, embedding, context, hidden, fused=fused)
         self.feeding_gates = nn.Linear(readout, 3 * hidden, bias=False) if input_feeding else None

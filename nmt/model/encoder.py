@@ -14,7 +14,7 @@ class GruEncoder(nn.Module):
     PyTorch's GRU applies the reset gate after the recurrent product (as cuDNN does); the 2014 papers before it.
     """
 
-    def __init__(self, embedding: int, hidden: int, layers: int, dropout: float, *, fused: bool = False) -> None:
+    def __init__(self, embedding: int, hidden: int, layers: int, dropout: float, *, fused: bool) -> None:
         super().__init__()
         self.fused = fused
         self.rnn = nn.GRU(
