@@ -20,10 +20,10 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def model_config(attention: str = "bahdanau", **sections: Any) -> schema.Model:
-    """A model section of tiny sizes."""
+def model_config(attention: str | dict[str, Any] = "bahdanau", **sections: Any) -> schema.Model:
+    """A model section of tiny sizes, with an attention of the table above or one's own."""
     sizes: dict[str, Any] = {
-        "attention": ATTENTIONS[attention],
+        "attention": ATTENTIONS[attention] if isinstance(attention, str) else attention,
         "embeddings": {"size": 5},
         "encoder": {"hidden": 4},
         "decoder": {"hidden": 8, "readout": 5},
@@ -32,7 +32,7 @@ def model_config(attention: str = "bahdanau", **sections: Any) -> schema.Model:
     return schema.Model.model_validate(sizes | sections)
 
 
-def small_model(attention: str = "bahdanau", seed: int = 1, **sections: Any) -> Seq2Seq:
+def small_model(attention: str | dict[str, Any] = "bahdanau", seed: int = 1, **sections: Any) -> Seq2Seq:
     """A tiny network with random weights, biases too, in double precision and evaluation mode."""
     torch.manual_seed(seed)
     model = build_model(model_config(attention, **sections), SOURCE, TARGET)

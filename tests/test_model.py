@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from nmt.model import Seq2Seq, build_model
 from nmt.model.decoder import GatedUpdate
 from nmt.model.encoder import GruEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config, small_model
@@ -93,8 +94,9 @@ def test_gated_update_is_pytorchs_gru_cell() -> None:
     assert torch.allclose(update(gates, hidden), cell(inputs, hidden))
 
 
-def test_encoder_against_two_gru_cells_walked_by_hand() -> None:
-    encoder = GruEncoder(3, 4, layers=1, dropout=0.0).double()
+@pytest.mark.parametrize("fused", [False, True])
+def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
+    encoder = GruEncoder(3, 4, layers=1, dropout=0.0, fused=fused).double()
     embedded = torch.randn(2, 5, 3, dtype=torch.double)
     annotations, summary = encoder(embedded, torch.tensor([5, 3]))
     for i, length in enumerate((5, 3)):
@@ -141,18 +143,125 @@ def test_bahdanau_step_by_the_papers_equations() -> None:
     assert torch.allclose(log_probs[0], expected.float(), atol=1e-6)
 
 
-def test_luong_feeds_the_attentional_vector_only_where_asked() -> None:
-    for attention, fed in (("luong general", True), ("luong general without feeding", False)):
-        model = small_model(attention)
-        state = model.start(model.encode(SOURCES, LENGTHS))
-        _, after, _ = model.step(TARGETS[:, 0], state)
-        assert (after.attentional is not None) == fed
+@pytest.mark.parametrize("feeding", [True, False], ids=["fed", "not fed"])
+@pytest.mark.parametrize(("score", "units"), [("dot", None), ("general", None), ("concat", 6), ("concat", None)])
+def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feeding: bool) -> None:
+    """Two steps recomputed from the weights with no code of the package: gates, score, context, h~, output."""
+    section = {"type": "luong", "score": score, "hidden": units, "input_feeding": feeding}
+    model = small_model(section)
+    memory = model.encode(SOURCES[:1], LENGTHS[:1])
+    state = model.start(memory)
+    weights = dict(model.decoder.named_parameters())
+    used = {"initial", "embedding_gates", "update.recurrent", "combine", *(["feeding_gates"] if feeding else [])}
+    used |= {
+        f"attention.{part}" for part in {"dot": (), "general": ("key",), "concat": ("query", "key", "energy")}[score]
+    }
+    assert {name.rpartition(".")[0] for name in weights} == used
+    h = memory.annotations[0]
+    s, fed = torch.tanh(weights["initial.weight"] @ h[0, 4:] + weights["initial.bias"]), torch.zeros(5).double()
+    for token in (2, 9):
+        x = weights["embedding_gates.weight"] @ model.target_embedding.weight[token] + weights["embedding_gates.bias"]
+        if feeding:
+            x = x + weights["feeding_gates.weight"] @ fed
+        u = weights["update.recurrent.weight"] @ s + weights["update.recurrent.bias"]
+        r, z = torch.sigmoid(x[:8] + u[:8]), torch.sigmoid(x[8:16] + u[8:16])
+        s = (1 - z) * torch.tanh(x[16:] + r * u[16:]) + z * s
+        if score == "dot":
+            energies = h @ s
+        elif score == "general":
+            energies = h @ weights["attention.key.weight"].T @ s
+        else:
+            assert weights["attention.query.weight"].shape == (units or 8, 8)
+            keys = h @ weights["attention.key.weight"].T + weights["attention.key.bias"]
+            energies = torch.tanh(weights["attention.query.weight"] @ s + keys) @ weights["attention.energy.weight"][0]
+        alpha = energies.exp() / energies.exp().sum()
+        fed = torch.tanh(weights["combine.weight"] @ torch.cat((alpha @ h, s)) + weights["combine.bias"])
+        expected = (model.output.weight @ fed + model.output.bias).log_softmax(-1)
+        log_probs, state, attention = model.step(torch.tensor([token]), state)
+        assert attention is not None
+        assert torch.allclose(attention[0], alpha)
+        assert torch.allclose(state.hidden[0], s)
+        assert (state.attentional is not None) == feeding
+        assert torch.allclose(log_probs[0], expected.float(), atol=1e-6)
+
+
+# --- dropout ----------------------------------------------------------------------------------------------------------
+
+DROPPED = {
+    "embedding": {"source embeddings", "target embeddings"},
+    "annotation": {"annotations", "summary"},
+    "readout": {"readouts"},
+}
+"""What the units belong to that are dropped at each place."""
+
+
+def with_dropout(place: str) -> Seq2Seq:
+    return small_model(dropout=dict.fromkeys(DROPPED, 0.0) | {place: 0.5})
+
+
+def tensors_on_the_way(model: Seq2Seq) -> dict[str, Tensor]:
+    """What passes between the parts of the network."""
+    seen: dict[str, Tensor] = {}
+    unroll = model.decoder.unroll
+    hook = model.encoder.register_forward_pre_hook(lambda _, inputs: seen.update({"source embeddings": inputs[0]}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            model.decoder,
+            "unroll",
+            lambda embedded, state: (
+                seen.update(
+                    {
+                        "target embeddings": embedded,
+                        "annotations": state.memory.annotations,
+                        "summary": state.memory.summary,
+                    }
+                )
+                or unroll(embedded, state)
+            ),
+        )
+        seen["readouts"], _ = model.readouts(SOURCES, LENGTHS, TARGETS)
+    hook.remove()
+    return seen
+
+
+@pytest.mark.parametrize("place", DROPPED)
+def test_dropout_drops_units_at_its_place_alone(place: str) -> None:
+    """There each unit is zero or twice what it was; nowhere else is it so."""
+    model = with_dropout(place)
+    whole, dropped = tensors_on_the_way(model), tensors_on_the_way(model.train())
+    found = set()
+    for name, units in whole.items():
+        zero, doubled = dropped[name] == 0, torch.isclose(dropped[name], 2 * units)
+        if (zero | doubled).all() and (zero & (units != 0)).any() and (doubled & ~zero).any():
+            found.add(name)
+    assert found == DROPPED[place]
+
+
+@pytest.mark.parametrize("place", DROPPED)
+def test_dropout_is_drawn_in_training_alone(place: str) -> None:
+    model = with_dropout(place)
+    first, second = (model.readouts(SOURCES, LENGTHS, TARGETS)[0] for _ in range(2))
+    assert torch.equal(first, second)
+    model.train()
+    first, second = (model.readouts(SOURCES, LENGTHS, TARGETS)[0] for _ in range(2))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("place", DROPPED)
+def test_a_step_drops_what_teacher_forcing_drops(place: str) -> None:
+    model = with_dropout(place).train()
+    torch.manual_seed(4)
+    logits, _ = model(SOURCES, LENGTHS, TARGETS[:, :1])
+    torch.manual_seed(4)
+    log_probs, _, _ = model.step(TARGETS[:, 0], model.start(model.encode(SOURCES, LENGTHS)))
+    assert torch.allclose(log_probs, logits[:, 0].log_softmax(-1).float(), atol=1e-6)
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tie", ["target", "all"])
 def test_tied_embeddings_are_one_tensor(tie: str) -> None:
-    from nmt.model import build_model
-
     model = build_model(model_config(embeddings={"size": 5, "tie": tie}), TARGET, TARGET)
     assert model.output.weight is model.target_embedding.weight
     assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
@@ -160,8 +269,6 @@ def test_tied_embeddings_are_one_tensor(tie: str) -> None:
 
 @pytest.mark.parametrize("kind", ["xavier", "bahdanau"])
 def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
-    from nmt.model import build_model
-
     model = build_model(model_config(initialisation={"type": kind}), SOURCE, TARGET)
     parameters = dict(model.named_parameters())
     matrices = [parameters[name] for name in ("decoder.update.recurrent.weight", "encoder.rnn.weight_hh_l0")]
@@ -169,9 +276,38 @@ def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
         assert torch.allclose(block @ block.T, torch.eye(len(block)), atol=1e-5)
 
 
-def test_uniform_initialisation_keeps_its_range() -> None:
-    from nmt.model import build_model
+def standard_deviation(kind: str, name: str, shape: torch.Size) -> float:
+    """With which a parameter is documented to start."""
+    if kind == "uniform":
+        return 0.1 / 3**0.5
+    if "weight_hh" in name or name == "decoder.update.recurrent.weight":
+        return float(shape[1] ** -0.5)  # orthogonal: rows of length one
+    if len(shape) == 1:
+        return 0.0
+    if kind == "xavier":
+        return float(shape[1] ** -0.5 if name.endswith("_embedding.weight") else (2 / sum(shape)) ** 0.5)
+    attention = {"query": 0.001, "key": 0.001, "energy": 0.0}
+    return {f"decoder.attention.{part}.weight": std for part, std in attention.items()}.get(name, 0.01)
 
+
+@pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
+def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
+    torch.manual_seed(2)
+    config = model_config(
+        {"type": "bahdanau", "hidden": 256},
+        embeddings={"size": 48},
+        encoder={"hidden": 64},
+        decoder={"hidden": 96, "readout": 64},
+        initialisation={"type": kind},
+    )
+    model = build_model(config, 200, 300)
+    for name, parameter in model.named_parameters():
+        expected = standard_deviation(kind, name, parameter.shape)
+        assert parameter.square().mean().sqrt().item() == pytest.approx(expected, rel=0.2), name
+        assert abs(parameter.mean().item()) <= 4 * expected / parameter.numel() ** 0.5, name
+
+
+def test_uniform_initialisation_keeps_its_range() -> None:
     model = build_model(model_config(initialisation={"type": "uniform", "range": 0.05}), SOURCE, TARGET)
     values = torch.cat([p.flatten() for p in model.parameters()])
     assert values.abs().max() <= 0.05
