@@ -1,0 +1,84 @@
+"""What is different on a GPU: cuDNN's encoder before the fused decoder, bf16, and search on device tensors."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoint import RunDirectory
+from nmt.config import Config
+from nmt.model import build_model
+from nmt.training.loss import batch_loss
+from nmt.translator import SearchOptions, Translator
+from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+from tests.small_run import metrics, options, train
+from tests.small_translator import ATTENTIONS as TRANSLATED
+from tests.small_translator import LINES, network, small_tokenizers
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+GPU = torch.device("cuda")
+
+
+def loss_and_gradients(attention: str, *, fused: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    """Of a padded batch in fp32."""
+    torch.manual_seed(1)
+    model = build_model(model_config(attention), SOURCE, TARGET, fused=fused)
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    model.to(GPU)
+    source, target = torch.randint(SOURCE, (3, 5)).to(GPU), torch.randint(TARGET, (3, 4)).to(GPU)
+    mask = torch.arange(4, device=GPU) < torch.tensor([[4], [3], [1]], device=GPU)
+    readouts, _ = model.readouts(source, torch.tensor([5, 2, 1]), target)
+    loss = batch_loss(readouts, model.output, target, mask, 0.1, fused=fused)
+    loss.objective.backward()
+    return loss.objective.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_fused_and_plain_agree_in_fp32(attention: str) -> None:
+    plain, plain_gradients = loss_and_gradients(attention, fused=False)
+    fused, fused_gradients = loss_and_gradients(attention, fused=True)
+    torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
+    assert fused_gradients.keys() == plain_gradients.keys()
+    largest = max(gradient.abs().max().item() for gradient in plain_gradients.values())
+    for name, gradient in plain_gradients.items():  # cuDNN may round the encoder's products to TF32
+        torch.testing.assert_close(fused_gradients[name], gradient, rtol=1e-3, atol=1e-3 * largest, msg=name)
+
+
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong"])
+def test_a_training_step_in_bf16_starts_from_the_loss_of_the_cpu(attention: str, tmp_path: Path) -> None:
+    losses = {}
+    for device, precision in (("cpu", "fp32"), ("cuda", "bf16")):
+        values = options(tmp_path, attention, updates=1)
+        values["model"]["dropout"] = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
+        run = tmp_path / device
+        train(Config.model_validate(values | {"device": device, "precision": precision, "output": str(run)}))
+        [record] = metrics(run, "train")
+        losses[device] = record["loss"]
+        assert math.isfinite(record["gradient_norm"])
+        assert {tensor.dtype for tensor in RunDirectory(run).weights("last").values()} == {torch.float32}
+    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=0.02)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("attention", TRANSLATED, ids=lambda attention: str(attention["type"]))
+def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], beam_size: int) -> None:
+    """In double precision, so that rounding decides nothing."""
+    tokenizers = small_tokenizers()
+    search = SearchOptions(beam_size, 1.0, 400, 1000, 2.0, n_best=beam_size, attention=True)
+    found = []
+    for device in (torch.device("cpu"), GPU):
+        model = network(tokenizers, attention).double().to(device)
+        found.append(list(Translator(model, tokenizers, device, torch.float32).translate(LINES, search)))
+    for expected, translation in zip(*found, strict=True):
+        assert [each.text for each in translation.hypotheses] == [each.text for each in expected.hypotheses]
+        for one, other in zip(translation.hypotheses, expected.hypotheses, strict=True):
+            assert one.score == pytest.approx(other.score, rel=1e-5)
+            assert (one.attention is None) == (other.attention is None)
+            if one.attention is not None and other.attention is not None:
+                torch.testing.assert_close(one.attention.cpu(), other.attention.cpu(), rtol=1e-4, atol=1e-5)
