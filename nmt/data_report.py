@@ -57,8 +57,8 @@ def _side_report(columns: Columns, side: str, kept: NDArray[np.bool_]) -> dict[s
 
 
 def _histogram(words: NDArray[Any]) -> list[dict[str, int]]:
-    """Pairs by source words, from ``low`` to ``high``, both included."""
-    pairs = np.bincount((words - 1) // HISTOGRAM_BIN)
+    """Pairs by source words, from ``low`` to ``high``, both included; a blank source is in no bin."""
+    pairs = np.bincount((words[words > 0] - 1) // HISTOGRAM_BIN)
     return [
         {"low": place * HISTOGRAM_BIN + 1, "high": (place + 1) * HISTOGRAM_BIN, "pairs": int(count)}
         for place, count in enumerate(pairs)

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from nmt.encoding import encode_split
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizers, learn
 
-FORMAT = 1
+FORMAT = 2
 """Part of every cache key; to be raised with any change of what is stored or of how pairs are encoded and filtered."""
 T = TypeVar("T")
 
@@ -79,7 +80,8 @@ class _IdLists:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that training needs of the data. ``validation_pairs`` are the raw text of ``validation``, row by row."""
+    """All that training needs of the data. ``validation_pairs`` are the raw text of ``validation``, row by row,
+    ``test_pairs`` that of the test set, line by line."""
 
     tokenizers: Tokenizers
     train: EncodedCorpus
@@ -93,8 +95,8 @@ class Prepared:
 def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     """Read, learn (or load) the tokenizers, encode, filter and count; or find all of it in the cache.
 
-    Training pairs are filtered by ``data.filter``; a validation or test pair is dropped only if a side of it is empty.
-    ``say`` takes lines of progress.
+    Training pairs are filtered by ``data.filter``; a validation pair is dropped only if a side of it is empty, since
+    its loss needs both; a test pair is never dropped. ``say`` takes lines of progress.
 
     Raises DataError where a corpus or tokenizer cannot be used, no pair is left, or the cache cannot be written.
     """
@@ -102,7 +104,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     languages = data.source_language, data.target_language
     corpora = {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
     digests = {name: corpus_digest(corpus, *languages) for name, corpus in corpora.items()}
-    cache = Path(data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
+    cache = _cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
     key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump())
 
@@ -111,7 +113,9 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
         for name, corpus in corpora.items():
             say(f"encoding {name}: {corpus_name(corpus)}")
             rule = data.filter if name == "train" else None
-            columns[name] = encode_split(folder / name, corpus, languages, tokenizers, rule, data.processes)
+            columns[name] = encode_split(
+                folder / name, corpus, languages, tokenizers, rule, data.processes, whole=name == "test"
+            )
             _require_pairs(name, corpus, columns[name]["reason"])
         (folder / "report.json").write_text(json.dumps(make_report(columns, tokenizers), indent=2))
 
@@ -132,6 +136,33 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     prepared = _cached(folder, load, build)
     say(f"encoded corpus: {folder}")
     return prepared
+
+
+def try_cache(config: Config) -> None:
+    """Raise DataError unless the cache can be written to; leave nothing behind."""
+    cache = _cache_folder(config)
+    missing: list[Path] = []
+    try:
+        missing += (folder for folder in (cache, *cache.parents) if not folder.exists())
+        cache.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache).close()
+    except OSError as error:
+        raise _unwritable(cache, error) from error
+    finally:
+        for folder in missing:
+            with suppress(OSError):  # it was not made, or another has begun to use it
+                folder.rmdir()
+
+
+def _cache_folder(config: Config) -> Path:
+    return Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
+
+
+def _unwritable(cache: Path, error: OSError) -> DataError:
+    return DataError(
+        f"data.cache: {cache}: cannot be written: {error.strerror or error}; "
+        f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
+    )
 
 
 def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[str], None]) -> Tokenizers:
@@ -193,8 +224,5 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
                 if not folder.exists():
                     raise
     except OSError as error:
-        raise DataError(
-            f"data.cache: {folder.parent}: cannot be written: {error.strerror or error}; "
-            f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
-        ) from error
+        raise _unwritable(folder.parent, error) from error
     return load(folder)

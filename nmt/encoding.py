@@ -40,11 +40,13 @@ def encode_split(
     tokenizers: Tokenizers,
     rule: Filter | None,
     processes: int | None,
+    *,
+    whole: bool = False,
 ) -> dict[str, NDArray[Any]]:
     """Write the kept pairs of a split to ``folder``, to be read with ``datasets.load_from_disk``.
 
     Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
-    sets, also ``source_text`` and ``target_text``.
+    sets, also ``source_text`` and ``target_text``. With ``whole`` every pair is kept, blank ones too.
 
     Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does.
     """
@@ -64,6 +66,8 @@ def encode_split(
         )
         table = encoded.select_columns(list(COUNTS)).with_format("arrow")[:]
         columns = {name: table[name].to_numpy() for name in COUNTS}
+        if whole:
+            columns["reason"] = np.full(len(encoded), REASONS.index(KEPT), np.int8)
         kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
         kept.select_columns([*IDS, *(TEXT if rule is None else ())]).save_to_disk(str(folder))
         return columns

@@ -17,7 +17,7 @@ from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.corpus import Pair
 from nmt.data_report import describe, make_report
-from nmt.dataset import EncodedCorpus, Prepared, prepare
+from nmt.dataset import EncodedCorpus, Prepared, prepare, try_cache
 from nmt.encoding import encode_batch, encode_split, reason
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizers
@@ -105,6 +105,17 @@ def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) ->
     assert prepared.report["splits"]["validation"]["dropped"]["empty"] == 2
     assert len(prepared.validation) == 3
     assert prepared.test_pairs == TEST
+
+
+def test_a_test_set_stays_as_it_is_blank_lines_included(corpora: Corpora) -> None:
+    corpora.write("test", [Pair("", ""), *VALIDATION, Pair("", "x")])
+    prepared = prepare(corpora.config())
+    assert prepared.test_pairs == [Pair("", ""), *VALIDATION, Pair("", "x")]
+    report = prepared.report["splits"]["test"]
+    assert (report["read"], report["kept"], report["dropped"]["empty"]) == (7, 7, 0)
+    assert report["source_length_histogram"] == [{"low": 1, "high": 10, "pairs": 4}]
+    corpora.write("test", [Pair("", "")])
+    assert prepare(corpora.config()).report["splits"]["test"]["source_length_histogram"] == []
 
 
 @pytest.mark.parametrize(
@@ -361,10 +372,10 @@ def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest
     config = corpora.config()
     others: list[Prepared] = []
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr("nmt.dataset.encode_split", encode_split)
         others.append(prepare(config))
-        return encode_split(*arguments)
+        return encode_split(*arguments, **options)
 
     monkeypatch.setattr("nmt.dataset.encode_split", interrupted)
     mine = prepare(config)
@@ -389,6 +400,20 @@ def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
         f"data.cache: {cache}: cannot be written: Not a directory; "
         f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
     )
+
+
+def test_the_cache_is_tried_without_a_trace(corpora: Corpora) -> None:
+    before = sorted(corpora.folder.rglob("*"))
+    try_cache(corpora.config(cache=str(corpora.folder / "a" / "b")))
+    assert sorted(corpora.folder.rglob("*")) == before
+    kept = corpora.folder / "cache"
+    kept.mkdir()
+    try_cache(corpora.config())
+    assert kept.is_dir() and list(kept.iterdir()) == []
+    with pytest.raises(
+        DataError, match=r"^data\.cache: .*/train\.source/cache: cannot be written: Not a directory; set "
+    ):
+        try_cache(corpora.config(cache=str(corpora.folder / "train.source" / "cache")))
 
 
 def test_nothing_is_written_elsewhere_and_nothing_to_the_terminal(corpora: Corpora) -> None:
