@@ -20,6 +20,7 @@ from nmt.checkpoint import RunDirectory
 from nmt.cli.train import StopRequest, main
 from nmt.errors import CheckpointError
 from nmt.training import pipeline
+from nmt.training.trainer import Trainer
 from tests.small_run import metrics, options
 
 Train = Callable[..., tuple[int, str]]
@@ -188,12 +189,19 @@ def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
 
 def test_what_changes_no_number_may_change(train: Train, run: Path, tmp_path: Path) -> None:
     changed = ["training.updates=3", "training.log_every=1", "training.save_every=1", "training.validation.patience=9"]
-    changed += ["threads=1", "decoding.beam_size=1", "evaluation.bootstrap=5", f"data.cache={tmp_path}/cache"]
+    changed += ["threads=1", "decoding.beam_size=1", "decoding.batch_tokens=99", "evaluation.bootstrap=5"]
+    changed += [f"data.cache={tmp_path}/cache"]
     arguments = [word for change in changed for word in ("--set", change)]
     code, err = train("--output", run, "--resume", *arguments)
     assert code == 0 and "resumed after update 2" in err
     assert [line["step"] for line in metrics(run, "train")] == [2, 3]
     assert "updates: 3" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("key", ["length_penalty", "max_source", "max_length_factor"])
+def test_what_changes_the_bleu_of_validations_may_not_change(train: Train, run: Path, key: str) -> None:
+    [difference, _] = refused(train("--output", run, "--resume", "--set", f"decoding.{key}=3"))
+    assert difference.startswith(f"{run}: decoding.{key} was ")
 
 
 def test_a_run_is_resumed_on_the_text_it_was_begun_on(train: Train, run: Path, corpus: Path) -> None:
@@ -256,6 +264,36 @@ def test_a_dry_run_refuses_what_training_would_refuse(train: Train, run: Path) -
     assert code == 0 and snapshot(run) == before
 
 
+def test_a_dry_run_of_a_resumption_loads_the_run_and_leaves_it_as_it_is(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    code, err = train("--output", run, "--dry-run", "--resume", "--set", "training.updates=9")
+    assert code == 0 and f"{run} can be resumed after update 2\n" in err
+    assert snapshot(run) == before
+
+
+def test_a_dry_run_of_a_resumption_refuses_what_resuming_would(train: Train, run: Path, corpus: Path) -> None:
+    how: list[str | Path] = ["--output", run, "--dry-run", "--resume"]
+    assert refused(train(*how, "--set", "seed=2"))[0] == f"{run}: seed was 1 and is now 2"
+    file = corpus / "test.low"
+    text = file.read_text()
+    try:
+        file.write_text("oak\n" * 20)
+        [*_, problem, _] = refused(train(*how))
+    finally:
+        file.write_text(text)
+    assert problem.startswith(f"{run}/manifest.json: corpus_sha256 was ")
+    state = run / "checkpoints" / "last" / "training.json"
+    state.write_text("[]")
+    assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a training")
+
+
+def test_a_dry_run_tries_the_cache_that_training_would_use(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = tmp_path / "file" / "cache"
+    [line] = refused(train("--output", tmp_path / "run", "--dry-run", "--set", f"data.cache={cache}"))
+    assert line.startswith(f"data.cache: {cache}: cannot be written: Not a directory")
+
+
 def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise CheckpointError("one", "two")
@@ -280,13 +318,30 @@ def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
         assert stop() and stop.signal == number
         assert signal.getsignal(number) == signal.SIG_DFL
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-    assert capsys.readouterr().err == "stopping after this update; once more stops at once\n"
+    assert capsys.readouterr().err == "stopping after this step; once more stops at once\n"
 
 
 def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     assert train("--output", tmp_path / "run", "--set", "training.updates=1")[0] == 0
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(trainer: Trainer) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def unnoted(number: int, frame: Any) -> None:
+        pytest.fail("the signal would have ended the process")
+
+    monkeypatch.setattr(Trainer, "average_best", interrupted)
+    before = signal.signal(signal.SIGTERM, unnoted)
+    try:
+        code, err = train("--output", run, "--resume")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 143
+    assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -310,7 +365,7 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
         watchdog.cancel()
     assert process.returncode == code
     prefix = "stopped; continue with: nmt-train "
-    assert "stopping after this update; once more stops at once" in rest
+    assert "stopping after this step; once more stops at once" in rest
     assert rest[-1].startswith(prefix)
     made = RunDirectory(run).training("last").state["update"]
     assert made >= 2 and made == metrics(run)[-1]["step"]

@@ -116,6 +116,20 @@ def test_resuming_what_is_finished_does_no_harm(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("step", ["the mean", "the first translation", "a translation in between"])
+def test_stopped_after_the_last_update_is_done_again(folder: Path, step: str) -> None:
+    whole, parts = (config(folder, output=f"{step} {part}", updates=4, average=2) for part in ("whole", "parts"))
+    train(whole)
+    asked = 4 + 1  # before each update, and before the mean
+    train(parts, stop_after=asked + {"the mean": 0, "the first translation": 1, "a translation in between": 8}[step])
+    run = folder / f"{step} parts"
+    assert not (run / "test.hypotheses.txt").exists() and not (run / "test.scores.json").exists()
+    train(parts, resume=True)
+    assert_same_run(run, folder / f"{step} whole")
+    texts = [(folder / f"{step} {part}" / "test.hypotheses.txt").read_text() for part in ("whole", "parts")]
+    assert texts[0] == texts[1]
+
+
 def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 
 from nmt.batching import Batch, Position, collate
-from nmt.checkpoint import RunDirectory
+from nmt.checkpoint import RunDirectory, load_run
 from nmt.config import Config
+from nmt.corpus import read_lines
 from nmt.dataset import prepare
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
@@ -24,7 +25,8 @@ from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer
-from nmt.training.validation import ValidationResult
+from nmt.training.validation import ValidationResult, Validator
+from nmt.translator import SearchOptions, Translator
 from tests.small_run import config, metrics, pickles, train
 
 
@@ -311,6 +313,35 @@ def test_the_time_left_counts_validations(make: Make) -> None:
     trainer.fit()
     [line] = [line for line in said if line.startswith("update 3/4 ")]
     assert line.endswith("  3h 20m left")  # one update is left, and one validation was made in three
+
+
+def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    validate = results(1.0, 2.0)
+    monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
+    sgd = {"type": "sgd", "learning_rate": 5.0}
+    train(config(folder, output="scored", optimiser=sgd, validation={"metric": "loss"}))
+    run = folder / "scored"
+    sources = list(read_lines(folder / "test.low"))
+    texts = {}
+    for checkpoint in ("best", "last"):
+        loaded = load_run(run, torch.device("cpu"), checkpoint)
+        translator = Translator(loaded.model, loaded.tokenizers, torch.device("cpu"), torch.float32)
+        options = SearchOptions.from_config(loaded.config.decoding)
+        texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
+    assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
+
+
+def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> None:
+    low, up = folder / "blank.low", folder / "blank.up"
+    low.write_text("oak elm\n\nash\n \n")
+    up.write_text("ELM OAK\nFIG\n\n\n")
+    values = config(folder, updates=1, output="blank").model_dump()
+    values["data"]["test"] = {"source": str(low), "target": str(up)}
+    train(Config.model_validate(values))
+    hypotheses = list(read_lines(folder / "blank" / "test.hypotheses.txt"))
+    assert len(hypotheses) == 4 and hypotheses[1] == hypotheses[3] == ""
+    scores = json.loads((folder / "blank" / "test.scores.json").read_text())
+    assert sum(row["n"] for row in scores["by_length"]) == 4
 
 
 def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> None:

@@ -12,8 +12,8 @@ from nmt.config import load_config
 
 
 class StopRequest:
-    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two updates; a second one acts
-    at once."""
+    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two steps; a second one acts at
+    once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -35,7 +35,7 @@ class StopRequest:
         self.signal = number
         signal.signal(number, signal.SIG_DFL)
         with contextlib.suppress(RuntimeError):  # it may have come in the middle of another line
-            say("stopping after this update; once more stops at once")
+            say("stopping after this step; once more stops at once")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,19 +17,18 @@ from nmt.checkpoint import RunDirectory, load_run, read_json, write_json, write_
 from nmt.config import Config, dump_config, load_config
 from nmt.corpus import Pair
 from nmt.data_report import describe
-from nmt.dataset import Prepared, prepare
+from nmt.dataset import Prepared, prepare, try_cache
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.errors import CheckpointError, ConfigError
-from nmt.evaluation.by_length import length_table
-from nmt.evaluation.metrics import bleu, chrf
-from nmt.model import build_model
+from nmt.evaluation.by_length import score_system
+from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.translator import SearchOptions, Translator
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]
-"""Entered while updates are made; what it gives says, between two of them, whether to stop."""
+"""Entered once there is something to resume; what it gives says, between two steps, whether to stop."""
 NEVER: Stopping = nullcontext(lambda: False)
 
 HARMLESS = {
@@ -43,10 +42,15 @@ HARMLESS = {
     "training.log_every",
     "training.validation.patience",
     "training.validation.samples",
-    "decoding",
+    "decoding.beam_size",
+    "decoding.batch_tokens",
     "evaluation",
 }
-"""What may differ between a run and its resumption: dotted keys, or the sections that hold them."""
+"""What may differ between a run and its resumption: dotted keys, or the sections that hold them.
+
+Validation has a beam of its own but else decodes as ``decoding`` says, and its BLEU decides what is best. Another
+device, number of threads or batch of translations adds up in another order: the same but for rounding, not bit for bit.
+"""
 
 
 def train_run(
@@ -59,6 +63,8 @@ def train_run(
     test_sentences: int | None = None,
 ) -> bool:
     """Prepare, train, validate, keep the best, score the test set; -> False if ``stopping`` ended it early.
+
+    A run that is resumed after its last update does again what comes after it.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is asked for, or if it was started
     with another configuration; DataError, CheckpointError as the parts do.
@@ -82,8 +88,7 @@ def train_run(
             run.remove()
         run.create(config, prepared.tokenizers, prepared.report, manifest)
     torch.manual_seed(config.seed)
-    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    model = build_model(config.model, *sizes, fused=config.kernels == "auto")
+    model = _model(config, prepared)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
     say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
@@ -101,18 +106,23 @@ def train_run(
         with stopping as stopped:
             if not trainer.fit(stopped) or stopped():
                 return False
-        trainer.average_best()
-        if prepared.test_pairs:
-            score_test(config, run, prepared.test_pairs[:test_sentences], device, log, trainer.progress.update)
+            trainer.average_best()
+            if stopped():
+                return False
+            pairs = prepared.test_pairs[:test_sentences]
+            return not pairs or score_test(config, run, pairs, device, log, trainer.progress.update, stopped)
     finally:
         log.close()
-    return True
 
 
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     """Do once, in a folder that vanishes, everything that could fail later: the largest batch, a validation, a
-    checkpoint written and read, BLEU of the test set's first sentences."""
-    run_directory(config, resume=resume, overwrite=overwrite)
+    checkpoint written and read, BLEU of the test set's first sentences; with ``resume``, compare configuration and text
+    with those of the run, and load it. Only the mean of several checkpoints is left out: it needs nothing else."""
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    try_cache(config)
+    if resume:
+        _refuse_other_config(run, config)
     with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
         training = config.training
         once = config.model_copy(
@@ -120,12 +130,34 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
                 "output": str(Path(folder) / "run"),
                 "data": config.data.model_copy(update={"cache": str(Path(folder) / "cache")}),
                 "training": training.model_copy(
-                    update={"updates": 1, "validation": training.validation.model_copy(update={"sentences": 8})}
+                    update={
+                        "updates": 1,
+                        "average": 1,
+                        "validation": training.validation.model_copy(update={"sentences": 8}),
+                    }
                 ),
             }
         )
+        if resume:
+            _try_restoring(run, once, say)
         train_run(once, say=say, test_sentences=8)
     say("dry run: everything that training needs is there and works; nothing was kept")
+
+
+def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
+    """Raise what resuming a run would; it is only read."""
+    device = resolve_device(config.device)
+    prepared = prepare(config, say)
+    _refuse_other_data(run, _manifest(config, prepared, device))
+    with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
+        trainer = Trainer(config, prepared, _model(config, prepared), run, log, device)
+        trainer.restore()
+    say(f"{run.path} can be resumed after update {trainer.progress.update}")
+
+
+def _model(config: Config, prepared: Prepared) -> Seq2Seq:
+    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
+    return build_model(config.model, *sizes, fused=config.kernels == "auto")
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
@@ -155,16 +187,27 @@ def _refuse_unwritable(folder: Path) -> None:
 
 
 def score_test(
-    config: Config, run: RunDirectory, pairs: Sequence[Pair], device: torch.device, log: Log, step: int
-) -> None:
-    """Translate the test set with the best checkpoint; keep the output and its scores in the run."""
+    config: Config,
+    run: RunDirectory,
+    pairs: Sequence[Pair],
+    device: torch.device,
+    log: Log,
+    step: int,
+    stopped: Callable[[], bool],
+) -> bool:
+    """Translate the test set with the best checkpoint; keep the output and its scores in the run.
+
+    -> False, and nothing is kept, if ``stopped`` says so between two translations.
+    """
     loaded = load_run(run.path, device)
     translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32)
     sources, references = zip(*pairs, strict=True)
-    translations = translator.translate(sources, SearchOptions.from_config(config.decoding))
-    hypotheses = [translation.hypotheses[0].text for translation in translations]
-    scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
-    rows = length_table(
+    hypotheses: list[str] = []
+    for translation in translator.translate(sources, SearchOptions.from_config(config.decoding)):
+        if stopped():
+            return False
+        hypotheses.append(translation.text)
+    system = score_system(
         run.path.name,
         sources,
         hypotheses,
@@ -173,17 +216,11 @@ def score_test(
         resamples=config.evaluation.bootstrap,
     )
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
-    write_json(
-        run.test_scores,
-        {
-            **{score.name: {"score": score.value, "signature": score.signature} for score in scores},
-            "by_length": [row.as_dict() for row in rows],
-        },
-    )
-    log.record(step, "test", bleu=scores[0].value, chrf=scores[1].value, signature=scores[0].signature)
-    log.say(
-        "test set: " + "  ".join(f"{score.name} {score.value:.2f}" for score in scores) + f"  {scores[0].signature}"
-    )
+    write_json(run.test_scores, system.as_dict())
+    bleu, chrf = system.scores
+    log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
+    log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
+    return True
 
 
 def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
