@@ -144,8 +144,6 @@ def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
 
 
 def _learn_one(config: Learned, texts: Iterator[str], side: str) -> Tokenizer:
-    if config.vocabulary <= 4:
-        raise DataError(f"tokenizer.vocabulary: {config.vocabulary} leaves no room beside the 4 special pieces")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
