@@ -73,9 +73,21 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
 
 def test_gru_gradients_numerically() -> None:
     torch.manual_seed(3)
-    shapes = {"gates": (3, 2, 2, 9), "initial": (2, 2, 3), "weight": (2, 9, 3), "bias": (2, 9)}
+    shapes = {"gates": (3, 2, 9, 2), "initial": (2, 3, 2), "weight": (2, 9, 3), "bias": (2, 9)}
     inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
     assert torch.autograd.gradcheck(gru_sequence, inputs)
+    padding = torch.tensor([False, False, True]).view(3, 1, 1) & torch.tensor([[True, False], [False, True]])
+    assert torch.autograd.gradcheck(lambda *each: gru_sequence(*each, padding), inputs)
+
+
+def test_padding_leaves_states_what_they_were() -> None:
+    gates, initial = torch.randn(3, 1, 6, 2), torch.randn(1, 2, 2)
+    padding = torch.zeros(3, 1, 2, dtype=torch.bool)
+    padding[1:, 0, 1] = True
+    states = gru_sequence(gates, initial, torch.randn(1, 6, 2), torch.randn(1, 6), padding)
+    assert torch.equal(states[1, ..., 1], states[0, ..., 1])
+    assert torch.equal(states[2, ..., 1], states[0, ..., 1])
+    assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
 
 
 def test_attending_gradients_numerically() -> None:
@@ -100,8 +112,8 @@ def test_attending_gradients_numerically() -> None:
         return states, contexts
 
     shapes = [
-        (steps, sentences, 3 * hidden),
-        (sentences, hidden),
+        (steps, 3 * hidden, sentences),
+        (hidden, sentences),
         (sentences, positions, units),
         (sentences, positions, width),
         (3 * hidden, hidden),

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = 256
-"""Rows of a chunk: wide enough for the matrix product, small enough for the cache."""
+CHUNK = 1024
+"""Rows of a chunk. Each chunk costs a pass over the gradient of the weight, and memory of its rows x vocabulary."""
 
 
 class _OutputLoss(torch.autograd.Function):
@@ -22,26 +22,26 @@ class _OutputLoss(torch.autograd.Function):
         low, high = readouts.dtype, torch.promote_types(readouts.dtype, torch.float32)
         low_weight, low_bias = weight.to(low), bias.to(low)
         d_readouts = torch.empty_like(readouts)
-        d_weight, d_bias = torch.zeros_like(weight, dtype=high), torch.zeros_like(bias, dtype=high)
+        d_weight, d_bias = None, torch.zeros_like(bias, dtype=high)
         likelihood, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
+        share, mean_weight, mean_bias = smoothing / len(bias), weight.to(high).mean(0), bias.to(high).mean()
         gold_columns = targets.unsqueeze(1).split(CHUNK)
         for rows, gold, out in zip(readouts.split(CHUNK), gold_columns, d_readouts.split(CHUNK), strict=True):
             logits = torch.addmm(low_bias, rows, low_weight.t())  # (n, V); gold is (n, 1)
             probabilities = logits.softmax(-1)
             surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
             likelihood += surprisal.sum()
-            if smoothing:  # log V-th of the product of all probabilities: logits minus their normaliser
-                uniform += (surprisal + logits.gather(1, gold) - logits.mean(-1, keepdim=True, dtype=high)).sum()
-            # d objective / d logits = softmax - (1 - smoothing) * one-hot - smoothing / V; the last term comes below
-            d_logits = probabilities.scatter_add_(1, gold, probabilities.new_full(gold.shape, smoothing - 1))
-            d_bias += d_logits.sum(0, dtype=high)
+            # d objective / d logits = softmax - smoothing / V - (1 - smoothing) * one-hot
+            d_logits = probabilities
+            if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normaliser
+                means = rows.to(high) @ mean_weight + mean_bias
+                uniform += (surprisal + logits.gather(1, gold)).sum() - means.sum()
+                d_logits.sub_(share)
+            d_logits[torch.arange(len(rows), device=rows.device), gold.squeeze(1)] += smoothing - 1
+            d_bias += d_logits.sum(0)
             torch.mm(d_logits, low_weight, out=out)
-            d_weight += d_logits.t() @ rows
-        if smoothing:  # of rank one: it needs no (N, V) tensor
-            share = smoothing / len(bias)
-            d_readouts -= (share * weight.sum(0)).to(low)
-            d_weight -= share * readouts.sum(0, dtype=high)
-            d_bias -= share * len(targets)
+            product = d_logits.t() @ rows
+            d_weight = product.to(high) if d_weight is None else d_weight.add_(product)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         ctx.mark_non_differentiable(likelihood)
         return (1 - smoothing) * likelihood + smoothing * uniform, likelihood

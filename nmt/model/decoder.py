@@ -11,7 +11,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.kernels.recurrence import attending_sequence, gru_sequence, input_gates
 from nmt.model.attention import AdditiveAttention, Attention, Memory, NoAttention
 
 
@@ -65,17 +65,19 @@ class GatedUpdate(nn.Module):
         super().__init__()
         self.recurrent = nn.Linear(hidden, 3 * hidden)
 
-    def unroll(self, input_gates: Tensor, hidden: Tensor, *, fused: bool) -> Tensor:
+    def unroll(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
         """All steps where no input depends on a state: gates (B, T, 3H), s_0 (B, H) -> states (B, T, H)."""
-        if fused:
-            weight, bias = self.recurrent.weight.unsqueeze(0), self.recurrent.bias.unsqueeze(0)
-            walked = gru_sequence(input_gates.transpose(0, 1).unsqueeze(1), hidden.unsqueeze(0), weight, bias)
-            return walked.squeeze(1).transpose(0, 1)
         states = []
         for gates in input_gates.unbind(1):
             hidden = self(gates, hidden)
             states.append(hidden)
         return torch.stack(states, 1)
+
+    def unroll_fused(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
+        """The same in one operation: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
+        weight, bias = self.recurrent.weight.unsqueeze(0), self.recurrent.bias.unsqueeze(0)
+        states = gru_sequence(input_gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
+        return states.squeeze(1).permute(2, 0, 1)
 
     def forward(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
         """input_gates (R, 3H), hidden (R, H) -> (R, H)."""
@@ -107,6 +109,12 @@ class Decoder(nn.Module):
         """Read the memory: queries (R, H) -> contexts (R, C), weights (R, S) or None."""
         context, weights = self.attention(query.reshape(-1, state.width, query.size(-1)), state.memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
+
+    def fused_gates(self, embedded: Tensor) -> Tensor:
+        """The embeddings' part of the gates of all positions, as the kernels read it: (B, T, E) -> (T, 3H, B)."""
+        inputs = embedded.transpose(0, 1).unsqueeze(1)
+        weight, bias = self.embedding_gates.weight.unsqueeze(0), self.embedding_gates.bias.unsqueeze(0)
+        return input_gates(inputs, weight, bias).squeeze(1)
 
     @abstractmethod
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
@@ -151,14 +159,14 @@ class BahdanauDecoder(Decoder):
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
         """Walk the recurrence alone; gates and readouts of all positions are single products."""
-        gates = self.embedding_gates(embedded)  # (B, T, 3H)
-        contexts, states, weights = self._recur_fused(gates, state) if self.fused else self._recur(gates, state)
+        recur = self._recur_fused if self.fused else self._recur
+        contexts, states, weights = recur(embedded, state)
         return self.readout(embedded, contexts, states), weights
 
-    def _recur(self, embedding_gates: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Step by step: gates (B, T, 3H) -> contexts (B, T, C), states (B, T, H), weights (B, T, S) or None."""
+    def _recur(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Step by step: (B, T, E) -> contexts (B, T, C), states (B, T, H), weights (B, T, S) or None."""
         contexts, states, alphas = [], [], []
-        for gates in embedding_gates.unbind(1):
+        for gates in self.embedding_gates(embedded).unbind(1):  # (B, 3H)
             context, hidden, weights = self.advance(gates, state)
             state = replace(state, hidden=hidden)
             contexts.append(context)
@@ -166,18 +174,18 @@ class BahdanauDecoder(Decoder):
             alphas.append(weights)
         return torch.stack(contexts, 1), torch.stack(states, 1), _stack(alphas)
 
-    def _recur_fused(self, gates: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _recur_fused(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor | None]:
         """The same numbers in one operation."""
         memory, attention = state.memory, self.attention
         if isinstance(attention, NoAttention):
             context, _ = attention(state.hidden.unsqueeze(1), memory)  # (B, 1, C), the same at every step
-            states = self.update.unroll(gates + self.context_gates(context), state.hidden, fused=True)
-            return context.expand(-1, gates.size(1), -1), states, None
+            gates = self.fused_gates(embedded) + self.context_gates(context.squeeze(1)).T
+            return context, self.update.unroll_fused(gates, state.hidden), None
         if not isinstance(attention, AdditiveAttention) or memory.keys is None:
-            return self._recur(gates, state)
+            return self._recur(embedded, state)
         states, contexts, weights = attending_sequence(
-            gates.transpose(0, 1),
-            state.hidden,
+            self.fused_gates(embedded),
+            state.hidden.T,
             memory.keys,
             memory.annotations,
             memory.source_mask,
@@ -187,7 +195,7 @@ class BahdanauDecoder(Decoder):
             energy=attention.energy.weight.squeeze(0),
             context=self.context_gates.weight,
         )
-        return contexts.transpose(0, 1), states.transpose(0, 1), weights.transpose(0, 1)
+        return contexts.transpose(0, 1), states.permute(2, 0, 1), weights.transpose(0, 1)
 
 
 class LuongDecoder(Decoder):
@@ -250,7 +258,10 @@ class LuongDecoder(Decoder):
                 alphas.append(weights)
             return torch.stack(readouts, 1), _stack(alphas)
         # (B, T, H): each target position is one query
-        queries = self.update.unroll(self.embedding_gates(embedded), state.hidden, fused=self.fused)
+        if self.fused:
+            queries = self.update.unroll_fused(self.fused_gates(embedded), state.hidden)
+        else:
+            queries = self.update.unroll(self.embedding_gates(embedded), state.hidden)
         contexts, weights = self.attention(queries, state.memory)
         return self.readout(contexts, queries), weights
 

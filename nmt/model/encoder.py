@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.kernels.recurrence import gru_sequence
+from nmt.kernels.recurrence import gru_sequence, input_gates
 
 
 class GruEncoder(nn.Module):
@@ -39,28 +39,25 @@ class GruEncoder(nn.Module):
         annotations, _ = pad_packed_sequence(output, batch_first=True, total_length=embedded.size(1))
         return annotations, torch.cat((last[-2], last[-1]), dim=-1)
 
-    def _read_both_ways(self, layer_input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The same with both directions in one walk: each sentence is reversed where it stands, so that padding comes
-        last in either direction and is read only after everything real."""
-        positions, ends = torch.arange(layer_input.size(1)), lengths.cpu().unsqueeze(1)
-        mirrored = torch.where(positions < ends, ends - 1 - positions, positions).unsqueeze(-1)  # (B, S, 1)
-        annotations = layer_input
+    def _read_both_ways(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """The same with both directions in one walk, one of them over the sentences reversed with their padding."""
+        annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, 2H)
+        steps, sentences, _ = annotations.shape
+        padded = torch.arange(steps).unsqueeze(1) >= lengths.cpu()  # (S, B)
+        padding = torch.stack((padded, padded.flip(0)), 1) if bool(padded.any()) else None
         for layer in range(self.rnn.num_layers):
             if layer:
                 annotations = functional.dropout(annotations, self.rnn.dropout, self.training)
             w_ih, w_hh, b_ih, b_hh = (
-                [getattr(self.rnn, f"{name}_l{layer}{way}") for way in ("", "_reverse")]
+                torch.stack([getattr(self.rnn, f"{name}_l{layer}{way}") for way in ("", "_reverse")])
                 for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             )
-            backwards = annotations.gather(1, mirrored.expand_as(annotations))
-            inputs = torch.stack((annotations, backwards)).flatten(1, 2)  # (2, B * S, E or 2H)
-            products = torch.baddbmm(torch.stack(b_ih).unsqueeze(1), inputs, torch.stack(w_ih).transpose(1, 2))
-            gates = products.unflatten(1, annotations.shape[:2])  # (2, B, S, 3H)
-            initial = gates.new_zeros(2, gates.size(1), self.rnn.hidden_size)
-            states = gru_sequence(gates.permute(2, 0, 1, 3), initial, torch.stack(w_hh), torch.stack(b_hh))
-            forward, backward = states.permute(1, 2, 0, 3)  # each (B, S, H)
-            backward = backward.gather(1, mirrored.expand_as(backward))
-            annotations = torch.cat((forward, backward), -1)
-        last = forward.gather(1, (ends - 1).unsqueeze(-1).expand(-1, 1, forward.size(-1))).squeeze(1)
-        annotations = annotations.masked_fill((positions >= ends).unsqueeze(-1), 0.0)
-        return annotations, torch.cat((last, backward[:, 0]), -1)
+            gates = input_gates(torch.stack((annotations, annotations.flip(0)), 1), w_ih, b_ih)  # (S, 2, 3H, B)
+            initial = gates.new_zeros(2, self.rnn.hidden_size, sentences)
+            states = gru_sequence(gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
+            forward, backward = states.unbind(1)
+            annotations = torch.cat((forward, backward.flip(0)), 1).transpose(1, 2)  # (S, B, 2H)
+        annotations = annotations.transpose(0, 1)
+        if padding is not None:
+            annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
+        return annotations.contiguous(), states[-1].flatten(0, 1).T

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from nmt.model.attention import Memory, NoAttention
 from nmt.model.decoder import Decoder, State
+from nmt.model.dropout import Dropout
 from nmt.model.encoder import GruEncoder
 
 
@@ -31,9 +32,9 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
-        self.embedding_dropout = nn.Dropout(embedding_dropout)
-        self.annotation_dropout = nn.Dropout(annotation_dropout)
-        self.readout_dropout = nn.Dropout(readout_dropout)
+        self.embedding_dropout = Dropout(embedding_dropout)
+        self.annotation_dropout = Dropout(annotation_dropout)
+        self.readout_dropout = Dropout(readout_dropout)
 
     @property
     def has_attention(self) -> bool:
