@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmt.kernels.product import add_product, product
+
 CHUNK = 1024
 """Rows of a chunk. Each chunk costs a pass over the gradient of the weight, and memory of its rows x vocabulary."""
 
@@ -27,7 +29,7 @@ class _OutputLoss(torch.autograd.Function):
         share, mean_weight, mean_bias = smoothing / len(bias), weight.to(high).mean(0), bias.to(high).mean()
         gold_columns = targets.unsqueeze(1).split(CHUNK)
         for rows, gold, out in zip(readouts.split(CHUNK), gold_columns, d_readouts.split(CHUNK), strict=True):
-            logits = torch.addmm(low_bias, rows, low_weight.t())  # (n, V); gold is (n, 1)
+            logits = add_product(low_bias, rows, low_weight.T)  # (n, V); gold is (n, 1)
             probabilities = logits.softmax(-1)
             surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
             likelihood += surprisal.sum()
@@ -39,9 +41,9 @@ class _OutputLoss(torch.autograd.Function):
                 d_logits.sub_(share)
             d_logits[torch.arange(len(rows), device=rows.device), gold.squeeze(1)] += smoothing - 1
             d_bias += d_logits.sum(0)
-            torch.mm(d_logits, low_weight, out=out)
-            product = d_logits.t() @ rows
-            d_weight = product.to(high) if d_weight is None else d_weight.add_(product)
+            out.copy_(product(d_logits, low_weight))
+            gradient = product(d_logits.T, rows)
+            d_weight = gradient.to(high) if d_weight is None else d_weight.add_(gradient)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         ctx.mark_non_differentiable(likelihood)
         return (1 - smoothing) * likelihood + smoothing * uniform, likelihood

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmt.kernels.product import add_product, product
+
 
 KEEP = 1e3
 """A pre-activation whose sigmoid is exactly 1, in every type."""
@@ -58,13 +60,19 @@ class _Trace:
         candidate.addcmul_(reset, recurrent).tanh_()
         return torch.lerp(candidate, self.states[t], update, out=self.states[t + 1])
 
-    def slopes(self) -> "_Slopes":
+    def slopes(self, low: torch.dtype) -> "_Slopes":
         """The derivatives of all steps at once, so that the walk back only multiplies."""
         (r, z, recurrent), n = self.gates.chunk(3, -2), self.candidate
-        by_candidate = (1 - z) * (1 - n * n)
-        by_reset = by_candidate * recurrent * r * (1 - r)
-        by_update = (self.states[:-1] - n) * z * (1 - z)
-        return _Slopes(torch.cat((by_candidate * r, by_reset, by_update, by_candidate), -2), z)
+        *outer, hidden, sentences = n.shape
+        slopes = n.new_empty(*outer, 4, hidden, sentences, dtype=low)
+        by_recurrent, by_reset, by_update, by_candidate = slopes.unbind(-3)
+        rest = 1 - z
+        by_update.copy_((self.states[:-1] - n).mul_(z).mul_(rest))
+        rest.addcmul_(rest * n, n, value=-1)  # (1 - z) (1 - n^2)
+        by_candidate.copy_(rest)
+        by_recurrent.copy_(rest.mul_(r))
+        by_reset.copy_(rest.mul_(recurrent).addcmul_(rest, r, value=-1))
+        return _Slopes(slopes, z)
 
 
 @dataclass(frozen=True)
@@ -76,14 +84,14 @@ class _Slopes:
     """
 
     gates: Tensor
-    """(T, ..., 4H, B)"""
+    """(T, ..., 4, H, B)"""
     direct: Tensor
     """(T, ..., H, B)"""
 
     def back(self, t: int, d_state: Tensor, d_gates: Tensor) -> Tensor:
         """Fill the gradient of the gates (..., 4H, B); -> that of s_t without the recurrent product."""
-        gates = self.gates[t].unflatten(-2, (4, -1))
-        d_gates.unflatten(-2, (4, -1)).copy_(gates * d_state.unsqueeze(-3))
+        low = d_state.to(d_gates.dtype).unsqueeze(-3)
+        torch.mul(self.gates[t], low, out=d_gates.unflatten(-2, (4, -1)))
         return d_state * self.direct[t]
 
 
@@ -111,7 +119,7 @@ def input_gates(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if directions == 1:
         products = torch.addmm(bias.T, weight[0], rows[0].T).unsqueeze(0)
     else:
-        products = torch.baddbmm(bias.unsqueeze(-1), weight, rows.transpose(1, 2))  # (D, 3H, T * B)
+        products = torch.baddbmm(bias.unsqueeze(-1), weight, rows.mT)  # (D, 3H, T * B)
     return products.unflatten(-1, (steps, sentences)).movedim(-2, 0)
 
 
@@ -129,7 +137,7 @@ class _GruSequence(torch.autograd.Function):
         weight, offset = weight.to(low), bias.to(low).unsqueeze(-1)  # (D, 3H, H), (D, 3H, 1)
         state = trace.states[0].to(low)  # (D, H, B)
         for t in range(steps):
-            state = trace.advance(t, gates[t], torch.baddbmm(offset, weight, state)).to(low)
+            state = trace.advance(t, gates[t], add_product(offset, weight, state)).to(low)
         ctx.trace = trace
         ctx.save_for_backward(weight)
         return trace.states[1:].to(low)
@@ -139,17 +147,17 @@ class _GruSequence(torch.autograd.Function):
     def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
         trace = ctx.trace
         (weight,) = ctx.saved_tensors
-        slopes, high, hidden = trace.slopes(), trace.states.dtype, weight.size(2)
-        back = _candidate_first(weight, 1).transpose(1, 2).contiguous()  # (D, H, 3H)
-        d_gates = torch.empty_like(slopes.gates, dtype=weight.dtype)  # (T, D, 4H, B)
+        slopes, high, hidden = trace.slopes(weight.dtype), trace.states.dtype, weight.size(2)
+        back = _candidate_first(weight, 1).mT.contiguous()  # (D, H, 3H)
+        d_gates = torch.empty_like(slopes.gates).flatten(2, 3)  # (T, D, 4H, B)
         d_states = d_states.contiguous()
         carry = torch.zeros_like(trace.states[0])
         for t in reversed(range(len(d_gates))):
             carry = slopes.back(t, carry + d_states[t], d_gates[t])
-            carry += torch.bmm(back, d_gates[t, :, : 3 * hidden])
+            carry += product(back, d_gates[t, :, : 3 * hidden])
         d_all = _all_steps(d_gates)  # (D, 4H, T * B)
         states = _all_steps(trace.states[:-1].to(weight.dtype))  # (D, H, T * B)
-        d_weight = torch.bmm(d_all[:, : 3 * hidden], states.transpose(1, 2)).to(high)
+        d_weight = product(d_all[:, : 3 * hidden], states.mT).to(high)
         d_bias = d_all[:, : 3 * hidden].sum(2).to(high)
         d_input = d_all[:, hidden:].unflatten(-1, (d_gates.size(0), -1)).movedim(-2, 0)  # (T, D, 3H, B)
         return d_input, carry, _candidate_last(d_weight, 1), _candidate_last(d_bias, 1), None
@@ -200,14 +208,14 @@ class _AttendingSequence(torch.autograd.Function):
         contexts = annotations.new_empty(steps, sentences, annotations.size(-1))
         state = trace.states[0].to(low)  # (H, B)
         for t in range(steps):
-            products = torch.addmm(offset, merged, state)  # (A + 3H, B)
+            products = add_product(offset, merged, state)  # (A + 3H, B)
             queries = products[:units].T.contiguous().unsqueeze(1)  # (B, 1, A)
             torch.add(doubled, queries, out=sigmoids[t]).sigmoid_()
             energies = torch.addmm(constant, sigmoids[t].view(-1, units), slope.unsqueeze(1))
             energies = energies.view(sentences, positions).to(high)
             weights[t] = energies.add_(blocked).softmax(-1)
             torch.bmm(weights[t].unsqueeze(1), annotations, out=contexts[t].unsqueeze(1))
-            state = trace.advance(t, torch.addmm(gates[t], context, contexts[t].T), products[units:]).to(low)
+            state = trace.advance(t, add_product(gates[t], context, contexts[t].T), products[units:]).to(low)
         ctx.trace, ctx.sigmoids = trace, sigmoids
         ctx.save_for_backward(merged, slope, context, annotations, weights, contexts)
         ctx.mark_non_differentiable(weights)
@@ -218,7 +226,7 @@ class _AttendingSequence(torch.autograd.Function):
     def backward(ctx: Any, d_states: Tensor, d_contexts: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         trace, sigmoids = ctx.trace, ctx.sigmoids
         merged, slope, context, annotations, weights, contexts = ctx.saved_tensors
-        low, high, slopes = merged.dtype, trace.states.dtype, trace.slopes()
+        low, high, slopes = merged.dtype, trace.states.dtype, trace.slopes(merged.dtype)
         (steps, sentences, positions, units), hidden = sigmoids.shape, trace.states.size(-2)
         # one below the other: the queries, then the gates as _Slopes has them
         back = torch.cat((merged[:units], _candidate_first(merged[units:], 0))).T.contiguous()  # (H, A + 3H)
@@ -232,7 +240,7 @@ class _AttendingSequence(torch.autograd.Function):
         carry = torch.zeros_like(trace.states[0])
         for t in reversed(range(steps)):
             carry = slopes.back(t, carry + d_states[t], d_gates[t, units:])
-            torch.add(d_contexts[t], torch.mm(back_to_context, d_gates[t, units + hidden :]).T, out=d_context[t])
+            torch.add(d_contexts[t], product(back_to_context, d_gates[t, units + hidden :]).T, out=d_context[t])
             # softmax: d e = alpha * (d alpha - sum alpha d alpha)
             d_weights = torch.bmm(d_context[t].unsqueeze(1), annotations.transpose(1, 2)).squeeze(1).to(high)
             alpha = weights[t].to(high)
@@ -243,11 +251,11 @@ class _AttendingSequence(torch.autograd.Function):
             torch.ops.aten.sigmoid_backward.grad_input(inner, sigmoids[t], grad_input=inner)
             d_keys += inner
             d_gates[t, :units] = inner.sum(1).T
-            carry += back @ d_gates[t, : units + 3 * hidden]
+            carry += product(back, d_gates[t, : units + 3 * hidden])
         d_all = _all_steps(d_gates)  # (A + 4H, T * B)
         d_recurrent, d_input = d_all[: units + 3 * hidden], d_all[units + hidden :]
-        d_weight = (d_recurrent @ _all_steps(trace.states[:-1].to(low)).T).to(high)
-        d_context_weight = (d_input @ contexts.flatten(0, 1)).to(high)
+        d_weight = product(d_recurrent, _all_steps(trace.states[:-1].to(low)).T).to(high)
+        d_context_weight = product(d_input, contexts.flatten(0, 1)).to(high)
         d_annotations = torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1))  # sum over t of alpha_t d c_t
         return (
             d_input.unflatten(-1, (steps, sentences)).movedim(-2, 0),

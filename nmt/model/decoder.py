@@ -149,7 +149,7 @@ class BahdanauDecoder(Decoder):
     def readout(self, embedded: Tensor, context: Tensor, hidden: Tensor) -> Tensor:
         """t_i = maxout(U_o s_i + V_o E y_{i-1} + C_o c_i): pairs of units, the larger of each."""
         units = self.state_readout(hidden) + self.embedding_readout(embedded) + self.context_readout(context)
-        larger: Tensor = units.unflatten(-1, (-1, 2)).amax(-1)
+        larger: Tensor = units.unflatten(-1, (-1, 2)).max(-1).values
         return larger
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
