@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.kernels.recurrence import gru_sequence, input_gates
+from nmt.model.dropout import dropout
 
 
 class GruEncoder(nn.Module):
@@ -47,7 +47,7 @@ class GruEncoder(nn.Module):
         padding = torch.stack((padded, padded.flip(0)), 1) if bool(padded.any()) else None
         for layer in range(self.rnn.num_layers):
             if layer:
-                annotations = functional.dropout(annotations, self.rnn.dropout, self.training)
+                annotations = dropout(annotations, self.rnn.dropout) if self.training else annotations
             w_ih, w_hh, b_ih, b_hh = (
                 torch.stack([getattr(self.rnn, f"{name}_l{layer}{way}") for way in ("", "_reverse")])
                 for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
