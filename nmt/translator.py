@@ -1,6 +1,7 @@
 """Lines in, translations out: the one path that validation, nmt-translate and nmt-evaluate share."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.device import autocast, resolve_device, resolve_precision
 from nmt.errors import ConfigError
+from nmt.model.frozen import Frozen, freeze
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Hypothesis, Limits, Sampling, beam_search, greedy_search, sample_search
 from nmt.tokenizer import Tokenizers
@@ -110,6 +112,11 @@ class _Line:
     ids: list[int]
 
 
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+Searched = Seq2Seq | Frozen
+"""What search walks: the network, or the same made ready for it."""
+
 Warn = Callable[[int, str], None]
 """Told the number of a line, from 1, and what is wrong with it."""
 
@@ -131,23 +138,28 @@ class Translator:
         device: torch.device,
         precision: torch.dtype,
         decoding: Decoding | None = None,
+        *,
+        fused: bool = True,
     ) -> None:
         self.model = model
+        self.fused = fused
         self.tokenizers = tokenizers
         self.device = device
         self.precision = precision
         self.decoding = decoding or Decoding()
 
     @classmethod
-    def load(cls, run: str | Path, device: str = "auto", precision: str = "fp32") -> Self:
+    def load(cls, run: str | Path, device: str = "auto", precision: str = "fp32", kernels: str | None = None) -> Self:
         """The translator of a run directory; in fp32 its output does not depend on the batch size.
 
-        Raises CheckpointError if the run cannot be used, ConfigError for a device that is not there.
+        ``kernels``: "auto" or "plain" instead of what its configuration says. Raises CheckpointError if the run cannot
+        be used, ConfigError for a device that is not there.
         """
         where = resolve_device(device)
         loaded = load_run(Path(run), where)
         dtype = resolve_precision(precision, where)
-        return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding)
+        fused = (kernels or loaded.config.kernels) == "auto"
+        return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused)
 
     def translate(
         self,
@@ -162,11 +174,15 @@ class Translator:
         No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off.
         """
         first = 1
+        with evaluating(self.model):
+            searched = freeze(self.model, self.precision) if self.fused else self.model
         for text in _windows(lines, window):
-            yield from self._translate_window(text, first, options, warn)
+            yield from self._translate_window(searched, text, first, options, warn)
             first += len(text)
 
-    def _translate_window(self, text: list[str], first: int, options: SearchOptions, warn: Warn) -> list[Translation]:
+    def _translate_window(
+        self, model: Searched, text: list[str], first: int, options: SearchOptions, warn: Warn
+    ) -> list[Translation]:
         results = [Translation(line, [], [EMPTY]) for line in text]
         lines = []
         for number, ids in enumerate(self.tokenizers.source.encode(text), first):
@@ -175,14 +191,20 @@ class Translator:
             if ids:
                 lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))
-        with evaluating(self.model), torch.inference_mode(), autocast(self.device, self.precision):
-            for batch in _batches(lines, options):
-                for line, hypotheses in zip(batch, self._search(batch, options), strict=True):
+        batches = list(_batches(lines, options))
+        with evaluating(self.model), side_by_side(self.device, len(batches)) as each:
+            searches = each(lambda batch: self._search(model, batch, options), batches)
+            for batch, found in zip(batches, searches, strict=True):
+                for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
                     results[place] = self._translation(text[place], line.ids, hypotheses)
         return results
 
-    def _search(self, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
+    def _search(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
+        with torch.inference_mode(), autocast(self.device, self.precision):
+            return self._search_batch(model, batch, options)
+
+    def _search_batch(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
         lengths = torch.tensor([len(line.ids) for line in batch])
         source = torch.full((len(batch), int(lengths.max())), self.tokenizers.source.pad_id)
         for row, line in zip(source, batch, strict=True):
@@ -190,10 +212,10 @@ class Translator:
         target = self.tokenizers.target
         max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
         limits = Limits(target.bos_id, target.eos_id, (target.pad_id, target.bos_id), max_lengths.to(self.device))
-        state = self.model.start(self.model.encode(source.to(self.device), lengths))
+        state = model.start(model.encode(source.to(self.device), lengths))
         if options.sampling is not None:
             return sample_search(
-                self.model,
+                model,
                 state,
                 limits,
                 options.sampling,
@@ -203,14 +225,14 @@ class Translator:
             )
         if options.beam_size == 1:
             return greedy_search(
-                self.model,
+                model,
                 state,
                 limits,
                 length_penalty=options.length_penalty,
                 keep_attention=options.attention,
             )
         return beam_search(
-            self.model,
+            model,
             state,
             limits,
             beam_size=options.beam_size,
@@ -246,6 +268,25 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+@contextmanager
+def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
+    """A ``map`` for tasks that do not know each other.
+
+    On a CPU, each of PyTorch's threads takes a task of its own, which wastes less than all of them sharing every small
+    operation; results come in the order of the tasks.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or tasks < 2:
+        yield map
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(min(threads, tasks)) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:

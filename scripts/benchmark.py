@@ -6,7 +6,6 @@ it really goes, data loading included. With ``--decode``: translation of a file 
 
 import argparse
 import json
-import math
 import os
 import platform
 import resource
@@ -14,15 +13,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import torch
-from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.batching import training_batches
@@ -33,6 +32,7 @@ from nmt.corpus import read_lines
 from nmt.dataset import prepare
 from nmt.device import autocast, keep_freed_memory, multiplies_bf16, resolve_device, resolve_precision
 from nmt.errors import ConfigError
+from nmt.evaluation.metrics import bleu
 from nmt.model import build_model
 from nmt.model.work import work
 from nmt.training.log import Log
@@ -42,13 +42,17 @@ from nmt.training.trainer import Trainer
 from nmt.translator import SearchOptions, Translator
 
 VOCABULARY = 8000
+SHAPES = ("64x15x14", "64x40x40")
+"""The reference shape and a long one: sentences x source pieces x target pieces."""
+WARM = 5
+"""Updates of real training that are not counted."""
 VARIANTS: dict[str, dict[str, object]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 512},
     "luong": {"type": "luong", "input_feeding": False},
     "luong-feeding": {"type": "luong", "input_feeding": True},
 }
-"""Of the reference shape: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000."""
+"""With the reference sizes: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000."""
 
 
 @dataclass(frozen=True)
@@ -207,16 +211,16 @@ def measure_config(path: str, device_name: str, updates: int) -> Row:
     model = build_model(config.model, *sizes, fused=fused).to(device).train()
     precision = resolve_precision(config.precision, device)
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = Trainer(config, prepared, model, RunDirectory(scratch), Log(), device)
-        batches = training_batches(
-            prepared.train, trainer.specials, config.training.batch_tokens, seed=config.seed, position=trainer.progress.position
-        )
+        run = RunDirectory(scratch)
+        trainer = Trainer(config, prepared, model, run, Log(run, lambda line: None), device)
+        position, budget = trainer.progress.position, config.training.batch_tokens
+        batches = training_batches(prepared.train, trainer.specials, budget, seed=config.seed, position=position)
         sums = {"sentences": 0, "source": 0, "target": 0, "pairs": 0, "cells": 0}
         memory: list[int] = []
         rate = product_rate(device, precision)
         with peak_memory(device, memory):
-            for number in range(updates + 5):
-                if number == 5:  # the first are not counted
+            for number in range(-WARM, updates):
+                if number == 0:
                     sums = dict.fromkeys(sums, 0)
                     synchronise(device)
                     started = time.perf_counter()
@@ -249,3 +253,189 @@ def measure_config(path: str, device_name: str, updates: int) -> Row:
         1 - (sums["source"] + sums["target"]) / sums["cells"],
         memory[0],
     )
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How fast a file was translated."""
+
+    run: str
+    beam_size: int
+    kernels: str
+    precision: str
+    device: str
+    sentences: int
+    sentences_per_second: float
+    target_tokens_per_second: float
+    hypotheses: list[str]
+
+
+def measure_decoding(
+    path: str, lines: list[str], beam_size: int, kernels: str, precision: str, device: str, repeats: int
+) -> Decoding:
+    """Translate the lines, tokenization included, the loading of the model not."""
+    translator = Translator.load(path, device, precision, kernels)
+    if translator.device.type == "cpu":
+        keep_freed_memory()
+    options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)
+    found = list(translator.translate(lines, options))  # not counted: it warms up
+    taken = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        found = list(translator.translate(lines, options))
+        taken.append(time.perf_counter() - started)
+    pieces = sum(len(each.hypotheses[0].pieces) for each in found)
+    seconds = statistics.median(taken)
+    return Decoding(
+        path,
+        beam_size,
+        kernels,
+        precision,
+        str(translator.device),
+        len(lines),
+        len(lines) / seconds,
+        pieces / seconds,
+        [each.text for each in found],
+    )
+
+
+T = TypeVar("T")
+
+
+def alone(task: Callable[..., T], *arguments: object) -> T:
+    """In a process of its own: what another has left in memory disturbs neither its time nor its peak."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(task, *arguments).result()
+
+
+def table(rows: Sequence[dict[str, str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + " --- |" * len(rows[0])]
+    return "\n".join(lines + ["| " + " | ".join(row.values()) + " |" for row in rows])
+
+
+def training_cells(row: Row) -> dict[str, str]:
+    """A row of the table of training."""
+    return {
+        "variant": row.variant,
+        "kernels": row.kernels,
+        "precision": row.precision,
+        "shape": row.shape,
+        "target tokens/s": f"{row.target_tokens_per_second:,.0f}",
+        "ms a step": f"{row.milliseconds_per_step:,.1f}",
+        "GFLOP/s": f"{row.flops_per_second / 1e9:,.0f}",
+        "product GFLOP/s": f"{row.product_flops_per_second / 1e9:,.0f}",
+        "share": f"{row.share:.2f}",
+        "padding": f"{row.padding:.1%}",
+        "peak MB": f"{row.peak_memory_bytes / 2**20:,.0f}",
+    }
+
+
+def decoding_cells(row: Decoding, plain: dict[tuple[int, str], list[str]]) -> dict[str, str]:
+    """A row of the table of decoding."""
+    same = plain.get((row.beam_size, row.precision))
+    equal = "" if same is None else f"{sum(map(str.__eq__, same, row.hypotheses))} of {row.sentences}"
+    return {
+        "beam": str(row.beam_size),
+        "kernels": row.kernels,
+        "precision": row.precision,
+        "sentences/s": f"{row.sentences_per_second:,.0f}",
+        "target pieces/s": f"{row.target_tokens_per_second:,.0f}",
+        "as the plain path": equal,
+    }
+
+
+def machine(device: torch.device) -> str:
+    """What was measured on."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    native = "bf16 products in hardware" if multiplies_bf16(device) else "no bf16 products in hardware"
+    threads = f"{torch.get_num_threads()} threads on {os.cpu_count()} cores"
+    return f"{model}, {threads}, {native}, PyTorch {torch.__version__}"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
+    arguments.add_argument("--variant", choices=list(VARIANTS), action="append")
+    arguments.add_argument("--precision", choices=["fp32", "bf16"], action="append")
+    arguments.add_argument("--kernels", choices=["auto", "plain"], action="append", help="default auto")
+    arguments.add_argument("--shape", metavar="BxSxT", action="append", help=f"default {' and '.join(SHAPES)}")
+    arguments.add_argument("--device", default="cpu")
+    arguments.add_argument("--repeats", type=int, default=9, metavar="N", help="each figure is the median of so many")
+    arguments.add_argument("--config", metavar="FILE", action="append", help="measure training by this instead")
+    arguments.add_argument("--updates", type=int, default=100, metavar="N", help="of --config")
+    arguments.add_argument("--decode", metavar="RUN", help="measure translation by this run instead")
+    arguments.add_argument("--input", metavar="FILE", help="what --decode translates")
+    arguments.add_argument("--reference", metavar="FILE", help="score what --decode translates")
+    arguments.add_argument("--beam-size", type=int, metavar="N", action="append", help="of --decode; default 1 and 5")
+    arguments.add_argument("--json", metavar="FILE", help="write the rows as JSON too")
+    return arguments
+
+
+def shape(text: str) -> tuple[int, int, int]:
+    """``64x15x14``. Raises ConfigError."""
+    numbers = text.split("x")
+    if len(numbers) != 3 or not all(number.isdecimal() and int(number) for number in numbers):
+        raise ConfigError(f"--shape {text}: must be sentences x source pieces x target pieces, like {SHAPES[0]}")
+    sentences, source, target = map(int, numbers)
+    return sentences, source, target
+
+
+def training(options: argparse.Namespace) -> list[Row]:
+    """Every case, each alone."""
+    if options.config:
+        return [alone(measure_config, path, options.device, options.updates) for path in options.config]
+    rows = []
+    shapes = [shape(each) for each in options.shape or SHAPES]
+    for each in shapes:
+        for precision in options.precision or ["bf16", "fp32"]:
+            for kernels in options.kernels or ["auto"]:
+                for variant in options.variant or VARIANTS:
+                    case = Case(variant, kernels, precision, options.device, each, options.repeats)
+                    rows.append(alone(measure, case))
+                    print(json.dumps(training_cells(rows[-1])), file=sys.stderr)
+    return rows
+
+
+def decoding(options: argparse.Namespace) -> list[Decoding]:
+    """Every way to translate the file, each alone."""
+    if not options.input:
+        raise ConfigError("--decode needs --input: a file to translate")
+    lines = list(read_lines(options.input))
+    return [
+        alone(measure_decoding, options.decode, lines, beam, kernels, precision, options.device, options.repeats)
+        for beam in options.beam_size or [1, 5]
+        for precision in options.precision or ["bf16", "fp32"]
+        for kernels in options.kernels or ["plain", "auto"]
+    ]
+
+
+@command(parser)
+def main(options: argparse.Namespace) -> None:
+    """Measure and print."""
+    print(f"{machine(resolve_device(options.device))}\n")
+    rows: Sequence[Row | Decoding]
+    if options.decode:
+        rows = decoded = decoding(options)
+        plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
+        cells = [decoding_cells(row, plain) for row in decoded]
+        if options.reference:
+            references = list(read_lines(options.reference))
+            for cell, row in zip(cells, decoded, strict=True):
+                cell["BLEU"] = f"{bleu(row.hypotheses, references).value:.2f}"
+    else:
+        rows = trained = training(options)
+        cells = [training_cells(row) for row in trained]
+    print(table(cells))
+    if options.json:
+        Path(options.json).write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -58,7 +58,7 @@ def test_finished_sentences_leave_the_batch() -> None:
     assert model.rows == [3, 2, 1, 1]
     model.rows.clear()
     beam_search(model, model.start(3), limits([4, 4, 2]), beam_size=2, length_penalty=0.0)
-    assert model.rows == [6, 4, 2, 2]
+    assert model.rows == [3, 4, 2, 2]  # before the first step, a sentence has but one hypothesis
 
 
 # --- beam -------------------------------------------------------------------------------------------------------------

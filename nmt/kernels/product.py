@@ -7,6 +7,7 @@ fast on others. bf16 products go to oneDNN anyway.
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
@@ -26,3 +27,11 @@ def add_product(addend: Tensor, left: Tensor, right: Tensor) -> Tensor:
     if left.dtype == torch.float32:
         return product(left, right).add_(addend)
     return torch.addmm(addend, left, right) if left.ndim == 2 else torch.baddbmm(addend, left, right)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """W x + b: x (..., I), weight (O, I), bias (O,) -> (..., O)."""
+    if _LINEAR is None or x.dtype != torch.float32 or x.device.type != "cpu":
+        return functional.linear(x, weight, bias)
+    result: Tensor = _LINEAR(x.contiguous(), weight, bias, "none", [], "")
+    return result

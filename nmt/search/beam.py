@@ -15,6 +15,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
@@ -30,20 +31,18 @@ class Beam:
     max_lengths: Tensor
     """(B,)"""
     log_probs: Tensor
-    """(B, K) of the live hypotheses; -inf where there is none."""
+    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one."""
     finished: Tensor
     """(B,) how many hypotheses have finished."""
     kept: Tensor
     """(B, n_best) scores of the best finished hypotheses, best first; -inf where there is none yet."""
 
     @classmethod
-    def first(cls, limits: Limits, beam_size: int, n_best: int) -> Self:
-        """Before the first step: one live hypothesis a sentence, the empty one."""
-        nothing = torch.full((limits.sentences, max(beam_size, n_best)), -torch.inf, device=limits.max_lengths.device)
-        log_probs = nothing[:, :beam_size].clone()
-        log_probs[:, 0] = 0.0
+    def first(cls, limits: Limits, n_best: int) -> Self:
+        """Before the first step."""
+        kept = torch.full((limits.sentences, n_best), -torch.inf, device=limits.max_lengths.device)
         count = torch.arange(limits.sentences, device=limits.max_lengths.device)
-        return cls(count, limits.max_lengths, log_probs, torch.zeros_like(count), nothing[:, :n_best])
+        return cls(count, limits.max_lengths, torch.zeros_like(kept[:, :1]), torch.zeros_like(count), kept)
 
     def select(self, sentences: Tensor) -> Self:
         """Only these sentences."""
@@ -70,19 +69,22 @@ class Extensions:
 
 
 def beam_step(
-    beam: Beam, log_probs: Tensor, length: int, limits: Limits, alpha: float
+    beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
     """Extend each live hypothesis by one token; ``length`` counts the tokens that hypotheses have afterwards.
 
-    log_probs: (B * K, V). Returns the beam, its live hypotheses (B, K), the finished ones (B, 2K; -inf where a place
-    is empty), and which sentences are done (B,).
+    log_probs: a row for each live hypothesis, (B * K, V), or (B, V) at the first step; ``width`` is K. Returns the
+    beam, its live hypotheses (B, K), the finished ones (B, at most 2K; -inf where a place is empty), and which
+    sentences are done (B,).
     """
-    sentences, width = beam.log_probs.shape
+    sentences, parents = beam.log_probs.shape
     # K survivors and, ranked before them, perhaps EOS: no parent contributes more than its best K + 1.
-    values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * K, C)
-    totals = (beam.log_probs.view(-1, 1) + values).view(sentences, -1)  # (B, K * C)
-    totals, places = best(totals, min(2 * width, totals.size(1)))  # (B, 2K)
-    first_row = torch.arange(0, sentences * width, width, device=totals.device).unsqueeze(1)
+    values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * parents, C)
+    lacking = max(0, width + 1 - values.size(1)) if parents == 1 else 0  # a vocabulary smaller than the beam
+    values, tokens = functional.pad(values, (0, lacking), value=-torch.inf), functional.pad(tokens, (0, lacking))
+    totals = (beam.log_probs.view(-1, 1) + values).view(sentences, -1)  # (B, parents * C)
+    totals, places = best(totals, min(2 * width, totals.size(1)))
+    first_row = torch.arange(0, sentences * parents, parents, device=totals.device).unsqueeze(1)
     candidates = Extensions(first_row + places // values.size(1), tokens.view(sentences, -1).gather(1, places), totals)
 
     rank = torch.arange(totals.size(1), device=totals.device)
@@ -131,21 +133,22 @@ def beam_search(
 
     ``state`` has a row for each sentence; ``n_best`` is at most ``beam_size``.
     """
-    beam = Beam.first(limits, beam_size, n_best)
-    state = state.expand(beam_size)
-    previous = torch.full_like(beam.sentences, limits.bos_id).repeat_interleave(beam_size)
+    beam = Beam.first(limits, n_best)
+    previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_Step] = []
     while True:
         log_probs, state, attention = model.step(previous, state)
         sentences = beam.sentences
-        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, length_penalty)
+        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
         steps.append(_Step(sentences, ended, live, attention if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         beam = beam.select(going)
-        state = state.select(live.parents.flatten())
+        # at the first step a sentence had one hypothesis, which all of its present ones continue
+        first = len(steps) == 1
+        state = state.select(going).expand(beam_size) if first else state.select(live.parents.flatten())
         previous = live.tokens.flatten()
 
 

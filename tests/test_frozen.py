@@ -1,0 +1,58 @@
+"""The network made ready for search against its plain twin, step by step."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.model import Seq2Seq, build_model
+from nmt.model.frozen import freeze
+from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+
+LENGTHS = torch.tensor([5, 2, 1])
+
+
+def network(attention: str) -> Seq2Seq:
+    torch.manual_seed(1)
+    model = build_model(model_config(attention), SOURCE, TARGET).eval()
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    return model
+
+
+def walk(model: Seq2Seq, searched: object, steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
+    """Two hypotheses a sentence; at the third step the middle sentence is left out and the others' rows swapped."""
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(SOURCE, (3, 5), generator=generator)
+    assert hasattr(searched, "start") and hasattr(searched, "step")
+    state = searched.start(model.encode(source, LENGTHS)).expand(2)
+    seen = []
+    for step in range(steps):
+        if step == 2:
+            state = state.select(torch.tensor([1, 0, 5, 4]))
+        previous = torch.randint(TARGET, (state.rows,), generator=generator)
+        log_probs, state, weights = searched.step(previous, state)
+        seen.append((log_probs, weights))
+    return seen
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_frozen_steps_are_the_plain_steps(attention: str) -> None:
+    model = network(attention).double()
+    with torch.inference_mode():
+        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double))
+    for (expected, expected_weights), (found, weights) in zip(plain, frozen, strict=True):
+        assert found.dtype == torch.float32
+        assert torch.allclose(found, expected, rtol=0, atol=1e-6)
+        assert (weights is None) == (expected_weights is None)
+        if weights is not None and expected_weights is not None:  # the plain path rounds energies to fp32
+            assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_fp32_and_bf16_are_close(attention: str) -> None:
+    model = network(attention)
+    with torch.inference_mode():
+        plain = walk(model, model)
+        for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05)):
+            for (expected, _), (found, _) in zip(plain, walk(model, freeze(model, dtype)), strict=True):
+                assert torch.allclose(found, expected, rtol=0, atol=tolerance)
