@@ -37,15 +37,20 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """``auto``, ``fp32`` or ``bf16`` as the type that matrix products are computed in."""
+    """``auto``, ``fp32``, ``bf16`` or ``int8`` as the type that matrix products are computed in."""
     if name == "auto":
         name = "bf16" if multiplies_bf16(device) else "fp32"
-    return {"fp32": torch.float32, "bf16": torch.bfloat16}[name]
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[name]
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """The context in which a model computes in ``dtype``; parameters stay fp32."""
-    return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
+    """The context in which a model computes in ``dtype``; parameters stay fp32.
+
+    What is not quantised of a model in int8 is computed in bf16 where the hardware has it.
+    """
+    if dtype == torch.int8 and multiplies_bf16(device):
+        dtype = torch.bfloat16
+    return torch.autocast(device.type, dtype) if dtype == torch.bfloat16 else nullcontext()
 
 
 def keep_freed_memory() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from nmt.tokenizer import Tokenizers
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
-FIRST_WINDOW = 128
+FIRST_WINDOW = 1024
 """Of the first window; each is twice the one before, so that the first results come soon."""
 WINDOW_CHARACTERS = 1 << 22
 """A window ends early when it holds so much text."""
@@ -175,7 +175,7 @@ class Translator:
         """
         first = 1
         with evaluating(self.model):
-            searched = freeze(self.model, self.precision) if self.fused else self.model
+            searched = freeze(self.model, self.precision, beam_size=options.beam_size) if self.fused else self.model
         for text in _windows(lines, window):
             yield from self._translate_window(searched, text, first, options, warn)
             first += len(text)
@@ -191,7 +191,7 @@ class Translator:
             if ids:
                 lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))
-        batches = list(_batches(lines, options))
+        batches = list(_batches(lines, options, self._most_rows(len(lines))))
         with evaluating(self.model), side_by_side(self.device, len(batches)) as each:
             searches = each(lambda batch: self._search(model, batch, options), batches)
             for batch, found in zip(batches, searches, strict=True):
@@ -200,8 +200,13 @@ class Translator:
                     results[place] = self._translation(text[place], line.ids, hypotheses)
         return results
 
+    def _most_rows(self, lines: int) -> int:
+        """Sentences of a batch: on a CPU so few that no thread long waits for another's last batch."""
+        return max(16, lines // (4 * torch.get_num_threads())) if self.device.type == "cpu" else lines
+
     def _search(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
-        with torch.inference_mode(), autocast(self.device, self.precision):
+        plain = autocast(self.device, self.precision) if model is self.model else nullcontext()
+        with torch.inference_mode(), plain:
             return self._search_batch(model, batch, options)
 
     def _search_batch(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
@@ -303,10 +308,11 @@ def _windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
         yield window
 
 
-def _batches(lines: Sequence[_Line], options: SearchOptions) -> Iterator[Sequence[_Line]]:
-    """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included; one line at least."""
+def _batches(lines: Sequence[_Line], options: SearchOptions, most: int) -> Iterator[Sequence[_Line]]:
+    """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included; one line at least and at
+    most ``most``."""
     start = 0
     while start < len(lines):
-        rows = max(1, options.batch_tokens // (options.beam_size * len(lines[start].ids)))
+        rows = min(most, max(1, options.batch_tokens // (options.beam_size * len(lines[start].ids))))
         yield lines[start : start + rows]
         start += rows

@@ -35,11 +35,12 @@ def walk(model: Seq2Seq, searched: object, steps: int = 4) -> list[tuple[Tensor,
     return seen
 
 
+@pytest.mark.parametrize("beam_size", [1, 2])
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_frozen_steps_are_the_plain_steps(attention: str) -> None:
+def test_frozen_steps_are_the_plain_steps(attention: str, beam_size: int) -> None:
     model = network(attention).double()
     with torch.inference_mode():
-        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double))
+        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double, beam_size=beam_size))
     for (expected, expected_weights), (found, weights) in zip(plain, frozen, strict=True):
         assert found.dtype == torch.float32
         assert torch.allclose(found, expected, rtol=0, atol=1e-6)
@@ -49,10 +50,10 @@ def test_frozen_steps_are_the_plain_steps(attention: str) -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_fp32_and_bf16_are_close(attention: str) -> None:
+def test_other_precisions_are_close(attention: str) -> None:
     model = network(attention)
     with torch.inference_mode():
         plain = walk(model, model)
-        for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05)):
-            for (expected, _), (found, _) in zip(plain, walk(model, freeze(model, dtype)), strict=True):
+        for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):
+            for (expected, _), (found, _) in zip(plain, walk(model, freeze(model, dtype, beam_size=2)), strict=True):
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)

@@ -2,76 +2,93 @@
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
-Products that share their input are one.
+That pays where a sentence has several hypotheses; for one it is as many multiplications, and more to carry along.
+Products that share their input are one. Products are computed in the given precision, everything else in fp32.
 
-Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, H hidden, A alignment units, O readout.
+Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, A alignment
+units, P what the layers that read a context make of it.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from nmt.device import autocast
+from nmt.kernels.int8 import Int8Linear
 from nmt.kernels.product import linear
-from nmt.model.attention import AdditiveAttention, Memory, NoAttention
+from nmt.model.attention import AdditiveAttention, Memory
 from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder, State
 from nmt.model.seq2seq import Seq2Seq
 
+Layer = Callable[[Tensor], Tensor]
+"""W x + b: (..., I) -> (..., O) in fp32, whatever it is computed in."""
+
 
 class Frozen:
-    """What search asks of a network, for inference alone: ``start`` and ``step``, in one type of number."""
+    """What search asks of a network, for inference alone.
 
-    def __init__(self, model: Seq2Seq, dtype: torch.dtype) -> None:
+    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, but for the attention.
+
+    Args:
+        model: the network; its weights must stay as they are.
+        ahead: apply what reads a context to the annotations ahead of the search.
+        precision: what matrix products are computed in: fp32, bf16, int8 (the encoder's: bf16 where the hardware has
+            it), or float64, in which case everything is.
+    """
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> None:
         self.model = model
-        self.dtype = dtype
-        self.embedding = self._cast(model.target_embedding.weight)
-        self.output = self._layer(model.output)
-        self.recurrent = self._layer(model.decoder.update.recurrent)
-        self.queries = 0
-        attention = model.decoder.attention
-        if isinstance(attention, AdditiveAttention):  # W_a s and U s share their input
-            weight, bias = self.recurrent
-            query = self._cast(attention.query.weight)
-            self.queries = query.size(0)
-            self.recurrent = torch.cat((2 * query, weight)), torch.cat((bias.new_zeros(self.queries), bias))
-            self.energy = 2 * self._cast(attention.energy.weight.T)  # (A, 1)
-            self.constant = (self.energy.float().sum() / -2).to(dtype).view(1, 1)
+        self.precision = precision
+        self.ahead = ahead
+        self.high = torch.promote_types(precision, torch.float32)
+        decoder = model.decoder
+        self.from_context: Layer
+        self.embedding = model.target_embedding.weight.detach().to(self.high)
+        self.output = self._layer(*_weight_and_bias(model.output))
+        weight, bias = _weight_and_bias(decoder.update.recurrent)
+        self.units = 0
+        attention = decoder.attention
+        if isinstance(attention, AdditiveAttention):  # v·tanh(x) = 2 v·sigmoid(2x) - v·1, as in nmt.kernels.recurrence
+            self.units = attention.query.out_features
+            self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
+            self.query = 2 * attention.query.weight
+        self.recurrent = self._layer(*self._recurrent(weight, bias))
 
-    def _cast(self, weight: Tensor) -> Tensor:
-        return weight.detach().to(self.dtype)
+    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """What is multiplied with the state before the update."""
+        return weight, bias
 
-    def _layer(self, *layers: nn.Linear) -> tuple[Tensor, Tensor]:
-        """Weight and bias of layers that share their input, one below the other."""
-        weight = torch.cat(tuple(layer.weight for layer in layers))
-        zero = weight.new_zeros(1)
-        bias = torch.cat(
-            tuple(zero.expand(layer.out_features) if layer.bias is None else layer.bias for layer in layers)
-        )
-        return self._cast(weight), self._cast(bias)
+    def _layer(self, weight: Tensor, bias: Tensor) -> Layer:
+        weight, bias = weight.detach(), bias.detach()
+        if self.precision == torch.int8:
+            return Int8Linear(weight, bias)
+        low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
+        return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """As ``Seq2Seq.encode``."""
-        return self.model.encode(source, lengths)
+        with autocast(source.device, self.precision):
+            return self.model.encode(source, lengths)
 
     def start(self, memory: Memory) -> State:
-        """As ``Seq2Seq.start``; the memory holds projected annotations instead of annotations."""
-        state = self.model.start(memory)
+        """As ``Seq2Seq.start``; the summary is projected, (B, P), and ahead of the search the annotations (B, S, P)."""
+        with autocast(memory.summary.device, self.precision):
+            state = self.model.start(memory)
         keys = state.memory.keys
         if keys is not None:
-            keys = (2 * keys if self.queries else keys).to(self.dtype)
-        memory = replace(
-            state.memory,
-            keys=keys,
-            annotations=self._project(memory.annotations),
-            summary=self._project(memory.summary),
-        )
-        attentional = None if state.attentional is None else state.attentional.to(self.dtype)
-        return replace(state, memory=memory, hidden=state.hidden.to(self.dtype), attentional=attentional)
-
-    @abstractmethod
-    def _project(self, context: Tensor) -> Tensor:
-        """(..., C) -> what the layers that read a context make of it."""
+            keys = keys.to(self.high) * (2 if self.units else 1)
+        annotations = memory.annotations.to(self.high)
+        if keys is None:  # no step reads them
+            annotations = annotations[..., :0]
+        elif self.ahead:
+            annotations = self.from_context(annotations)
+        summary = self.from_context(memory.summary.to(self.high))
+        memory = replace(state.memory, keys=keys, annotations=annotations, summary=summary)
+        attentional = None if state.attentional is None else state.attentional.to(self.high)
+        return replace(state, memory=memory, hidden=state.hidden.to(self.high), attentional=attentional)
 
     @abstractmethod
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
@@ -83,14 +100,14 @@ class Frozen:
         if memory.keys is None:
             return memory.summary.repeat_interleave(width, 0), None
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
-        if self.queries:  # v·tanh(x) = 2 v·sigmoid(2x) - v·1, as in nmt.kernels.recurrence
+        if self.units:
             sigmoids = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()  # (B, Q, S, A)
-            energies = torch.addmm(self.constant, sigmoids.flatten(0, 2), self.energy).view(sigmoids.shape[:3])
+            energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])
         else:
             energies = queries @ memory.keys.mT
-        energies = energies.float().masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf)
-        weights = energies.softmax(-1).to(self.dtype)
-        return (weights @ memory.annotations).flatten(0, 1), weights.flatten(0, 1)
+        weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
+        contexts = (weights @ memory.annotations).flatten(0, 1)
+        return contexts if self.ahead else self.from_context(contexts), weights.flatten(0, 1)
 
     def _update(self, input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor) -> Tensor:
         """As ``GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H)."""
@@ -100,70 +117,78 @@ class Frozen:
         return torch.lerp(candidate, hidden, update)
 
     def _log_probs(self, readout: Tensor) -> Tensor:
-        return linear(readout, *self.output).float().log_softmax(-1)
+        return self.output(readout).float().log_softmax(-1)
 
 
 class FrozenBahdanau(Frozen):
     """Attend, update, read out; with the baseline's fixed context too."""
 
-    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, dtype: torch.dtype) -> None:
-        super().__init__(model, dtype)
-        self.fixed = isinstance(decoder.attention, NoAttention)
-        self.from_embedding = self._layer(decoder.embedding_gates, decoder.embedding_readout)
-        self.from_context = self._layer(decoder.context_gates, decoder.context_readout)
-        self.from_state = self._layer(decoder.state_readout)
+    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, precision, ahead=ahead)
+        gates, readout = _weight_and_bias(decoder.embedding_gates), _weight_and_bias(decoder.embedding_readout)
+        self.from_embedding = self._layer(*_stacked(gates, readout))
+        gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
+        self.from_context = self._layer(*_stacked(gates, readout))
+        self.from_state = self._layer(*_weight_and_bias(decoder.state_readout))
 
-    def _project(self, context: Tensor) -> Tensor:
-        if self.fixed and context.ndim == 3:  # no step reads the annotations
-            return context[..., :0]
-        return linear(context.to(self.dtype), *self.from_context)
+    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """W_a s and U s share their input."""
+        return _stacked((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """As ``Seq2Seq.step``."""
-        products = linear(state.hidden, *self.recurrent)  # (R, A + 3H)
-        context, weights = self._attend(state, products[:, : self.queries])
-        inputs = linear(self.embedding[previous], *self.from_embedding) + context  # (R, 3H + 2O)
+        products = self.recurrent(state.hidden)  # (R, A + 3H)
+        context, weights = self._attend(state, products[:, : self.units])
+        inputs = self.from_embedding(self.embedding[previous]).add_(context)  # (R, 3H + 2O)
         gates = 3 * state.hidden.size(1)
-        hidden = self._update(inputs[:, :gates], products[:, self.queries :], state.hidden)
-        units = linear(hidden, *self.from_state) + inputs[:, gates:]
-        readout = units.unflatten(-1, (-1, 2)).amax(-1)
-        return self._log_probs(readout), replace(state, hidden=hidden), weights
+        hidden = self._update(inputs[:, :gates], products[:, self.units :], state.hidden)
+        pairs = self.from_state(hidden).add_(inputs[:, gates:]).unflatten(-1, (-1, 2))
+        return self._log_probs(torch.maximum(*pairs.unbind(-1))), replace(state, hidden=hidden), weights
 
 
 class FrozenLuong(Frozen):
     """Update, attend, combine."""
 
-    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, dtype: torch.dtype) -> None:
-        super().__init__(model, dtype)
-        self.from_embedding = self._layer(decoder.embedding_gates)
-        self.feeding = None if decoder.feeding_gates is None else self._layer(decoder.feeding_gates)
-        weight, bias = self._layer(decoder.combine)
-        width = weight.size(1) - decoder.update.recurrent.in_features
-        self.from_context = weight[:, :width].contiguous(), torch.zeros_like(bias)
-        self.from_state = weight[:, width:].contiguous(), bias
-        if self.queries:  # here the query is the state after the update
-            self.query = self.recurrent[0][: self.queries]
-            self.recurrent = self._layer(decoder.update.recurrent)
-
-    def _project(self, context: Tensor) -> Tensor:
-        return linear(context.to(self.dtype), *self.from_context)
+    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, precision, ahead=ahead)
+        self.from_embedding = self._layer(*_weight_and_bias(decoder.embedding_gates))
+        self.feeding = None
+        if decoder.feeding_gates is not None:
+            self.feeding = self._layer(*_weight_and_bias(decoder.feeding_gates))
+        weight, bias = _weight_and_bias(decoder.combine)
+        annotation = weight.size(1) - decoder.update.recurrent.in_features
+        self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
+        self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
+        if self.units:
+            self.to_query = self._layer(self.query, bias.new_zeros(self.units))
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """As ``Seq2Seq.step``."""
-        gates = linear(self.embedding[previous], *self.from_embedding)
+        gates = self.from_embedding(self.embedding[previous])
         if self.feeding is not None and state.attentional is not None:
-            gates += linear(state.attentional, *self.feeding)
-        hidden = self._update(gates, linear(state.hidden, *self.recurrent), state.hidden)
-        context, weights = self._attend(state, linear(hidden, self.query, None) if self.queries else hidden)
-        readout = (linear(hidden, *self.from_state) + context).tanh_()
+            gates += self.feeding(state.attentional)
+        hidden = self._update(gates, self.recurrent(state.hidden), state.hidden)
+        context, weights = self._attend(state, self.to_query(hidden) if self.units else hidden)
+        readout = self.from_state(hidden).add_(context).tanh_()
         fed = None if self.feeding is None else readout
         return self._log_probs(readout), replace(state, hidden=hidden, attentional=fed), weights
 
 
-def freeze(model: Seq2Seq, dtype: torch.dtype) -> Frozen:
-    """The network to search with in ``dtype``, for as long as its weights stay as they are."""
+def _weight_and_bias(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    bias: Tensor | None = layer.bias
+    return layer.weight, layer.weight.new_zeros(layer.out_features) if bias is None else bias
+
+
+def _stacked(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Two layers that share their input as one."""
+    return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
+
+
+def freeze(model: Seq2Seq, precision: torch.dtype, *, beam_size: int) -> Frozen:
+    """The network, to be searched with for as long as its weights stay as they are."""
+    ahead = beam_size > 1
     decoder: Decoder = model.decoder
     if isinstance(decoder, BahdanauDecoder):
-        return FrozenBahdanau(model, decoder, dtype)
+        return FrozenBahdanau(model, decoder, precision, ahead=ahead)
     assert isinstance(decoder, LuongDecoder)
-    return FrozenLuong(model, decoder, dtype)
+    return FrozenLuong(model, decoder, precision, ahead=ahead)
