@@ -16,6 +16,9 @@ from torch import Tensor
 from nmt.config.schema import Count
 from nmt.tokenizer import Tokenizers
 
+ROWS = 16
+"""Matrix products of so many rows, or a multiple of it, cost no more than those of a few rows less."""
+
 Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
 
@@ -92,17 +95,18 @@ def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
     """Cut an order of pairs into batches of at most ``batch_tokens`` = rows x longest row of either side.
 
-    A pair that exceeds the budget by itself is a batch of its own. Lengths are without the EOS, which is counted.
+    A pair that exceeds the budget by itself is a batch of its own. Lengths are without the EOS, which is counted. Where
+    more than ``ROWS`` pairs fit, their number is a multiple of it.
     """
     longest = np.maximum(source_lengths, target_lengths)[order] + 1
-    plan, first, widest = [], 0, 0
-    for i, length in enumerate(longest.tolist()):
-        widest = max(widest, length)
-        if i > first and (i - first + 1) * widest > batch_tokens:
-            plan.append(order[first:i])
-            first, widest = i, length
-    if len(order):
-        plan.append(order[first:])
+    plan, first = [], 0
+    while first < len(order):
+        widest = np.maximum.accumulate(longest[first : first + batch_tokens])
+        fit = max(1, int(((np.arange(len(widest)) + 1) * widest <= batch_tokens).sum()))
+        if fit > ROWS and first + fit < len(order):
+            fit -= fit % ROWS
+        plan.append(order[first : first + fit])
+        first += fit
     return plan
 
 

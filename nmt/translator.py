@@ -1,5 +1,6 @@
 """Lines in, translations out: the one path that validation, nmt-translate and nmt-evaluate share."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -10,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from nmt.batching import ROWS
 from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.device import autocast, resolve_device, resolve_precision
@@ -126,7 +128,11 @@ def ignore(number: int, problem: str) -> None:
 
 
 class Translator:
-    """Translates raw lines with one model."""
+    """Translates raw lines with one model.
+
+    ``fused``: search a network made ready for it (``nmt.model.frozen``) instead of the network as it is. ``fixed``: the
+    weights never change, so that is done once.
+    """
 
     decoding: Decoding
     """How its run translates unless told otherwise."""
@@ -140,9 +146,12 @@ class Translator:
         decoding: Decoding | None = None,
         *,
         fused: bool = True,
+        fixed: bool = False,
     ) -> None:
         self.model = model
         self.fused = fused
+        self.fixed = fixed
+        self._frozen: dict[bool, Frozen] = {}
         self.tokenizers = tokenizers
         self.device = device
         self.precision = precision
@@ -159,7 +168,7 @@ class Translator:
         loaded = load_run(Path(run), where)
         dtype = resolve_precision(precision, where)
         fused = (kernels or loaded.config.kernels) == "auto"
-        return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused)
+        return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused, fixed=True)
 
     def translate(
         self,
@@ -174,11 +183,20 @@ class Translator:
         No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off.
         """
         first = 1
-        with evaluating(self.model):
-            searched = freeze(self.model, self.precision, beam_size=options.beam_size) if self.fused else self.model
+        searched = self._searched(options)
         for text in _windows(lines, window):
             yield from self._translate_window(searched, text, first, options, warn)
             first += len(text)
+
+    def _searched(self, options: SearchOptions) -> Searched:
+        """What search walks; made once where weights are fixed."""
+        if not self.fused:
+            return self.model
+        ahead = options.beam_size > 1
+        frozen = self._frozen.get(ahead) or freeze(self.model, self.precision, ahead=ahead)
+        if self.fixed:
+            self._frozen[ahead] = frozen
+        return frozen
 
     def _translate_window(
         self, model: Searched, text: list[str], first: int, options: SearchOptions, warn: Warn
@@ -202,7 +220,9 @@ class Translator:
 
     def _most_rows(self, lines: int) -> int:
         """Sentences of a batch: on a CPU so few that no thread long waits for another's last batch."""
-        return max(16, lines // (4 * torch.get_num_threads())) if self.device.type == "cpu" else lines
+        if self.device.type != "cpu":
+            return lines
+        return max(ROWS, lines // (4 * torch.get_num_threads()) // ROWS * ROWS)
 
     def _search(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
         plain = autocast(self.device, self.precision) if model is self.model else nullcontext()
@@ -310,9 +330,11 @@ def _windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
 
 def _batches(lines: Sequence[_Line], options: SearchOptions, most: int) -> Iterator[Sequence[_Line]]:
     """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included; one line at least and at
-    most ``most``."""
+    most ``most``, none of which is much shorter than the first but for the sake of ``ROWS``."""
     start = 0
     while start < len(lines):
-        rows = min(most, max(1, options.batch_tokens // (options.beam_size * len(lines[start].ids))))
+        longest = len(lines[start].ids)
+        alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -len(line.ids)) - start
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
         yield lines[start : start + rows]
         start += rows

@@ -29,4 +29,4 @@ class Int8Linear:
         """(..., I) -> (..., O) fp32."""
         integers, scales = quantise(x.flatten(0, -2))
         products: Tensor = torch._int_mm(integers, self.weight)  # (R, O) int32
-        return torch.addcmul(self.bias, products.float().mul_(scales), self.scales).view(*x.shape[:-1], -1)
+        return products.float().mul_(scales).mul_(self.scales).add_(self.bias).view(*x.shape[:-1], -1)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nmt.device import autocast
 from nmt.kernels.int8 import Int8Linear
@@ -25,6 +26,9 @@ from nmt.model.seq2seq import Seq2Seq
 
 Layer = Callable[[Tensor], Tensor]
 """W x + b: (..., I) -> (..., O) in fp32, whatever it is computed in."""
+
+LARGEST_TABLE = 1 << 25
+"""Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
 
 
 class Frozen:
@@ -67,6 +71,14 @@ class Frozen:
             return Int8Linear(weight, bias)
         low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
         return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
+
+    def _table(self, weight: Tensor, bias: Tensor) -> Layer:
+        """A layer that reads the embedding of the previous token: (R,) ids -> (R, O), where it can be, looked up."""
+        layer = self._layer(weight, bias)
+        if self.embedding.size(0) * len(bias) > LARGEST_TABLE:
+            return lambda tokens: layer(self.embedding[tokens])
+        table = layer(self.embedding)
+        return lambda tokens: functional.embedding(tokens, table)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """As ``Seq2Seq.encode``."""
@@ -126,7 +138,7 @@ class FrozenBahdanau(Frozen):
     def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         super().__init__(model, precision, ahead=ahead)
         gates, readout = _weight_and_bias(decoder.embedding_gates), _weight_and_bias(decoder.embedding_readout)
-        self.from_embedding = self._layer(*_stacked(gates, readout))
+        self.from_token = self._table(*_stacked(gates, readout))
         gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
         self.from_context = self._layer(*_stacked(gates, readout))
         self.from_state = self._layer(*_weight_and_bias(decoder.state_readout))
@@ -139,7 +151,7 @@ class FrozenBahdanau(Frozen):
         """As ``Seq2Seq.step``."""
         products = self.recurrent(state.hidden)  # (R, A + 3H)
         context, weights = self._attend(state, products[:, : self.units])
-        inputs = self.from_embedding(self.embedding[previous]).add_(context)  # (R, 3H + 2O)
+        inputs = self.from_token(previous).add_(context)  # (R, 3H + 2O)
         gates = 3 * state.hidden.size(1)
         hidden = self._update(inputs[:, :gates], products[:, self.units :], state.hidden)
         pairs = self.from_state(hidden).add_(inputs[:, gates:]).unflatten(-1, (-1, 2))
@@ -151,7 +163,7 @@ class FrozenLuong(Frozen):
 
     def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         super().__init__(model, precision, ahead=ahead)
-        self.from_embedding = self._layer(*_weight_and_bias(decoder.embedding_gates))
+        self.from_token = self._table(*_weight_and_bias(decoder.embedding_gates))
         self.feeding = None
         if decoder.feeding_gates is not None:
             self.feeding = self._layer(*_weight_and_bias(decoder.feeding_gates))
@@ -164,7 +176,7 @@ class FrozenLuong(Frozen):
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """As ``Seq2Seq.step``."""
-        gates = self.from_embedding(self.embedding[previous])
+        gates = self.from_token(previous)
         if self.feeding is not None and state.attentional is not None:
             gates += self.feeding(state.attentional)
         hidden = self._update(gates, self.recurrent(state.hidden), state.hidden)
@@ -184,9 +196,8 @@ def _stacked(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
 
 
-def freeze(model: Seq2Seq, precision: torch.dtype, *, beam_size: int) -> Frozen:
+def freeze(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Frozen:
     """The network, to be searched with for as long as its weights stay as they are."""
-    ahead = beam_size > 1
     decoder: Decoder = model.decoder
     if isinstance(decoder, BahdanauDecoder):
         return FrozenBahdanau(model, decoder, precision, ahead=ahead)
