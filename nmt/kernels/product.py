@@ -14,10 +14,12 @@ _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """(m, k) (k, n) -> (m, n), or D such products side by side."""
-    if _LINEAR is None or left.dtype != torch.float32 or left.device.type != "cpu" or not left.is_contiguous():
+    if _LINEAR is None or left.dtype != torch.float32 or left.device.type != "cpu":
         return left @ right
     if left.ndim == 3:
         return torch.stack([product(*each) for each in zip(left, right, strict=True)])
+    if not left.is_contiguous():
+        return left @ right
     result: Tensor = _LINEAR(left, right.mT, None, "none", [], "")
     return result
 
