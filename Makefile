@@ -17,7 +17,7 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format figure clean distclean
+.PHONY: help demo benchmark test lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -71,6 +71,9 @@ figure: $(READY) ## SOURCE=FILE REFERENCE=FILE SYSTEMS="NAME=RUN ..." OUTPUT=STE
 		make figure SOURCE=test.en REFERENCE=test.fr SYSTEMS="one=runs/one two=runs/two" OUTPUT=runs/figure)))
 	@$(BIN)/nmt-length-curve --source "$(SOURCE)" --reference "$(REFERENCE)" $(SYSTEMS:%=--system "%") \
 		--output "$(OUTPUT)" $(ARGS)
+
+benchmark: $(READY) ## training speed of this CPU, against what it multiplies (ARGS=... goes to scripts/benchmark.py)
+	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
 test: $(READY) ## the tests (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(ARGS)

@@ -6,306 +6,22 @@ it really goes, data loading included. With ``--decode``: translation of a file 
 
 import argparse
 import json
-import os
-import platform
-import resource
-import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
 
-import torch
-from torch.nn.utils import clip_grad_norm_
-
-from nmt.batching import training_batches
-from nmt.checkpoint import RunDirectory
-from nmt.cli.common import command
-from nmt.config import load_config, schema
+from nmt.benchmark.decoding import Decoding, measure_decoding
+from nmt.benchmark.machine import alone, machine
+from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config
+from nmt.cli.common import command, say
 from nmt.corpus import read_lines
-from nmt.dataset import prepare
-from nmt.device import autocast, keep_freed_memory, multiplies_bf16, resolve_device, resolve_precision
+from nmt.device import resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
-from nmt.model import build_model
-from nmt.model.work import work
-from nmt.training.log import Log
-from nmt.training.loss import batch_loss
-from nmt.training.optimiser import build_optimiser
-from nmt.training.trainer import Trainer
-from nmt.translator import SearchOptions, Translator
 
-VOCABULARY = 8000
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""
-WARM = 5
-"""Updates of real training that are not counted."""
-VARIANTS: dict[str, dict[str, object]] = {
-    "none": {"type": "none"},
-    "bahdanau": {"type": "bahdanau", "hidden": 512},
-    "luong": {"type": "luong", "input_feeding": False},
-    "luong-feeding": {"type": "luong", "input_feeding": True},
-}
-"""With the reference sizes: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """What one process measures."""
-
-    variant: str
-    kernels: str
-    precision: str
-    device: str
-    shape: tuple[int, int, int]
-    """Sentences, source and target pieces of each."""
-    repeats: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """What came out."""
-
-    variant: str
-    kernels: str
-    precision: str
-    device: str
-    shape: str
-    target_tokens_per_second: float
-    milliseconds_per_step: float
-    flops_per_second: float
-    product_flops_per_second: float
-    share: float
-    padding: float
-    peak_memory_bytes: int
-
-
-def reference(variant: str) -> schema.Model:
-    """The network of the reference shape."""
-    sizes = {"embeddings": {"size": 256}, "encoder": {"hidden": 512}, "decoder": {"hidden": 512, "readout": 512}}
-    dropout = {"embedding": 0.2, "annotation": 0.2, "readout": 0.2}
-    return schema.Model.model_validate({"attention": VARIANTS[variant], "dropout": dropout, **sizes})
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait until a GPU has done what it was told."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """The median time of several runs, after two that are not counted."""
-    times = []
-    for _ in range(repeats + 2):
-        synchronise(device)
-        started = time.perf_counter()
-        work()
-        synchronise(device)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[2:])
-
-
-def product_rate(device: torch.device, precision: torch.dtype) -> float:
-    """FLOP/s of PyTorch's own product of large square matrices."""
-    size = 8192 if device.type == "cuda" else 2048
-    left, right, out = (torch.randn(size, size, device=device, dtype=precision) for _ in range(3))
-    return 2 * size**3 / seconds(lambda: torch.mm(left, right, out=out), device, 9)
-
-
-@contextmanager
-def peak_memory(device: torch.device, out: list[int]) -> Iterator[None]:
-    """Append what was occupied at most beyond what was before; on a CPU, of resident memory (Linux alone)."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        yield
-        out.append(torch.cuda.max_memory_allocated(device) - before)
-        return
-    marks = Path("/proc/self/clear_refs")
-    if not marks.exists():
-        yield
-        out.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-        return
-    marks.write_text("5")  # the high-water mark becomes what is resident now
-    before = _resident("VmRSS")
-    yield
-    out.append(_resident("VmHWM") - before)
-
-
-def _resident(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
-
-
-def measure(case: Case) -> Row:
-    """One training step of the reference shape: forward, backward, clipping, Adam."""
-    device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
-    torch.manual_seed(0)
-    config = reference(case.variant)
-    fused = case.kernels == "auto"
-    model = build_model(config, VOCABULARY, VOCABULARY, fused=fused).to(device).train()
-    optimiser = build_optimiser(model.parameters(), schema.Adam(type="adam"))
-    sentences, source_length, target_length = case.shape
-    source = torch.randint(VOCABULARY, (sentences, source_length), device=device)
-    target = torch.randint(VOCABULARY, (sentences, target_length + 1), device=device)
-    lengths = torch.full((sentences,), source_length)
-    mask = torch.ones(sentences, target_length, dtype=torch.bool, device=device)
-
-    def step() -> None:
-        with autocast(device, precision):
-            readouts, _ = model.readouts(source, lengths, target[:, :-1])
-            loss = batch_loss(readouts, model.output, target[:, 1:], mask, 0.0, fused=fused)
-        (loss.objective / loss.tokens).backward()
-        clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-
-    for parameter in model.parameters():  # Adam's moments are there before memory is measured
-        parameter.grad = torch.zeros_like(parameter)
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
-    memory: list[int] = []
-    with peak_memory(device, memory):
-        step()
-    if device.type == "cpu":
-        keep_freed_memory()
-    before = product_rate(device, precision)
-    taken = seconds(step, device, case.repeats)
-    rate = statistics.mean((before, product_rate(device, precision)))
-    tokens = sentences * target_length
-    flops = work(config, VOCABULARY).training_flops(
-        sentences, sentences * source_length, tokens, tokens * source_length
-    )
-    return Row(
-        case.variant,
-        case.kernels,
-        case.precision,
-        str(device),
-        f"{sentences} x {source_length} -> {target_length}",
-        tokens / taken,
-        1e3 * taken,
-        flops / taken,
-        rate,
-        flops / taken / rate,
-        0.0,
-        memory[0],
-    )
-
-
-def measure_config(path: str, device_name: str, updates: int) -> Row:
-    """Training as a configuration has it: its corpus, its batches, loading included, validation not."""
-    config = load_config(Path(path))
-    device = resolve_device(device_name)
-    if device.type == "cpu":
-        keep_freed_memory()
-    torch.manual_seed(config.seed)
-    prepared = prepare(config)
-    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    fused = config.kernels == "auto"
-    model = build_model(config.model, *sizes, fused=fused).to(device).train()
-    precision = resolve_precision(config.precision, device)
-    with tempfile.TemporaryDirectory() as scratch:
-        run = RunDirectory(scratch)
-        trainer = Trainer(config, prepared, model, run, Log(run, lambda line: None), device)
-        position, budget = trainer.progress.position, config.training.batch_tokens
-        batches = training_batches(prepared.train, trainer.specials, budget, seed=config.seed, position=position)
-        sums = {"sentences": 0, "source": 0, "target": 0, "pairs": 0, "cells": 0}
-        memory: list[int] = []
-        rate = product_rate(device, precision)
-        with peak_memory(device, memory):
-            for number in range(-WARM, updates):
-                if number == 0:
-                    sums = dict.fromkeys(sums, 0)
-                    synchronise(device)
-                    started = time.perf_counter()
-                after, batch = next(batches)
-                trainer.update([batch], after)
-                target_lengths = batch.target_mask.sum(1)
-                sums["sentences"] += len(target_lengths)
-                sums["source"] += int(batch.source_lengths.sum())
-                sums["target"] += batch.target_tokens
-                sums["pairs"] += int((batch.source_lengths * target_lengths).sum())
-                sums["cells"] += batch.source.numel() + batch.target_mask.numel()
-            synchronise(device)
-            taken = time.perf_counter() - started
-    rate = statistics.mean((rate, product_rate(device, precision)))
-    flops = work(config.model, sizes[1]).training_flops(
-        sums["sentences"], sums["source"], sums["target"], sums["pairs"]
-    )
-    count = sums["sentences"]
-    return Row(
-        config.model.attention.type,
-        config.kernels,
-        str(precision).removeprefix("torch."),
-        str(device),
-        f"{path}: {count / updates:.0f} x {sums['source'] / count:.1f} -> {sums['target'] / count:.1f}",
-        sums["target"] / taken,
-        1e3 * taken / updates,
-        flops / taken,
-        rate,
-        flops / taken / rate,
-        1 - (sums["source"] + sums["target"]) / sums["cells"],
-        memory[0],
-    )
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How fast a file was translated."""
-
-    run: str
-    beam_size: int
-    kernels: str
-    precision: str
-    device: str
-    sentences: int
-    sentences_per_second: float
-    target_tokens_per_second: float
-    hypotheses: list[str]
-
-
-def measure_decoding(
-    path: str, lines: list[str], beam_size: int, kernels: str, precision: str, device: str, repeats: int
-) -> Decoding:
-    """Translate the lines, tokenization included, the loading of the model not."""
-    translator = Translator.load(path, device, precision, kernels)
-    if translator.device.type == "cpu":
-        keep_freed_memory()
-    options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)
-    found = list(translator.translate(lines, options))  # not counted: it warms up
-    taken = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        found = list(translator.translate(lines, options))
-        taken.append(time.perf_counter() - started)
-    pieces = sum(len(each.hypotheses[0].pieces) for each in found)
-    seconds = statistics.median(taken)
-    return Decoding(
-        path,
-        beam_size,
-        kernels,
-        precision,
-        str(translator.device),
-        len(lines),
-        len(lines) / seconds,
-        pieces / seconds,
-        [each.text for each in found],
-    )
-
-
-T = TypeVar("T")
-
-
-def alone(task: Callable[..., T], *arguments: object) -> T:
-    """In a process of its own: what another has left in memory disturbs neither its time nor its peak."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(task, *arguments).result()
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
@@ -345,25 +61,11 @@ def decoding_cells(row: Decoding, plain: dict[tuple[int, str], list[str]]) -> di
     }
 
 
-def machine(device: torch.device) -> str:
-    """What was measured on."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    native = "bf16 products in hardware" if multiplies_bf16(device) else "no bf16 products in hardware"
-    threads = f"{torch.get_num_threads()} threads on {os.cpu_count()} cores"
-    return f"{model}, {threads}, {native}, PyTorch {torch.__version__}"
-
-
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
     arguments.add_argument("--variant", choices=list(VARIANTS), action="append")
-    arguments.add_argument("--precision", choices=["fp32", "bf16"], action="append")
+    arguments.add_argument("--precision", choices=["fp32", "bf16", "int8"], action="append", help="default: all")
     arguments.add_argument("--kernels", choices=["auto", "plain"], action="append", help="default auto")
     arguments.add_argument("--shape", metavar="BxSxT", action="append", help=f"default {' and '.join(SHAPES)}")
     arguments.add_argument("--device", default="cpu")
@@ -391,6 +93,8 @@ def training(options: argparse.Namespace) -> list[Row]:
     """Every case, each alone."""
     if options.config:
         return [alone(measure_config, path, options.device, options.updates) for path in options.config]
+    if "int8" in (options.precision or []):
+        raise ConfigError("--precision int8: is for --decode alone; training is in bf16 or fp32")
     rows = []
     shapes = [shape(each) for each in options.shape or SHAPES]
     for each in shapes:
@@ -399,7 +103,7 @@ def training(options: argparse.Namespace) -> list[Row]:
                 for variant in options.variant or VARIANTS:
                     case = Case(variant, kernels, precision, options.device, each, options.repeats)
                     rows.append(alone(measure, case))
-                    print(json.dumps(training_cells(rows[-1])), file=sys.stderr)
+                    say("  ".join(training_cells(rows[-1]).values()))
     return rows
 
 
@@ -411,8 +115,9 @@ def decoding(options: argparse.Namespace) -> list[Decoding]:
     return [
         alone(measure_decoding, options.decode, lines, beam, kernels, precision, options.device, options.repeats)
         for beam in options.beam_size or [1, 5]
-        for precision in options.precision or ["bf16", "fp32"]
+        for precision in options.precision or ["fp32", "bf16", "int8"]
         for kernels in options.kernels or ["plain", "auto"]
+        if (precision, kernels) != ("int8", "plain")
     ]
 
 

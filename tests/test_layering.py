@@ -24,6 +24,7 @@ FLOORS = [
     {"checkpoint"},
     {"translator"},
     {"training"},
+    {"benchmark"},
     {"cli"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""

@@ -1,0 +1,52 @@
+"""Decoding measured: a file translated by a trained model."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from nmt.device import keep_freed_memory
+from nmt.translator import SearchOptions, Translator
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How fast a file was translated."""
+
+    run: str
+    beam_size: int
+    kernels: str
+    precision: str
+    device: str
+    sentences: int
+    sentences_per_second: float
+    target_tokens_per_second: float
+    hypotheses: list[str]
+
+
+def measure_decoding(
+    path: str, lines: list[str], beam_size: int, kernels: str, precision: str, device: str, repeats: int
+) -> Decoding:
+    """Translate the lines, tokenization included, the loading of the model not."""
+    translator = Translator.load(path, device, precision, kernels)
+    if translator.device.type == "cpu":
+        keep_freed_memory()
+    options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)
+    found = list(translator.translate(lines, options))  # not counted: it warms up
+    taken = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        found = list(translator.translate(lines, options))
+        taken.append(time.perf_counter() - started)
+    pieces = sum(len(each.hypotheses[0].pieces) for each in found)
+    seconds = statistics.median(taken)
+    return Decoding(
+        path,
+        beam_size,
+        kernels,
+        precision,
+        str(translator.device),
+        len(lines),
+        len(lines) / seconds,
+        pieces / seconds,
+        [each.text for each in found],
+    )

@@ -1,0 +1,89 @@
+"""The machine: how fast it multiplies, how long something takes, how much memory it needs."""
+
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from nmt.device import multiplies_bf16
+
+T = TypeVar("T")
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """The median time of several runs, after two that are not counted."""
+    times = []
+    for _ in range(repeats + 2):
+        synchronise(device)
+        started = time.perf_counter()
+        work()
+        synchronise(device)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[2:])
+
+
+def product_rate(device: torch.device, precision: torch.dtype) -> float:
+    """FLOP/s of PyTorch's own product of large square matrices."""
+    size = 8192 if device.type == "cuda" else 2048
+    left, right, out = (torch.randn(size, size, device=device, dtype=precision) for _ in range(3))
+    return 2 * size**3 / seconds(lambda: torch.mm(left, right, out=out), device, 9)
+
+
+@contextmanager
+def peak_memory(device: torch.device, out: list[int]) -> Iterator[None]:
+    """Append what was occupied at most beyond what was before; on a CPU, of resident memory (Linux alone)."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield
+        out.append(torch.cuda.max_memory_allocated(device) - before)
+        return
+    marks = Path("/proc/self/clear_refs")
+    if not marks.exists():
+        yield
+        out.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        return
+    marks.write_text("5")  # the high-water mark becomes what is resident now
+    before = _resident("VmRSS")
+    yield
+    out.append(_resident("VmHWM") - before)
+
+
+def _resident(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
+
+
+def alone(task: Callable[..., T], *arguments: object) -> T:
+    """In a process of its own: what another has left in memory disturbs neither its time nor its peak."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(task, *arguments).result()
+
+
+def machine(device: torch.device) -> str:
+    """What was measured on."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    native = "bf16 products in hardware" if multiplies_bf16(device) else "no bf16 products in hardware"
+    threads = f"{torch.get_num_threads()} threads on {os.cpu_count()} cores"
+    return f"{model}, {threads}, {native}, PyTorch {torch.__version__}"

@@ -1,0 +1,87 @@
+"""The benchmark measures what it says; how fast that is, is not tested."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.benchmark.machine import peak_memory
+from nmt.benchmark.training import VARIANTS, reference
+from tests.small_run import config, train
+from tests.test_scripts import cells, script
+
+KEYS = {
+    "variant",
+    "precision",
+    "device",
+    "shape",
+    "target_tokens_per_second",
+    "flops_per_second",
+    "product_flops_per_second",
+    "share",
+    "peak_memory_bytes",
+}
+
+
+def test_a_row_holds_what_others_read_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.json"
+    options = ["--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1", "--json", str(rows)]
+    assert script("benchmark").main(options) == 0
+    header, _, printed = capsys.readouterr().out.splitlines()[-3:]
+    (row,) = json.loads(rows.read_text("utf-8"))
+    assert row.keys() >= KEYS
+    assert (row["variant"], row["precision"], row["device"], row["shape"]) == ("none", "fp32", "cpu", "2 x 3 -> 4")
+    assert row["share"] == pytest.approx(row["flops_per_second"] / row["product_flops_per_second"])
+    assert row["target_tokens_per_second"] == pytest.approx(8 / row["milliseconds_per_step"] * 1e3)
+    assert row["peak_memory_bytes"] > 0
+    assert dict(zip(cells(header), cells(printed), strict=True))["share"] == f"{row['share']:.2f}"
+
+
+def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = config(tmp_path, "bahdanau", "run", updates=2)
+    train(settings)
+    capsys.readouterr()
+    main = script("benchmark").main
+    rows = tmp_path / "rows.json"
+    path = tmp_path / "run" / "config.yaml"
+    assert main(["--config", str(path), "--updates", "3", "--json", str(rows)]) == 0
+    (row,) = json.loads(rows.read_text("utf-8"))
+    assert 0 <= row["padding"] < 1
+    source = tmp_path / "lines"
+    source.write_text("a b\n\nc\n", "utf-8")
+    options = ["--decode", str(tmp_path / "run"), "--input", str(source), "--repeats", "1", "--beam-size", "2"]
+    assert main([*options, "--precision", "fp32", "--json", str(rows)]) == 0
+    plain, fast = json.loads(rows.read_text("utf-8"))
+    assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--shape", "64x15"], "--shape 64x15: must be sentences x source pieces x target pieces, like 64x15x14"),
+        (["--decode", "runs/none"], "--decode needs --input: a file to translate"),
+        (["--precision", "int8"], "--precision int8: is for --decode alone; training is in bf16 or fp32"),
+    ],
+)
+def test_wrong_options_are_explained(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("benchmark").main(options) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_the_reference_network_is_of_the_reference_sizes() -> None:
+    for variant in VARIANTS:
+        found = reference(variant)
+        assert (found.embeddings.size, found.encoder.hidden, found.decoder.hidden, found.decoder.readout) == (
+            256,
+            512,
+            512,
+            512,
+        )
+
+
+def test_peak_memory_is_what_was_held_in_between() -> None:
+    found: list[int] = []
+    with peak_memory(torch.device("cpu"), found):
+        torch.ones(16 << 20).sum()  # 64 MB
+    assert 60 << 20 < found[0] < 200 << 20
