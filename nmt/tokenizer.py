@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -84,7 +85,11 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What the ids are called in the model, one string an id."""
-        return [self._processor.id_to_piece(int(i)) for i in ids]
+        return [self._names[i] for i in ids]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [self._processor.id_to_piece(i) for i in range(self.size)]
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,10 @@ class Frozen:
         weight, bias = _weight_and_bias(decoder.update.recurrent)
         self.units = 0
         attention = decoder.attention
-        if isinstance(attention, AdditiveAttention):  # v·tanh(x) = 2 v·sigmoid(2x) - v·1, as in nmt.kernels.recurrence
+        if isinstance(attention, AdditiveAttention):
             self.units = attention.query.out_features
             self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
-            self.query = 2 * attention.query.weight
+            self.query = -2 * attention.query.weight
         self.recurrent = self._layer(*self._recurrent(weight, bias))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,7 +91,7 @@ class Frozen:
             state = self.model.start(memory)
         keys = state.memory.keys
         if keys is not None:
-            keys = keys.to(self.high) * (2 if self.units else 1)
+            keys = _exp(-2 * keys.to(self.high)) if self.units else keys.to(self.high)
         annotations = memory.annotations.to(self.high)
         if keys is None:  # no step reads them
             annotations = annotations[..., :0]
@@ -112,8 +112,9 @@ class Frozen:
         if memory.keys is None:
             return memory.summary.repeat_interleave(width, 0), None
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
-        if self.units:
-            sigmoids = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()  # (B, Q, S, A)
+        if self.units:  # v·tanh(q + k) is, but for a constant, 2 v·sigmoid(2q + 2k) = 2 v·1 / (1 + exp(-2q) exp(-2k))
+            one = queries.new_ones(())
+            sigmoids = torch.addcmul(one, _exp(queries).unsqueeze(2), memory.keys.unsqueeze(1)).reciprocal_()
             energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])
         else:
             energies = queries @ memory.keys.mT
@@ -184,6 +185,11 @@ class FrozenLuong(Frozen):
         readout = self.from_state(hidden).add_(context).tanh_()
         fed = None if self.feeding is None else readout
         return self._log_probs(readout), replace(state, hidden=hidden, attentional=fed), weights
+
+
+def _exp(x: Tensor) -> Tensor:
+    """e^x; never infinite nor zero, so that no product of two is 0 * inf (beyond, a sigmoid is 0 or 1 anyway)."""
+    return x.clamp(-80, 80).exp()
 
 
 def _weight_and_bias(layer: nn.Linear) -> tuple[Tensor, Tensor]:
