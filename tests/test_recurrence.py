@@ -1,5 +1,9 @@
 """The fused recurrences against their plain twins: loss, states, weights and every gradient."""
 
+import itertools
+import statistics
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,8 +20,8 @@ LENGTHS = {
 }
 
 
-def network(attention: str, layers: int, *, fused: bool) -> Seq2Seq:
-    torch.manual_seed(1)
+def network(attention: str, layers: int, *, fused: bool, seed: int = 1) -> Seq2Seq:
+    torch.manual_seed(seed)
     config = model_config(attention, encoder={"hidden": 4, "layers": layers})
     model = build_model(config, SOURCE, TARGET, fused=fused).double()
     for parameter in model.parameters():
@@ -71,13 +75,13 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     assert torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
 
 
-def test_gru_gradients_numerically() -> None:
+def test_gru_lost_gradientsnumerically() -> None:
     torch.manual_seed(3)
     shapes = {"gates": (3, 2, 9, 2), "initial": (2, 3, 2), "weight": (2, 9, 3), "bias": (2, 9)}
     inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
     assert torch.autograd.gradcheck(gru_sequence, inputs)
     padding = torch.tensor([False, False, True]).view(3, 1, 1) & torch.tensor([[True, False], [False, True]])
-    assert torch.autograd.gradcheck(lambda *each: gru_sequence(*each, padding), inputs)
+    assert torch.autograd.gradcheck(partial(gru_sequence, padding=padding), inputs)
 
 
 def test_padding_leaves_states_what_they_were() -> None:
@@ -90,7 +94,7 @@ def test_padding_leaves_states_what_they_were() -> None:
     assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
 
 
-def test_attending_gradients_numerically() -> None:
+def test_attending_lost_gradientsnumerically() -> None:
     torch.manual_seed(4)
     steps, sentences, positions, hidden, units, width = 3, 2, 4, 3, 2, 5
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -128,18 +132,22 @@ def test_attending_gradients_numerically() -> None:
 
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
 def test_bf16_is_no_rougher_than_the_plain_path(attention: str) -> None:
-    """Under autocast both paths round their products to bf16; the fused one may not lose much more by it."""
-    errors = {}
-    for fused in (False, True):
-        model = network(attention, 1, fused=fused)
+    """Under autocast both paths round their products to bf16; the fused one may not lose much more by it.
+
+    Of several networks the median: rounding can make the other of two readout units the larger.
+    """
+    outputs: dict[bool, list[float]] = {False: [], True: []}
+    lost_gradients: dict[bool, list[float]] = {False: [], True: []}
+    for seed, fused in itertools.product(range(9), (False, True)):
+        model = network(attention, 1, fused=fused, seed=seed)
         exact, _, exact_gradients = outcome(model, [5, 2, 1], 4)
         model.float().zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             low, _, gradients = outcome(model, [5, 2, 1], 4)
         norm = torch.cat([gradient.flatten() for gradient in exact_gradients.values()]).norm()
         lost = torch.cat([(gradients[name] - gradient).flatten() for name, gradient in exact_gradients.items()]).norm()
-        errors[fused] = ((low.double() - exact).norm() / exact.norm()).item(), (lost / norm).item()
-    assert errors[True][0] <= max(2 * errors[False][0], 1e-3)
-    assert errors[True][1] <= max(2 * errors[False][1], 1e-3)
-    assert errors[True][0] < 0.02
-    assert errors[True][1] < 0.02
+        outputs[fused].append(((low.double() - exact).norm() / exact.norm()).item())
+        lost_gradients[fused].append((lost / norm).item())
+    for errors in (outputs, lost_gradients):
+        assert statistics.median(errors[True]) <= 1.2 * statistics.median(errors[False])
+        assert statistics.median(errors[True]) < 0.01

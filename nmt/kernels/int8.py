@@ -1,4 +1,4 @@
-"""Linear layers in int8, for inference: half the time of bf16 where the processor multiplies int8 (AVX-512 VNNI, AMX)."""
+"""Linear layers in int8, for inference: half the time of bf16 where the processor multiplies int8 (AVX-512 VNNI)."""
 
 import torch
 from torch import Tensor

@@ -20,7 +20,6 @@ from torch.autograd.function import once_differentiable
 
 from nmt.kernels.product import add_product, product
 
-
 KEEP = 1e3
 """A pre-activation whose sigmoid is exactly 1, in every type."""
 
@@ -49,7 +48,7 @@ class _Trace:
         return cls(states, gates, initial.new_empty(steps, *initial.shape))
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1} from the gates (..., 3H, B), as ``nmt.model.decoder.GatedUpdate`` has it; overwrites the recurrent."""
+        """s_{t+1} from the gates (..., 3H, B), as ``nmt.model.decoder.GatedUpdate`` has it; overwrites the latter."""
         hidden = self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]
@@ -120,7 +119,8 @@ def input_gates(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         products = torch.addmm(bias.T, weight[0], rows[0].T).unsqueeze(0)
     else:
         products = torch.baddbmm(bias.unsqueeze(-1), weight, rows.mT)  # (D, 3H, T * B)
-    return products.unflatten(-1, (steps, sentences)).movedim(-2, 0)
+    gates: Tensor = products.unflatten(-1, (steps, sentences)).movedim(-2, 0)
+    return gates
 
 
 class _GruSequence(torch.autograd.Function):
@@ -163,9 +163,7 @@ class _GruSequence(torch.autograd.Function):
         return d_input, carry, _candidate_last(d_weight, 1), _candidate_last(d_bias, 1), None
 
 
-def gru_sequence(
-    gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None = None
-) -> Tensor:
+def gru_sequence(gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None = None) -> Tensor:
     """D GRUs side by side over T steps: gates (T, D, 3H, B), initial (D, H, B), weight (D, 3H, H), bias (D, 3H).
 
     Gates are W x with its bias, in PyTorch's order (reset, update, candidate). Where padding (T, D, B) is True, a
