@@ -83,7 +83,7 @@ def parameters(trainer: Trainer) -> Tensor:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothing: float) -> None:
-    sgd = {"type": "sgd", "learning_rate": 0.5}
+    sgd = {"type": "sgd", "learning_rate": 30.0}
     whole, parts = (
         without_dropout(make, folder, optimiser=sgd, label_smoothing=smoothing, clip=None) for _ in range(2)
     )
@@ -318,7 +318,7 @@ def test_the_time_left_counts_validations(make: Make) -> None:
 def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     validate = results(1.0, 2.0)
     monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
-    sgd = {"type": "sgd", "learning_rate": 5.0}
+    sgd = {"type": "sgd", "learning_rate": 30.0}
     train(config(folder, output="scored", optimiser=sgd, validation={"metric": "loss"}))
     run = folder / "scored"
     sources = list(read_lines(folder / "test.low"))
