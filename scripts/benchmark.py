@@ -71,6 +71,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--repeats", type=int, default=9, metavar="N", help="each figure is the median of so many")
     arguments.add_argument("--config", metavar="FILE", action="append", help="measure training by this instead")
+    arguments.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="of --config"
+    )
     arguments.add_argument("--updates", type=int, default=100, metavar="N", help="of --config")
     arguments.add_argument("--decode", metavar="RUN", help="measure translation by this run instead")
     arguments.add_argument("--input", metavar="FILE", help="what --decode translates")
@@ -92,7 +95,10 @@ def shape(text: str) -> tuple[int, int, int]:
 def training(options: argparse.Namespace) -> list[Row]:
     """Every case, each alone."""
     if options.config:
-        return [alone(measure_config, path, options.device, options.updates) for path in options.config]
+        settings = options.overrides, options.device, options.updates
+        return [alone(measure_config, path, *settings) for path in options.config]
+    if options.overrides:
+        raise ConfigError("--set: changes a configuration; give one with --config")
     if "int8" in (options.precision or []):
         raise ConfigError("--precision int8: is for --decode alone; training is in bf16 or fp32")
     rows = []

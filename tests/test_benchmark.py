@@ -45,7 +45,7 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     main = script("benchmark").main
     rows = tmp_path / "rows.json"
     path = tmp_path / "run" / "config.yaml"
-    assert main(["--config", str(path), "--updates", "3", "--json", str(rows)]) == 0
+    assert main(["--config", str(path), "--updates", "3", "--set", "seed=2", "--json", str(rows)]) == 0
     (row,) = json.loads(rows.read_text("utf-8"))
     assert 0 <= row["padding"] < 1
     source = tmp_path / "lines"
@@ -61,6 +61,7 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["--shape", "64x15"], "--shape 64x15: must be sentences x source pieces x target pieces, like 64x15x14"),
         (["--decode", "runs/none"], "--decode needs --input: a file to translate"),
+        (["--set", "seed=2"], "--set: changes a configuration; give one with --config"),
         (["--precision", "int8"], "--precision int8: is for --decode alone; training is in bf16 or fp32"),
     ],
 )

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.model import Seq2Seq, build_model
+from nmt.model.attention import GeneralAttention
 from nmt.model.frozen import freeze
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 
@@ -57,3 +58,17 @@ def test_other_precisions_are_close(attention: str) -> None:
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):
             for (expected, _), (found, _) in zip(plain, walk(model, freeze(model, dtype, ahead=True)), strict=True):
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_attention_it_has_never_heard_of(ahead: bool) -> None:
+    """Bahdanau's decoder with a score that is not its own."""
+    model = network("bahdanau")
+    model.decoder.attention = GeneralAttention(8, 8)
+    model = model.double()
+    with torch.inference_mode():
+        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double, ahead=ahead))
+    for (expected, expected_weights), (found, weights) in zip(plain, frozen, strict=True):
+        assert torch.allclose(found, expected, rtol=0, atol=1e-6)
+        assert weights is not None and expected_weights is not None
+        assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)

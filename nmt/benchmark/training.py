@@ -3,6 +3,7 @@
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,9 +128,9 @@ def measure(case: Case) -> Row:
     )
 
 
-def measure_config(path: str, device_name: str, updates: int) -> Row:
+def measure_config(path: str, overrides: Sequence[str], device_name: str, updates: int) -> Row:
     """Training as a configuration has it: its corpus, its batches, loading included, validation not."""
-    config = load_config(Path(path))
+    config = load_config(Path(path), overrides)
     device = resolve_device(device_name)
     if device.type == "cpu":
         keep_freed_memory()
@@ -171,7 +172,7 @@ def measure_config(path: str, device_name: str, updates: int) -> Row:
     return Row(
         config.model.attention.type,
         config.kernels,
-        str(precision).removeprefix("torch."),
+        {torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
         str(device),
         f"{path}: {count / updates:.0f} x {sums['source'] / count:.1f} -> {sums['target'] / count:.1f}",
         sums["target"] / taken,

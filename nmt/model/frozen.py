@@ -93,7 +93,7 @@ class Frozen:
         if keys is not None:
             keys = _exp(-2 * keys.to(self.high)) if self.units else keys.to(self.high)
         annotations = memory.annotations.to(self.high)
-        if keys is None:  # no step reads them
+        if not self.model.has_attention:  # no step reads them
             annotations = annotations[..., :0]
         elif self.ahead:
             annotations = self.from_context(annotations)
@@ -109,17 +109,20 @@ class Frozen:
     def _attend(self, state: State, queries: Tensor) -> tuple[Tensor, Tensor | None]:
         """Queries (R, A) -> projected contexts (R, P), weights (R, S) or None."""
         memory, width = state.memory, state.width
-        if memory.keys is None:
-            return memory.summary.repeat_interleave(width, 0), None
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
         if self.units:  # v·tanh(q + k) is, but for a constant, 2 v·sigmoid(2q + 2k) = 2 v·1 / (1 + exp(-2q) exp(-2k))
+            assert memory.keys is not None
             one = queries.new_ones(())
             sigmoids = torch.addcmul(one, _exp(queries).unsqueeze(2), memory.keys.unsqueeze(1)).reciprocal_()
-            energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])
+            energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])  # sigmoids (B, Q, S, A)
+            weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
+            contexts = weights @ memory.annotations
         else:
-            energies = queries @ memory.keys.mT
-        weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
-        contexts = (weights @ memory.annotations).flatten(0, 1)
+            contexts, some_weights = self.model.decoder.attention(queries, memory)
+            if some_weights is None:  # the summary, which is projected
+                return contexts.flatten(0, 1), None
+            weights = some_weights
+        contexts = contexts.flatten(0, 1)
         return contexts if self.ahead else self.from_context(contexts), weights.flatten(0, 1)
 
     def _update(self, input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor) -> Tensor:
@@ -151,7 +154,7 @@ class FrozenBahdanau(Frozen):
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """As ``Seq2Seq.step``."""
         products = self.recurrent(state.hidden)  # (R, A + 3H)
-        context, weights = self._attend(state, products[:, : self.units])
+        context, weights = self._attend(state, products[:, : self.units] if self.units else state.hidden)
         inputs = self.from_token(previous).add_(context)  # (R, 3H + 2O)
         gates = 3 * state.hidden.size(1)
         hidden = self._update(inputs[:, :gates], products[:, self.units :], state.hidden)
