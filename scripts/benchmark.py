@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nmt.benchmark.decoding import Decoding, measure_decoding
 from nmt.benchmark.machine import alone, machine
-from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config
+from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
 from nmt.corpus import read_lines
 from nmt.device import resolve_device
@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--shape", metavar="BxSxT", action="append", help=f"default {' and '.join(SHAPES)}")
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--repeats", type=int, default=9, metavar="N", help="each figure is the median of so many")
+    arguments.add_argument("--parts", action="store_true", help="where the time of a step goes, on the CPU")
     arguments.add_argument("--config", metavar="FILE", action="append", help="measure training by this instead")
     arguments.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="of --config"
@@ -92,24 +93,41 @@ def shape(text: str) -> tuple[int, int, int]:
     return sentences, source, target
 
 
+def cases(options: argparse.Namespace) -> list[Case]:
+    """The steps of the reference shape that are asked for. Raises ConfigError."""
+    if options.overrides:
+        raise ConfigError("--set: changes a configuration; give one with --config")
+    if "int8" in (options.precision or []):
+        raise ConfigError("--precision int8: is for --decode alone; training is in bf16 or fp32")
+    return [
+        Case(variant, kernels, precision, options.device, each, options.repeats)
+        for each in map(shape, options.shape or SHAPES)
+        for precision in options.precision or ["bf16", "fp32"]
+        for kernels in options.kernels or ["auto"]
+        for variant in options.variant or VARIANTS
+    ]
+
+
 def training(options: argparse.Namespace) -> list[Row]:
     """Every case, each alone."""
     if options.config:
         settings = options.overrides, options.device, options.updates
         return [alone(measure_config, path, *settings) for path in options.config]
-    if options.overrides:
-        raise ConfigError("--set: changes a configuration; give one with --config")
-    if "int8" in (options.precision or []):
-        raise ConfigError("--precision int8: is for --decode alone; training is in bf16 or fp32")
     rows = []
-    shapes = [shape(each) for each in options.shape or SHAPES]
-    for each in shapes:
-        for precision in options.precision or ["bf16", "fp32"]:
-            for kernels in options.kernels or ["auto"]:
-                for variant in options.variant or VARIANTS:
-                    case = Case(variant, kernels, precision, options.device, each, options.repeats)
-                    rows.append(alone(measure, case))
-                    say("  ".join(training_cells(rows[-1]).values()))
+    for case in cases(options):
+        rows.append(alone(measure, case))
+        say("  ".join(training_cells(rows[-1]).values()))
+    return rows
+
+
+def parts(options: argparse.Namespace) -> list[dict[str, str]]:
+    """A row of the table of parts for each case."""
+    rows = []
+    for case in cases(options):
+        taken = alone(measure_parts, case)
+        name = {"variant": case.variant, "kernels": case.kernels, "precision": case.precision}
+        times = {f"{part}, ms": f"{time:.1f}" for part, time in taken.items()}
+        rows.append(name | {"shape": "x".join(map(str, case.shape))} | times)
     return rows
 
 
@@ -132,6 +150,9 @@ def main(options: argparse.Namespace) -> None:
     """Measure and print."""
     print(f"{machine(resolve_device(options.device))}\n")
     rows: Sequence[Row | Decoding]
+    if options.parts:
+        print(table(parts(options)))
+        return
     if options.decode:
         rows = decoded = decoding(options)
         plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}

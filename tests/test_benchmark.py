@@ -56,6 +56,14 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
 
 
+def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--parts", "--variant", "luong", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
+    assert script("benchmark").main(options) == 0
+    header, _, row = capsys.readouterr().out.splitlines()[-3:]
+    found = dict(zip(cells(header), cells(row), strict=True))
+    assert found["variant"] == "luong" and float(found["Adam, ms"]) > 0
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -3,7 +3,7 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,13 +73,20 @@ def reference(variant: str) -> schema.Model:
     return schema.Model.model_validate({"attention": VARIANTS[variant], "dropout": dropout, **sizes})
 
 
-def measure(case: Case) -> Row:
-    """One training step of the reference shape: forward, backward, clipping, Adam."""
+Lap = Callable[[str], None]
+"""Told when a part of a step is done, and its name."""
+
+
+def ignore(part: str) -> None:
+    """Nobody asked."""
+
+
+def reference_step(case: Case) -> Callable[..., None]:
+    """One training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam."""
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
-    config = reference(case.variant)
     fused = case.kernels == "auto"
-    model = build_model(config, VOCABULARY, VOCABULARY, fused=fused).to(device).train()
+    model = build_model(reference(case.variant), VOCABULARY, VOCABULARY, fused=fused).to(device).train()
     optimiser = build_optimiser(model.parameters(), schema.Adam(type="adam"))
     sentences, source_length, target_length = case.shape
     source = torch.randint(VOCABULARY, (sentences, source_length), device=device)
@@ -87,19 +94,53 @@ def measure(case: Case) -> Row:
     lengths = torch.full((sentences,), source_length)
     mask = torch.ones(sentences, target_length, dtype=torch.bool, device=device)
 
-    def step() -> None:
+    def step(lap: Lap = ignore) -> None:
         with autocast(device, precision):
-            readouts, _ = model.readouts(source, lengths, target[:, :-1])
+            memory = model.encode(source, lengths)
+            lap("encoder, forward")
+            readouts = model.unroll(target[:, :-1], memory)[0]
+            lap("decoder, forward")
             loss = batch_loss(readouts, model.output, target[:, 1:], mask, 0.0, fused=fused)
+            lap("output layer and loss, forward and (fused) backward")
         (loss.objective / loss.tokens).backward()
+        lap("backward of the rest")
         clip_grad_norm_(model.parameters(), 1.0)
+        lap("clipping")
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        lap("Adam")
 
     for parameter in model.parameters():  # Adam's moments are there before memory is measured
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
+    return step
+
+
+def measure_parts(case: Case) -> dict[str, float]:
+    """Milliseconds of each part of a step on a CPU, medians."""
+    step = reference_step(case)
+    keep_freed_memory()
+    times: dict[str, list[float]] = {}
+    last = 0.0
+
+    def lap(part: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        times.setdefault(part, []).append(1e3 * (now - last))
+        last = now
+
+    for _ in range(case.repeats + WARM):
+        last = time.perf_counter()
+        step(lap)
+    return {part: statistics.median(each[WARM:]) for part, each in times.items()}
+
+
+def measure(case: Case) -> Row:
+    """The step of the reference shape: its time, its memory, and what it is of the machine's own speed."""
+    device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
+    sentences, source_length, target_length = case.shape
+    step = reference_step(case)
     memory: list[int] = []
     with peak_memory(device, memory):
         step()
@@ -109,7 +150,7 @@ def measure(case: Case) -> Row:
     taken = seconds(step, device, case.repeats)
     rate = statistics.mean((before, product_rate(device, precision)))
     tokens = sentences * target_length
-    flops = work(config, VOCABULARY).training_flops(
+    flops = work(reference(case.variant), VOCABULARY).training_flops(
         sentences, sentences * source_length, tokens, tokens * source_length
     )
     return Row(

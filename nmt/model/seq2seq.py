@@ -61,8 +61,11 @@ class Seq2Seq(nn.Module):
 
     def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
         """Teacher forcing up to the output layer: -> what it reads (B, T, O), attention (B, T, S) or None."""
-        state = self.start(self.encode(source, lengths))
-        readouts, weights = self.decoder.unroll(self._embed_target(target_input), state)
+        return self.unroll(target_input, self.encode(source, lengths))
+
+    def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The decoder's part of ``readouts``."""
+        readouts, weights = self.decoder.unroll(self._embed_target(target_input), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
