@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
-from nmt.search import beam_search, greedy_search
+from nmt.search import Limits, beam_search, greedy_search
 from nmt.search.penalties import length_penalty
 from nmt.search.ranking import best, best_tokens
 from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
@@ -250,3 +250,11 @@ def test_forbidden_tokens_do_not_take_the_places_of_others() -> None:
     assert permitted == [2]  # NaN took one place, the forbidden two
     values, tokens = best_tokens(log_probs[:, :4], 2, (0, 1))
     assert tokens[values.isfinite()].tolist() == [2, 3]
+
+
+def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_beam() -> None:
+    model = ToyModel(3, 1, size=4)
+    found = beam_search(
+        model, model.start(1), Limits(1, 0, (1,), torch.tensor([3])), beam_size=5, length_penalty=0.0, n_best=5
+    )
+    assert all(0 not in hypothesis.tokens for hypothesis in found[0])

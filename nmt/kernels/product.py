@@ -18,7 +18,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
         return left @ right
     if left.ndim == 3:
         return torch.stack([product(*each) for each in zip(left, right, strict=True)])
-    if not left.is_contiguous():
+    if not left.is_contiguous() or not left.numel():
         return left @ right
     result: Tensor = _LINEAR(left, right.mT, None, "none", [], "")
     return result

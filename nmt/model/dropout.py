@@ -13,12 +13,12 @@ def dropout(x: Tensor, p: float) -> Tensor:
     generator only draws the seed of a faster one (SFC64), which gives four 16-bit numbers at a time; so p is rounded to
     a multiple of 2^-16.
     """
-    if p == 0 or x.device.type != "cpu":
+    if p in (0, 1) or x.device.type != "cpu":
         return functional.dropout(x, p)
     seed = int(torch.randint(2**63 - 1, ()))
     words = np.random.SFC64(seed).random_raw(-(-x.numel() // 4))
     numbers = torch.from_numpy(words.view(np.int16))[: x.numel()].view(x.shape)
-    kept = numbers >= round(p * 2**16) - 2**15  # from -2^15 to 2^15 - 1
+    kept = numbers >= min(round(p * 2**16), 2**16 - 1) - 2**15  # from -2^15 to 2^15 - 1
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
 

@@ -81,7 +81,10 @@ def beam_step(
     # K survivors and, ranked before them, perhaps EOS: no parent contributes more than its best K + 1.
     values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * parents, C)
     lacking = max(0, width + 1 - values.size(1)) if parents == 1 else 0  # a vocabulary smaller than the beam
-    values, tokens = functional.pad(values, (0, lacking), value=-torch.inf), functional.pad(tokens, (0, lacking))
+    values, tokens = (
+        functional.pad(values, (0, lacking), value=-torch.inf),
+        functional.pad(tokens, (0, lacking), value=limits.bos_id),
+    )
     totals = (beam.log_probs.view(-1, 1) + values).view(sentences, -1)  # (B, parents * C)
     totals, places = best(totals, min(2 * width, totals.size(1)))
     first_row = torch.arange(0, sentences * parents, parents, device=totals.device).unsqueeze(1)

@@ -200,7 +200,8 @@ def score_test(
     -> False, and nothing is kept, if ``stopped`` says so between two translations.
     """
     loaded = load_run(run.path, device)
-    translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32)
+    fused = config.kernels == "auto"
+    translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32, fused=fused, fixed=True)
     sources, references = zip(*pairs, strict=True)
     hypotheses: list[str] = []
     for translation in translator.translate(sources, SearchOptions.from_config(config.decoding)):

@@ -48,7 +48,8 @@ class Validator:
         self.model = model
         self.device, self.precision = device, precision
         self.specials = Specials.of(prepared.tokenizers)
-        self.translator = Translator(model, prepared.tokenizers, device, precision)
+        fused = config.kernels == "auto"
+        self.translator = Translator(model, prepared.tokenizers, device, precision, fused=fused)
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
 
