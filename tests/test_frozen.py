@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import GeneralAttention
-from nmt.model.frozen import freeze
+from nmt.model.frozen import Frozen, freeze
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
@@ -20,12 +20,11 @@ def network(attention: str) -> Seq2Seq:
     return model
 
 
-def walk(model: Seq2Seq, searched: object, steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
+def walk(model: Seq2Seq, searched: Seq2Seq | Frozen, steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
     """Two hypotheses a sentence; at the third step the middle sentence is left out and the others' rows swapped."""
     generator = torch.Generator().manual_seed(2)
     source = torch.randint(SOURCE, (3, 5), generator=generator)
-    assert hasattr(searched, "start") and hasattr(searched, "step")
-    state = searched.start(model.encode(source, LENGTHS)).expand(2)
+    state = searched.start(searched.encode(source, LENGTHS)).expand(2)
     seen = []
     for step in range(steps):
         if step == 2:
@@ -48,6 +47,26 @@ def test_frozen_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
         assert (weights is None) == (expected_weights is None)
         if weights is not None and expected_weights is not None:  # the plain path rounds energies to fp32
             assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("lengths", [[5, 2, 1], [1, 5, 3, 5], [4]], ids=str)
+def test_frozen_encoder_is_the_plain_encoder(
+    lengths: list[int], layers: int, table: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not table:
+        monkeypatch.setattr("nmt.model.frozen.LARGEST_TABLE", 0)
+    torch.manual_seed(3)
+    model = build_model(model_config(encoder={"hidden": 4, "layers": layers}), SOURCE, TARGET).double().eval()
+    source = torch.randint(SOURCE, (len(lengths), max(lengths)))
+    with torch.inference_mode():
+        plain = model.encode(source, torch.tensor(lengths))
+        frozen = freeze(model, torch.double, ahead=False).encode(source, torch.tensor(lengths))
+    assert torch.equal(frozen.source_mask, plain.source_mask)
+    assert torch.allclose(frozen.annotations, plain.annotations, rtol=0, atol=1e-12)
+    assert torch.allclose(frozen.summary, plain.summary, rtol=0, atol=1e-12)
+    assert not frozen.annotations[~frozen.source_mask].any()
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -402,7 +402,7 @@ class Decoding(Section):
     """1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
-    batch_tokens: Size = 4096
+    batch_tokens: Size = 16384
     """Most source tokens of a batch, padding and beams included."""
     max_source: Size = 1000
     """Pieces of a source line that are read; what lies beyond is cut off with a warning."""

@@ -5,28 +5,65 @@ from torch import Tensor
 
 LARGEST = 127
 """Of the integers used, of either sign."""
+ZERO = 128
+"""What oneDNN's fastest product, of unsigned by signed numbers, takes for zero."""
+
+
+def multiplies_int8() -> bool:
+    """Whether the processor sums products of int8 in 32 bits, and oneDNN's layer for it is at hand.
+
+    Older processors sum pairs of them in 16 bits, which overflow.
+    """
+    capabilities = torch.cpu.get_capabilities()
+    return hasattr(torch.ops.onednn, "qlinear_pointwise") and bool(
+        capabilities.get("avx512_vnni") or capabilities.get("avx_vnni")
+    )
 
 
 def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row as integers times a scale of its own: (R, I) -> int8 (R, I), scales (R, 1) fp32.
+    """Each row as whole numbers times a scale of its own: (R, I) -> (R, I) from -127 to 127, scales (R, 1), both fp32.
 
     No row depends on another, so no translation depends on its neighbours in a batch.
     """
     scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(LARGEST)
-    return (rows / scales).round_().to(torch.int8), scales
+    return (rows / scales).round_(), scales
 
 
 class Int8Linear:
     """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        integers, scales = quantise(weight.float())
-        self.weight = integers.T  # (I, O)
-        self.scales = scales.T.contiguous()  # (1, O)
+        numbers, scales = quantise(weight.float())
+        integers = numbers.to(torch.int8)
         self.bias = bias.float()
+        self.scales = scales.squeeze(1)  # (O,)
+        self.offsets = torch.zeros_like(self.scales, dtype=torch.long)
+        self.fused = multiplies_int8()
+        self.weight = torch.ops.onednn.qlinear_prepack(integers, None) if self.fused else integers.T.contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O) fp32."""
-        integers, scales = quantise(x.flatten(0, -2))
-        products: Tensor = torch._int_mm(integers, self.weight)  # (R, O) int32
-        return products.float().mul_(scales).mul_(self.scales).add_(self.bias).view(*x.shape[:-1], -1)
+        numbers, scales = quantise(x.flatten(0, -2))
+        products = self._product(numbers)
+        return torch.addcmul(self.bias, products, scales, out=products).view(*x.shape[:-1], -1)
+
+    def _product(self, numbers: Tensor) -> Tensor:
+        """Whole numbers (R, I) -> (R, O) fp32, times the scales of the weight."""
+        if not self.fused:
+            return torch._int_mm(numbers.to(torch.int8), self.weight).float().mul_(self.scales)
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            numbers.add_(ZERO).to(torch.uint8),
+            1.0,
+            ZERO,
+            self.weight,
+            self.scales,
+            self.offsets,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+        return product

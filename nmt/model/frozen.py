@@ -22,6 +22,7 @@ from nmt.kernels.int8 import Int8Linear
 from nmt.kernels.product import linear
 from nmt.model.attention import AdditiveAttention, Memory
 from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder, State
+from nmt.model.frozen_encoder import FrozenEncoder
 from nmt.model.seq2seq import Seq2Seq
 
 Layer = Callable[[Tensor], Tensor]
@@ -34,13 +35,14 @@ LARGEST_TABLE = 1 << 25
 class Frozen:
     """What search asks of a network, for inference alone.
 
-    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, but for the attention.
+    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, but for the attention; and
+    ``fed``, the width of the readout where the next step is fed it.
 
     Args:
         model: the network; its weights must stay as they are.
         ahead: apply what reads a context to the annotations ahead of the search.
-        precision: what matrix products are computed in: fp32, bf16, int8 (the encoder's: bf16 where the hardware has
-            it), or float64, in which case everything is.
+        precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
+            bf16 where the hardware has it), or float64, in which case everything is.
     """
 
     def __init__(self, model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> None:
@@ -52,13 +54,24 @@ class Frozen:
         self.from_context: Layer
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.output = self._layer(*_weight_and_bias(model.output))
+        source = model.source_embedding.weight.detach().to(self.high)
+        self.encoder = FrozenEncoder(
+            model.encoder,
+            table=lambda weight, bias: self._table(source, weight, bias),
+            layer=self._layer,
+            dtype=self.high,
+        )
         weight, bias = _weight_and_bias(decoder.update.recurrent)
+        self.initial = self._layer(*_weight_and_bias(decoder.initial))
+        self.fed = 0
         self.units = 0
         attention = decoder.attention
         if isinstance(attention, AdditiveAttention):
             self.units = attention.query.out_features
             self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
             self.query = -2 * attention.query.weight
+            weight_of_keys, bias_of_keys = _weight_and_bias(attention.key)
+            self.key = self._layer(-2 * weight_of_keys, -2 * bias_of_keys)
         self.recurrent = self._layer(*self._recurrent(weight, bias))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,35 +85,36 @@ class Frozen:
         low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
         return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
 
-    def _table(self, weight: Tensor, bias: Tensor) -> Layer:
-        """A layer that reads the embedding of the previous token: (R,) ids -> (R, O), where it can be, looked up."""
+    def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Layer:
+        """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
         layer = self._layer(weight, bias)
-        if self.embedding.size(0) * len(bias) > LARGEST_TABLE:
-            return lambda tokens: layer(self.embedding[tokens])
-        table = layer(self.embedding)
+        if embedding.size(0) * len(bias) > LARGEST_TABLE:
+            return lambda tokens: layer(embedding[tokens])
+        table = layer(embedding)
         return lambda tokens: functional.embedding(tokens, table)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """As ``Seq2Seq.encode``."""
-        with autocast(source.device, self.precision):
-            return self.model.encode(source, lengths)
+        annotations, summary = self.encoder(source, lengths)
+        source_mask = torch.arange(source.size(1), device=source.device) < lengths.to(source.device).unsqueeze(1)
+        return Memory(annotations, summary, source_mask)
 
     def start(self, memory: Memory) -> State:
         """As ``Seq2Seq.start``; the summary is projected, (B, P), and ahead of the search the annotations (B, S, P)."""
-        with autocast(memory.summary.device, self.precision):
-            state = self.model.start(memory)
-        keys = state.memory.keys
-        if keys is not None:
-            keys = _exp(-2 * keys.to(self.high)) if self.units else keys.to(self.high)
-        annotations = memory.annotations.to(self.high)
+        annotations, summary = memory.annotations, memory.summary
+        if self.units:
+            keys: Tensor | None = _exp(self.key(annotations))
+        else:
+            with autocast(summary.device, self.precision):
+                keys = self.model.decoder.attention.keys(annotations)
+            keys = None if keys is None else keys.to(self.high)
+        hidden = self.initial(summary.chunk(2, -1)[1].contiguous()).tanh_()
         if not self.model.has_attention:  # no step reads them
             annotations = annotations[..., :0]
         elif self.ahead:
             annotations = self.from_context(annotations)
-        summary = self.from_context(memory.summary.to(self.high))
-        memory = replace(state.memory, keys=keys, annotations=annotations, summary=summary)
-        attentional = None if state.attentional is None else state.attentional.to(self.high)
-        return replace(state, memory=memory, hidden=state.hidden.to(self.high), attentional=attentional)
+        memory = replace(memory, keys=keys, annotations=annotations, summary=self.from_context(summary))
+        return State(memory, hidden, hidden.new_zeros(len(hidden), self.fed) if self.fed else None)
 
     @abstractmethod
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
@@ -143,7 +157,7 @@ class FrozenBahdanau(Frozen):
     def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         super().__init__(model, precision, ahead=ahead)
         gates, readout = _weight_and_bias(decoder.embedding_gates), _weight_and_bias(decoder.embedding_readout)
-        self.from_token = self._table(*_stacked(gates, readout))
+        self.from_token = self._table(self.embedding, *_stacked(gates, readout))
         gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
         self.from_context = self._layer(*_stacked(gates, readout))
         self.from_state = self._layer(*_weight_and_bias(decoder.state_readout))
@@ -168,10 +182,11 @@ class FrozenLuong(Frozen):
 
     def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         super().__init__(model, precision, ahead=ahead)
-        self.from_token = self._table(*_weight_and_bias(decoder.embedding_gates))
+        self.from_token = self._table(self.embedding, *_weight_and_bias(decoder.embedding_gates))
         self.feeding = None
         if decoder.feeding_gates is not None:
             self.feeding = self._layer(*_weight_and_bias(decoder.feeding_gates))
+            self.fed = decoder.feeding_gates.in_features
         weight, bias = _weight_and_bias(decoder.combine)
         annotation = weight.size(1) - decoder.update.recurrent.in_features
         self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
@@ -192,7 +207,8 @@ class FrozenLuong(Frozen):
 
 
 def _exp(x: Tensor) -> Tensor:
-    """e^x; never infinite nor zero, so that no product of two is 0 * inf (beyond, a sigmoid is 0 or 1 anyway)."""
+    """e^x; never infinite nor zero, so that no product of two is 0 * inf. Beyond 80, which no trained network
+    comes near (x is twice what the hyperbolic tangent sees), x counts as 80."""
     return x.clamp(-80, 80).exp()
 
 
