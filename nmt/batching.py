@@ -4,9 +4,11 @@ An epoch's plan is a pure function of (lengths, budget, seed, epoch): a position
 resume, and a slice of the plan is a shard.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from nmt.tokenizer import Tokenizers
 ROWS = 16
 """Matrix products of so many rows, or a multiple of it, cost no more than those of a few rows less."""
 
+T = TypeVar("T")
 Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
 
@@ -56,6 +59,17 @@ class Batch:
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
+
+    def pinned(self) -> "Batch":
+        """The batch in memory from which a GPU copies while the CPU goes on."""
+        return Batch(
+            self.source.pin_memory(),
+            self.source_lengths.pin_memory(),
+            self.target_input.pin_memory(),
+            self.target_output.pin_memory(),
+            self.target_mask.pin_memory(),
+            self.target_tokens,
+        )
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device; lengths stay on the CPU."""
@@ -167,3 +181,12 @@ def ordered_batches(corpus: Rows, specials: Specials, batch_tokens: int) -> Iter
     """Every pair once, by length."""
     for rows in plan_by_length(corpus.source_lengths, corpus.target_lengths, batch_tokens):
         yield collate(*corpus.rows(rows), specials)
+
+
+def ahead(items: Iterator[T], most: int = 4) -> Iterator[T]:
+    """The same items, in the same order, up to ``most`` of them made by another thread before they are asked for."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, items, None) for _ in range(most))
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, items, None))
+            yield item

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.config import Config, dump_config, load_config
+from nmt.config import Config, dump_config, load_config, schema
 from nmt.errors import CheckpointError, NmtError
 from nmt.model import Seq2Seq, build_model
 from nmt.tokenizer import Tokenizers
@@ -158,8 +158,13 @@ class LoadedRun:
     model: Seq2Seq
 
 
-def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -> LoadedRun:
-    """Load the model of a run directory. Raises CheckpointError naming the file that is missing or does not fit."""
+def load_run(
+    path: str | Path, device: torch.device, checkpoint: str = "best", kernels: schema.Kernels | None = None
+) -> LoadedRun:
+    """Load the model of a run directory, with other ``kernels`` than its configuration says if they are given.
+
+    Raises CheckpointError naming the file that is missing or does not fit.
+    """
     run = RunDirectory(path)
     if not run.path.is_dir():
         raise CheckpointError(f"{run.path}: no such run directory; nmt-train makes one")
@@ -170,6 +175,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
         tokenizers = Tokenizers.load(run.tokenizer)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
+    config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
     model = build_model(config.model, *sizes, fused=config.kernels == "auto")
     load_weights(model, run.weights(checkpoint), f"{run.checkpoints / checkpoint}")

@@ -37,7 +37,12 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """``auto``, ``fp32``, ``bf16`` or ``int8`` as the type that matrix products are computed in."""
+    """``auto``, ``fp32``, ``bf16`` or ``int8`` as the type that matrix products are computed in.
+
+    Raises ConfigError for int8 elsewhere than on a CPU.
+    """
+    if name == "int8" and device.type != "cpu":
+        raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
     if name == "auto":
         name = "bf16" if multiplies_bf16(device) else "fp32"
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[name]

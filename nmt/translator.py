@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.batching import ROWS
 from nmt.checkpoint import load_run
-from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
+from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Kernels
 from nmt.device import autocast, resolve_device, resolve_precision
 from nmt.errors import ConfigError
 from nmt.model.frozen import Frozen, freeze
@@ -145,7 +145,7 @@ class Translator:
         precision: torch.dtype,
         decoding: Decoding | None = None,
         *,
-        fused: bool = True,
+        fused: bool,
         fixed: bool = False,
     ) -> None:
         self.model = model
@@ -158,16 +158,22 @@ class Translator:
         self.decoding = decoding or Decoding()
 
     @classmethod
-    def load(cls, run: str | Path, device: str = "auto", precision: str = "fp32", kernels: str | None = None) -> Self:
+    def load(
+        cls, run: str | Path, device: str = "auto", precision: str = "fp32", kernels: Kernels | None = None
+    ) -> Self:
         """The translator of a run directory; in fp32 its output does not depend on the batch size.
 
-        ``kernels``: "auto" or "plain" instead of what its configuration says. Raises CheckpointError if the run cannot
-        be used, ConfigError for a device that is not there.
+        ``kernels``: instead of what its configuration says. Raises CheckpointError if the run cannot be used,
+        ConfigError for a device that is not there and for int8 without kernels of our own.
         """
         where = resolve_device(device)
-        loaded = load_run(Path(run), where)
         dtype = resolve_precision(precision, where)
-        fused = (kernels or loaded.config.kernels) == "auto"
+        loaded = load_run(Path(run), where, kernels=kernels)
+        fused = loaded.config.kernels == "auto"
+        if dtype == torch.int8 and not fused:
+            raise ConfigError(
+                f"precision: int8 is for runs with kernels: auto; {run} has kernels: plain, use fp32 or bf16"
+            )
         return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused, fixed=True)
 
     def translate(

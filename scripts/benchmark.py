@@ -14,7 +14,7 @@ from pathlib import Path
 from nmt.benchmark.decoding import Decoding, measure_decoding
 from nmt.benchmark.machine import alone, machine
 from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
-from nmt.cli.common import command, say
+from nmt.cli.common import command, say, whole, writing
 from nmt.corpus import read_lines
 from nmt.device import resolve_device
 from nmt.errors import ConfigError
@@ -22,6 +22,9 @@ from nmt.evaluation.metrics import bleu
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""
+GPU_SHAPES = ("128x30x30", "256x30x30", "512x30x30")
+REPEATS = 9
+UPDATES = 100
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
@@ -43,7 +46,7 @@ def training_cells(row: Row) -> dict[str, str]:
         "product GFLOP/s": f"{row.product_flops_per_second / 1e9:,.0f}",
         "share": f"{row.share:.2f}",
         "padding": f"{row.padding:.1%}",
-        "peak MB": f"{row.peak_memory_bytes / 2**20:,.0f}",
+        "peak MB": "-" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:,.0f}",
     }
 
 
@@ -64,24 +67,57 @@ def decoding_cells(row: Decoding, plain: dict[tuple[int, str], list[str]]) -> di
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
-    arguments.add_argument("--variant", choices=list(VARIANTS), action="append")
+    arguments.add_argument("--variant", choices=list(VARIANTS), action="append", help="default: all")
     arguments.add_argument("--precision", choices=["fp32", "bf16", "int8"], action="append", help="default: all")
-    arguments.add_argument("--kernels", choices=["auto", "plain"], action="append", help="default auto")
+    arguments.add_argument(
+        "--kernels", choices=["auto", "plain"], action="append", help="default auto; of --decode, and on a GPU, both"
+    )
     arguments.add_argument("--shape", metavar="BxSxT", action="append", help=f"default {' and '.join(SHAPES)}")
-    arguments.add_argument("--device", default="cpu")
-    arguments.add_argument("--repeats", type=int, default=9, metavar="N", help="each figure is the median of so many")
+    arguments.add_argument("--device", metavar="NAME", help="default cpu; with --config, what the configuration says")
+    arguments.add_argument("--repeats", type=whole(1), metavar="N", help="each figure is the median of so many (9)")
     arguments.add_argument("--parts", action="store_true", help="where the time of a step goes, on the CPU")
     arguments.add_argument("--config", metavar="FILE", action="append", help="measure training by this instead")
     arguments.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="of --config"
     )
-    arguments.add_argument("--updates", type=int, default=100, metavar="N", help="of --config")
+    arguments.add_argument("--updates", type=whole(1), metavar="N", help="of --config (100)")
     arguments.add_argument("--decode", metavar="RUN", help="measure translation by this run instead")
     arguments.add_argument("--input", metavar="FILE", help="what --decode translates")
     arguments.add_argument("--reference", metavar="FILE", help="score what --decode translates")
-    arguments.add_argument("--beam-size", type=int, metavar="N", action="append", help="of --decode; default 1 and 5")
+    arguments.add_argument(
+        "--beam-size", type=whole(1), metavar="N", action="append", help="of --decode; default 1 and 5"
+    )
     arguments.add_argument("--json", metavar="FILE", help="write the rows as JSON too")
     return arguments
+
+
+MEANT_FOR = {
+    "steps": {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
+    "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
+    "--config": {"config", "overrides", "device", "updates", "json"},
+    "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
+}
+"""What is measured, and the options that have a meaning there."""
+
+
+def measured(options: argparse.Namespace) -> str:
+    """Which of ``MEANT_FOR``. Raises ConfigError for options that mean nothing there, and combinations with none."""
+    kind = next((f"--{name}" for name in ("parts", "config", "decode") if getattr(options, name)), "steps")
+    problems = []
+    for name, value in vars(options).items():
+        if value and name not in MEANT_FOR[kind] and any(name in names for names in MEANT_FOR.values()):
+            option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
+            wanted = " or ".join(other for other, names in MEANT_FOR.items() if name in names)
+            problems.append(f"{option}: is for {wanted}, not for {kind}")
+    if kind == "--decode" and not options.input:
+        problems.append("--decode needs --input: a file to translate")
+    if kind in ("steps", "--parts") and "int8" in (options.precision or []):
+        problems.append("--precision int8: is for --decode alone; training is in bf16 or fp32")
+    if options.precision == ["int8"] and options.kernels == ["plain"]:
+        problems.append("--precision int8: the plain path computes in fp32 or bf16; leave --kernels plain out")
+    if problems:
+        raise ConfigError(*problems)
+    return kind
 
 
 def shape(text: str) -> tuple[int, int, int]:
@@ -95,29 +131,30 @@ def shape(text: str) -> tuple[int, int, int]:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     """The steps of the reference shape that are asked for. Raises ConfigError."""
-    if options.overrides:
-        raise ConfigError("--set: changes a configuration; give one with --config")
-    if "int8" in (options.precision or []):
-        raise ConfigError("--precision int8: is for --decode alone; training is in bf16 or fp32")
+    device = options.device or "cpu"
+    gpu = resolve_device(device).type == "cuda"
     return [
-        Case(variant, kernels, precision, options.device, each, options.repeats)
-        for each in map(shape, options.shape or SHAPES)
+        Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
+        for each in map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES))
         for precision in options.precision or ["bf16", "fp32"]
-        for kernels in options.kernels or ["auto"]
+        for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for variant in options.variant or VARIANTS
     ]
 
 
 def training(options: argparse.Namespace) -> list[Row]:
     """Every case, each alone."""
-    if options.config:
-        settings = options.overrides, options.device, options.updates
-        return [alone(measure_config, path, *settings) for path in options.config]
     rows = []
     for case in cases(options):
         rows.append(alone(measure, case))
         say("  ".join(training_cells(rows[-1]).values()))
     return rows
+
+
+def real_training(options: argparse.Namespace) -> list[Row]:
+    """Every configuration, each alone."""
+    settings = options.overrides, options.device, options.updates or UPDATES
+    return [alone(measure_config, path, *settings) for path in options.config]
 
 
 def parts(options: argparse.Namespace) -> list[dict[str, str]]:
@@ -133,27 +170,33 @@ def parts(options: argparse.Namespace) -> list[dict[str, str]]:
 
 def decoding(options: argparse.Namespace) -> list[Decoding]:
     """Every way to translate the file, each alone."""
-    if not options.input:
-        raise ConfigError("--decode needs --input: a file to translate")
-    lines = list(read_lines(options.input))
-    return [
-        alone(measure_decoding, options.decode, lines, beam, kernels, precision, options.device, options.repeats)
-        for beam in options.beam_size or [1, 5]
-        for precision in options.precision or ["fp32", "bf16", "int8"]
-        for kernels in options.kernels or ["plain", "auto"]
-        if (precision, kernels) != ("int8", "plain")
-    ]
+    device, lines = options.device or "cpu", list(read_lines(options.input))
+    gpu = resolve_device(device).type == "cuda"
+    rows = []
+    for beam in options.beam_size or [1, 5]:
+        for precision in options.precision or (["fp32", "bf16"] if gpu else ["fp32", "bf16", "int8"]):
+            for kernels in options.kernels or ["plain", "auto"]:
+                if (precision, kernels) != ("int8", "plain"):
+                    settings = beam, kernels, precision, device, options.repeats or REPEATS
+                    rows.append(alone(measure_decoding, options.decode, lines, *settings))
+                    say("  ".join(decoding_cells(rows[-1], {}).values()))
+    return rows
 
 
 @command(parser)
 def main(options: argparse.Namespace) -> None:
     """Measure and print."""
-    print(f"{machine(resolve_device(options.device))}\n")
+    kind = measured(options)
+    if options.json:
+        with writing(options.json):
+            Path(options.json).touch()  # now, not after minutes
+    device = resolve_device(options.device or "cpu")
+    print(f"{machine(device)}\n")
     rows: Sequence[Row | Decoding]
-    if options.parts:
+    if kind == "--parts":
         print(table(parts(options)))
         return
-    if options.decode:
+    if kind == "--decode":
         rows = decoded = decoding(options)
         plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
         cells = [decoding_cells(row, plain) for row in decoded]
@@ -162,11 +205,12 @@ def main(options: argparse.Namespace) -> None:
             for cell, row in zip(cells, decoded, strict=True):
                 cell["BLEU"] = f"{bleu(row.hypotheses, references).value:.2f}"
     else:
-        rows = trained = training(options)
+        rows = trained = real_training(options) if kind == "--config" else training(options)
         cells = [training_cells(row) for row in trained]
     print(table(cells))
     if options.json:
-        Path(options.json).write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+        with writing(options.json):
+            Path(options.json).write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,4 +14,6 @@ os.environ.update(  # here, before anything imports matplotlib or datasets, whic
     MPLBACKEND="Agg",
     MPLCONFIGDIR=f"{_SCRATCH.name}/matplotlib",
 )
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports a kernel
 torch.set_num_threads(1)  # the models of the tests are too small to share

@@ -1,6 +1,6 @@
 """Plans by property, batches by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -16,6 +16,7 @@ from nmt.batching import (
     Plan,
     Position,
     Specials,
+    ahead,
     collate,
     ordered_batches,
     pad,
@@ -24,6 +25,7 @@ from nmt.batching import (
     plan_epoch,
     training_batches,
 )
+from nmt.errors import DataError
 from nmt.tokenizer import Tokenizers
 from tests.small_translator import small_tokenizers
 
@@ -208,3 +210,30 @@ def test_validation_batches_hold_each_pair_once() -> None:
     assert sum(batch.target_tokens for batch in batches) == 2 + 2 + 6 + 3
     for batch in batches:  # the two sides still belong together
         assert (batch.target_output[:, 0] - batch.source[:, 0] == 100).all()
+
+
+def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1, 10):
+            made.append(number)
+            yield number
+
+    assert list(ahead(items(), 3)) == list(range(1, 10))
+    made.clear()
+    waiting = ahead(items(), 3)
+    assert next(waiting) == 1
+    waiting.close()  # type: ignore[attr-defined]
+    assert len(made) <= 4
+
+
+def test_what_fails_ahead_fails_where_it_is_used() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise DataError("broken")
+
+    waiting = ahead(items())
+    assert next(waiting) == 1
+    with pytest.raises(DataError, match="broken"):
+        next(waiting)

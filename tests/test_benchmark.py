@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from nmt.batching import Batch, Position
 from nmt.benchmark.machine import peak_memory
-from nmt.benchmark.training import VARIANTS, reference
+from nmt.benchmark.training import VARIANTS, measure_config, reference, variant_name
+from nmt.training.trainer import Trainer
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
 
@@ -69,13 +71,57 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--shape", "64x15"], "--shape 64x15: must be sentences x source pieces x target pieces, like 64x15x14"),
         (["--decode", "runs/none"], "--decode needs --input: a file to translate"),
-        (["--set", "seed=2"], "--set: changes a configuration; give one with --config"),
+        (["--set", "seed=2"], "--set: is for --config, not for steps"),
+        (
+            ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
+            "--shape: is for steps or --parts, not for --config",
+        ),
+        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode, not for --config"),
+        (
+            ["--decode", "runs/none", "--input", "x", "--precision", "int8", "--kernels", "plain"],
+            "leave --kernels plain out",
+        ),
+        (
+            ["--json", "no/such/folder/rows.json"],
+            "no/such/folder/rows.json: cannot be written: No such file or directory",
+        ),
         (["--precision", "int8"], "--precision int8: is for --decode alone; training is in bf16 or fp32"),
     ],
 )
 def test_wrong_options_are_explained(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert script("benchmark").main(options) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--updates", "--beam-size"])
+def test_there_is_no_measuring_nothing(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("benchmark").main([option, "0"]) == 2
+    assert f"argument {option}: '0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_variants_are_named_as_in_the_table() -> None:
+    assert {name: variant_name(reference(name).attention) for name in VARIANTS} == {name: name for name in VARIANTS}
+
+
+def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches an update, three runs of which the median in speed counts, and a clock that we hold."""
+    train(config(tmp_path, "bahdanau", "run", updates=2))
+    clock = iter([0.0, 9.0, 0.0, 4.0, 0.0, 2.0, 0.0, 8.0])  # warm, then 4, 2 and 8 seconds
+    given: list[int] = []
+
+    def update(self: Trainer, batches: list[Batch], after: Position) -> None:
+        given.append(sum(batch.target_tokens for batch in batches))
+        assert len(batches) == 2
+
+    monkeypatch.setattr(Trainer, "update", update)
+    monkeypatch.setattr("nmt.benchmark.training.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("nmt.benchmark.training.product_rate", lambda *_: 1e9)
+    monkeypatch.setattr("nmt.benchmark.training.WARM", 1)
+    row = measure_config(str(tmp_path / "run" / "config.yaml"), ["training.accumulation=2"], "cpu", 3)
+    speeds = sorted([given[1] / 4, given[2] / 2, given[3] / 8])
+    assert row.target_tokens_per_second == pytest.approx(speeds[1])
+    assert row.share == pytest.approx(row.flops_per_second / 1e9)
+    assert row.peak_memory_bytes is None
 
 
 def test_the_reference_network_is_of_the_reference_sizes() -> None:
@@ -90,7 +136,7 @@ def test_the_reference_network_is_of_the_reference_sizes() -> None:
 
 
 def test_peak_memory_is_what_was_held_in_between() -> None:
-    found: list[int] = []
+    found: list[int | None] = []
     with peak_memory(torch.device("cpu"), found):
         torch.ones(16 << 20).sum()  # 64 MB
-    assert 60 << 20 < found[0] < 200 << 20
+    assert found[0] is not None and 60 << 20 < found[0] < 200 << 20

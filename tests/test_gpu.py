@@ -74,7 +74,7 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
     found = []
     for device in (torch.device("cpu"), GPU):
         model = network(tokenizers, attention).double().to(device)
-        found.append(list(Translator(model, tokenizers, device, torch.float32).translate(LINES, search)))
+        found.append(list(Translator(model, tokenizers, device, torch.float32, fused=True).translate(LINES, search)))
     for expected, translation in zip(*found, strict=True):
         assert [each.text for each in translation.hypotheses] == [each.text for each in expected.hypotheses]
         for one, other in zip(translation.hypotheses, expected.hypotheses, strict=True):

@@ -75,7 +75,7 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     assert torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
 
 
-def test_gru_lost_gradientsnumerically() -> None:
+def test_gradients_of_the_gru_are_the_numerical_ones() -> None:
     torch.manual_seed(3)
     shapes = {"gates": (3, 2, 9, 2), "initial": (2, 3, 2), "weight": (2, 9, 3), "bias": (2, 9)}
     inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
@@ -94,7 +94,7 @@ def test_padding_leaves_states_what_they_were() -> None:
     assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
 
 
-def test_attending_lost_gradientsnumerically() -> None:
+def test_gradients_of_attending_are_the_numerical_ones() -> None:
     torch.manual_seed(4)
     steps, sentences, positions, hidden, units, width = 3, 2, 4, 3, 2, 5
     mask = torch.tensor([[True] * 4, [True, True, False, False]])

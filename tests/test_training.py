@@ -103,7 +103,7 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
 def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
     model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
     fused, plain = (make(sections={"model": model, "kernels": kernels}) for kernels in ("auto", "plain"))
-    assert fused.fused and not plain.fused
+    assert fused.model.encoder.fused and not plain.model.encoder.fused
     for trainer in (fused, plain):
         trainer.update([batch_of(trainer, list(range(9)))], Position(0, 1))
     torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
@@ -325,7 +325,7 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
     texts = {}
     for checkpoint in ("best", "last"):
         loaded = load_run(run, torch.device("cpu"), checkpoint)
-        translator = Translator(loaded.model, loaded.tokenizers, torch.device("cpu"), torch.float32)
+        translator = Translator(loaded.model, loaded.tokenizers, torch.device("cpu"), torch.float32, fused=True)
         options = SearchOptions.from_config(loaded.config.decoding)
         texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
     assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]

@@ -28,12 +28,12 @@ def tokenizers() -> Tokenizers:
 
 @pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: str(attention["type"]))
 def translator(request: pytest.FixtureRequest, tokenizers: Tokenizers) -> Translator:
-    return Translator(network(tokenizers, request.param), tokenizers, torch.device("cpu"), torch.float32)
+    return Translator(network(tokenizers, request.param), tokenizers, torch.device("cpu"), torch.float32, fused=True)
 
 
 @pytest.fixture(scope="module")
 def bahdanau(tokenizers: Tokenizers) -> Translator:
-    return Translator(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.device("cpu"), torch.float32)
+    return Translator(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.device("cpu"), torch.float32, fused=True)
 
 
 def with_(options: SearchOptions, **changes: object) -> SearchOptions:
@@ -101,7 +101,7 @@ def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
 
 
 def test_bf16_translates_too(bahdanau: Translator) -> None:
-    half = Translator(bahdanau.model, bahdanau.tokenizers, torch.device("cpu"), torch.bfloat16)
+    half = Translator(bahdanau.model, bahdanau.tokenizers, torch.device("cpu"), torch.bfloat16, fused=True)
     translations = list(half.translate(LINES[:10], with_(BEAM, attention=True)))
     assert len(translations) == 10
     for translation in translations:
@@ -143,7 +143,7 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
     model = network(tokenizers, ATTENTIONS[0])
     with torch.no_grad():
         model.output.bias[tokenizers.target.eos_id] = -100.0  # it never ends of itself
-    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32)
+    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True)
     for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
         for translation in translator.translate(LINES[:9], options):
             expected = int(1.5 * (len(translation.source_pieces) - 1)) + 10
@@ -235,7 +235,7 @@ def test_a_window_holds_no_more_text_than_memory_should(bahdanau: Translator) ->
 
 def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers) -> None:
     model = network(tokenizers, ATTENTIONS[0]).train()
-    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32)
+    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True)
     translations = translator.translate(LINES, GREEDY, window=8)
     first = next(translations).text
     assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()

@@ -4,6 +4,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
+from nmt.config.schema import Kernels
 from nmt.device import keep_freed_memory
 from nmt.translator import SearchOptions, Translator
 
@@ -24,7 +25,7 @@ class Decoding:
 
 
 def measure_decoding(
-    path: str, lines: list[str], beam_size: int, kernels: str, precision: str, device: str, repeats: int
+    path: str, lines: list[str], beam_size: int, kernels: Kernels, precision: str, device: str, repeats: int
 ) -> Decoding:
     """Translate the lines, tokenization included, the loading of the model not."""
     translator = Translator.load(path, device, precision, kernels)

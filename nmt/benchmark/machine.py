@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -45,8 +44,8 @@ def product_rate(device: torch.device, precision: torch.dtype) -> float:
 
 
 @contextmanager
-def peak_memory(device: torch.device, out: list[int]) -> Iterator[None]:
-    """Append what was occupied at most beyond what was before; on a CPU, of resident memory (Linux alone)."""
+def peak_memory(device: torch.device, out: list[int | None]) -> Iterator[None]:
+    """Append what was occupied at most beyond what was before; on a CPU, of resident memory, None but on Linux."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -56,7 +55,7 @@ def peak_memory(device: torch.device, out: list[int]) -> Iterator[None]:
     marks = Path("/proc/self/clear_refs")
     if not marks.exists():
         yield
-        out.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        out.append(None)
         return
     marks.write_text("5")  # the high-water mark becomes what is resident now
     before = _resident("VmRSS")

@@ -3,14 +3,16 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.batching import training_batches
+from nmt.batching import Batch, Position, Specials
 from nmt.benchmark.machine import peak_memory, product_rate, seconds, synchronise
 from nmt.checkpoint import RunDirectory
 from nmt.config import load_config, schema
@@ -18,12 +20,16 @@ from nmt.dataset import prepare
 from nmt.device import autocast, keep_freed_memory, resolve_device, resolve_precision
 from nmt.model import build_model
 from nmt.model.work import work
+from nmt.training.gradients import gradients_on
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
 from nmt.training.optimiser import build_optimiser
 from nmt.training.trainer import Trainer
 
 VOCABULARY = 8000
+RUNS = 3
+"""Of real training, of which the median is reported."""
+SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 WARM = 5
 """Updates of real training that are not counted."""
 VARIANTS: dict[str, dict[str, object]] = {
@@ -63,7 +69,8 @@ class Row:
     product_flops_per_second: float
     share: float
     padding: float
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None
+    """Of one step, beyond what the model and its optimiser hold; None where it was not measured."""
 
 
 def reference(variant: str) -> schema.Model:
@@ -81,8 +88,11 @@ def ignore(part: str) -> None:
     """Nobody asked."""
 
 
-def reference_step(case: Case) -> Callable[..., None]:
-    """One training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam."""
+def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
+    """One training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
+
+    With ``parts`` it tells of the parts of the first two, too.
+    """
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
     fused = case.kernels == "auto"
@@ -94,15 +104,27 @@ def reference_step(case: Case) -> Callable[..., None]:
     lengths = torch.full((sentences,), source_length)
     mask = torch.ones(sentences, target_length, dtype=torch.bool, device=device)
 
+    batch = Batch(source, lengths, target[:, :-1], target[:, 1:], mask, sentences * target_length)
+    gradients = gradients_on(model, device, precision, 0.0, SPECIALS, fused=fused)
+
     def step(lap: Lap = ignore) -> None:
+        gradients(batch, batch.target_tokens)
+        lap("forward and backward")
+        clip_grad_norm_(model.parameters(), 1.0)
+        lap("clipping")
+        optimiser.step()
+        gradients.reset()
+        lap("Adam")
+
+    def step_in_parts(lap: Lap = ignore) -> None:
         with autocast(device, precision):
             memory = model.encode(source, lengths)
             lap("encoder, forward")
-            readouts = model.unroll(target[:, :-1], memory)[0]
+            readouts = model.unroll(batch.target_input, memory)[0]
             lap("decoder, forward")
-            loss = batch_loss(readouts, model.output, target[:, 1:], mask, 0.0, fused=fused)
+            loss = batch_loss(readouts, model.output, batch.target_output, mask, 0.0, fused=fused)
             lap("output layer and loss, forward and (fused) backward")
-        (loss.objective / loss.tokens).backward()
+        (loss.objective / batch.target_tokens).backward()
         lap("backward of the rest")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
@@ -113,13 +135,13 @@ def reference_step(case: Case) -> Callable[..., None]:
     for parameter in model.parameters():  # Adam's moments are there before memory is measured
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
-    return step
+    gradients.reset()
+    return step_in_parts if parts else step
 
 
 def measure_parts(case: Case) -> dict[str, float]:
     """Milliseconds of each part of a step on a CPU, medians."""
-    step = reference_step(case)
+    step = reference_step(case, parts=True)
     keep_freed_memory()
     times: dict[str, list[float]] = {}
     last = 0.0
@@ -141,7 +163,7 @@ def measure(case: Case) -> Row:
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     sentences, source_length, target_length = case.shape
     step = reference_step(case)
-    memory: list[int] = []
+    memory: list[int | None] = []
     with peak_memory(device, memory):
         step()
     if device.type == "cpu":
@@ -154,73 +176,106 @@ def measure(case: Case) -> Row:
         sentences, sentences * source_length, tokens, tokens * source_length
     )
     return Row(
-        case.variant,
-        case.kernels,
-        case.precision,
-        str(device),
-        f"{sentences} x {source_length} -> {target_length}",
-        tokens / taken,
-        1e3 * taken,
-        flops / taken,
-        rate,
-        flops / taken / rate,
-        0.0,
-        memory[0],
+        variant=case.variant,
+        kernels=case.kernels,
+        precision=case.precision,
+        device=str(device),
+        shape=f"{sentences} x {source_length} -> {target_length}",
+        target_tokens_per_second=tokens / taken,
+        milliseconds_per_step=1e3 * taken,
+        flops_per_second=flops / taken,
+        product_flops_per_second=rate,
+        share=flops / taken / rate,
+        padding=0.0,
+        peak_memory_bytes=memory[0],
     )
 
 
-def measure_config(path: str, overrides: Sequence[str], device_name: str, updates: int) -> Row:
-    """Training as a configuration has it: its corpus, its batches, loading included, validation not."""
+@dataclass
+class _Counted:
+    """What some updates of real training had to do, and how long they took."""
+
+    updates: int = 0
+    seconds: float = 0.0
+    sentences: int = 0
+    source: int = 0
+    target: int = 0
+    pairs: int = 0
+    cells: int = 0
+
+    def add(self, batch: Batch) -> None:
+        """One batch more."""
+        target_lengths = batch.target_mask.sum(1)
+        self.sentences += len(target_lengths)
+        self.source += int(batch.source_lengths.sum())
+        self.target += batch.target_tokens
+        self.pairs += int((batch.source_lengths * target_lengths).sum())
+        self.cells += batch.source.numel() + batch.target_mask.numel()
+
+
+def measure_config(path: str, overrides: Sequence[str], device_name: str | None, updates: int) -> Row:
+    """Training as a configuration has it: its corpus, its batches, loading included, validation not.
+
+    The updates are measured in ``RUNS`` runs; the row is that of the median.
+    """
     config = load_config(Path(path), overrides)
-    device = resolve_device(device_name)
+    device = resolve_device(device_name or config.device)
     if device.type == "cpu":
         keep_freed_memory()
     torch.manual_seed(config.seed)
     prepared = prepare(config)
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    fused = config.kernels == "auto"
-    model = build_model(config.model, *sizes, fused=fused).to(device).train()
+    model = build_model(config.model, *sizes, fused=config.kernels == "auto").to(device).train()
     precision = resolve_precision(config.precision, device)
-    with tempfile.TemporaryDirectory() as scratch:
-        run = RunDirectory(scratch)
-        trainer = Trainer(config, prepared, model, run, Log(run, lambda line: None), device)
-        position, budget = trainer.progress.position, config.training.batch_tokens
-        batches = training_batches(prepared.train, trainer.specials, budget, seed=config.seed, position=position)
-        sums = {"sentences": 0, "source": 0, "target": 0, "pairs": 0, "cells": 0}
-        memory: list[int] = []
+    with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), ignore)) as log:
+        trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
+        batches = trainer.batches()
         rate = product_rate(device, precision)
-        with peak_memory(device, memory):
-            for number in range(-WARM, updates):
-                if number == 0:
-                    sums = dict.fromkeys(sums, 0)
-                    synchronise(device)
-                    started = time.perf_counter()
-                after, batch = next(batches)
-                trainer.update([batch], after)
-                target_lengths = batch.target_mask.sum(1)
-                sums["sentences"] += len(target_lengths)
-                sums["source"] += int(batch.source_lengths.sum())
-                sums["target"] += batch.target_tokens
-                sums["pairs"] += int((batch.source_lengths * target_lengths).sum())
-                sums["cells"] += batch.source.numel() + batch.target_mask.numel()
-            synchronise(device)
-            taken = time.perf_counter() - started
+        _updates(trainer, batches, WARM, device)
+        shares = [updates // RUNS + (run < updates % RUNS) for run in range(RUNS)]
+        runs = sorted(
+            (_updates(trainer, batches, share, device) for share in shares if share),
+            key=lambda run: run.target / run.seconds,
+        )
+    counted = runs[len(runs) // 2]
     rate = statistics.mean((rate, product_rate(device, precision)))
     flops = work(config.model, sizes[1]).training_flops(
-        sums["sentences"], sums["source"], sums["target"], sums["pairs"]
+        counted.sentences, counted.source, counted.target, counted.pairs
     )
-    count = sums["sentences"]
+    mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences
     return Row(
-        config.model.attention.type,
-        config.kernels,
-        {torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
-        str(device),
-        f"{path}: {count / updates:.0f} x {sums['source'] / count:.1f} -> {sums['target'] / count:.1f}",
-        sums["target"] / taken,
-        1e3 * taken / updates,
-        flops / taken,
-        rate,
-        flops / taken / rate,
-        1 - (sums["source"] + sums["target"]) / sums["cells"],
-        memory[0],
+        variant=variant_name(config.model.attention),
+        kernels=config.kernels,
+        precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
+        device=str(device),
+        shape=f"{path}: {counted.sentences / counted.updates:.0f} x {mean_source:.1f} -> {mean_target:.1f}",
+        target_tokens_per_second=counted.target / counted.seconds,
+        milliseconds_per_step=1e3 * counted.seconds / counted.updates,
+        flops_per_second=flops / counted.seconds,
+        product_flops_per_second=rate,
+        share=flops / counted.seconds / rate,
+        padding=1 - (counted.source + counted.target) / counted.cells,
+        peak_memory_bytes=None,
     )
+
+
+def _updates(
+    trainer: Trainer, batches: Iterator[tuple[Position, Batch]], updates: int, device: torch.device
+) -> _Counted:
+    counted = _Counted(updates)
+    synchronise(device)
+    started = time.perf_counter()
+    for _ in range(updates):
+        group = list(islice(batches, trainer.config.accumulation))
+        trainer.update([batch for _, batch in group], group[-1][0])
+        for _, batch in group:
+            counted.add(batch)
+    synchronise(device)
+    counted.seconds = time.perf_counter() - started
+    return counted
+
+
+def variant_name(attention: schema.AnyAttention) -> str:
+    """As ``VARIANTS`` calls it."""
+    feeding = isinstance(attention, schema.LuongAttention) and attention.input_feeding
+    return f"{attention.type}-feeding" if feeding else attention.type

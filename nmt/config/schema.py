@@ -395,6 +395,9 @@ class Training(Section):
 # --- decoding, evaluation, the run ------------------------------------------------------------------------------------
 
 
+Kernels = Literal["auto", "plain"]
+
+
 class Decoding(Section):
     """How lines are translated unless the command line says otherwise."""
 
@@ -439,7 +442,7 @@ class Config(Section):
     """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast where the hardware multiplies it natively, else fp32."""
-    kernels: Literal["auto", "plain"] = "auto"
+    kernels: Kernels = "auto"
     """auto: fused operations where there are some; plain: the readable path, equal but slower."""
     threads: Size | None = None
     """CPU threads of PyTorch; null: as many as it chooses."""

@@ -14,12 +14,20 @@ from nmt.kernels.product import add_product, product
 
 CHUNK = 1024
 """Rows of a chunk. Each chunk costs a pass over the gradient of the weight, and memory of its rows x vocabulary."""
+GPU_CHUNK = 8192
+"""The same on a GPU, which smaller products do not fill."""
 
 
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+        ctx: Any,
+        readouts: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        counted: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         low, high = readouts.dtype, torch.promote_types(readouts.dtype, torch.float32)
         low_weight, low_bias = weight.to(low), bias.to(low)
@@ -27,21 +35,25 @@ class _OutputLoss(torch.autograd.Function):
         d_weight, d_bias = None, torch.zeros_like(bias, dtype=high)
         likelihood, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
         share, mean_weight, mean_bias = smoothing / len(bias), weight.to(high).mean(0), bias.to(high).mean()
-        gold_columns = targets.unsqueeze(1).split(CHUNK)
-        for rows, gold, out in zip(readouts.split(CHUNK), gold_columns, d_readouts.split(CHUNK), strict=True):
-            logits = add_product(low_bias, rows, low_weight.T)  # (n, V); gold is (n, 1)
+        chunk = GPU_CHUNK if readouts.is_cuda else CHUNK
+        for start in range(0, len(readouts), chunk):
+            part = slice(start, start + chunk)
+            rows, gold = readouts[part], targets[part].unsqueeze(1)  # (n, O), (n, 1)
+            logits = add_product(low_bias, rows, low_weight.T)  # (n, V)
             probabilities = logits.softmax(-1)
             surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
-            likelihood += surprisal.sum()
             # d objective / d logits = softmax - smoothing / V - (1 - smoothing) * one-hot
             d_logits = probabilities
             if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normaliser
-                means = rows.to(high) @ mean_weight + mean_bias
-                uniform += (surprisal + logits.gather(1, gold)).sum() - means.sum()
+                mean_logits = rows.to(high) @ mean_weight + mean_bias
+                uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
                 d_logits.sub_(share)
-            d_logits[torch.arange(len(rows), device=rows.device), gold.squeeze(1)] += smoothing - 1
-            d_bias += d_logits.sum(0)
-            out.copy_(product(d_logits, low_weight))
+            likelihood += _total(surprisal, counted, part)
+            d_logits.scatter_add_(1, gold, d_logits.new_full((), smoothing - 1).expand_as(gold))
+            if counted is not None:
+                d_logits.mul_(counted[part].unsqueeze(1))
+            d_bias += d_logits.sum(0, dtype=high)
+            d_readouts[part] = product(d_logits, low_weight)
             gradient = product(d_logits.T, rows)
             d_weight = gradient.to(high) if d_weight is None else d_weight.add_(gradient)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
@@ -52,13 +64,20 @@ class _OutputLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_readouts, d_weight, d_bias = ctx.saved_tensors
-        return d_readouts * scale.to(d_readouts.dtype), d_weight.mul_(scale), d_bias.mul_(scale), None, None
+        return d_readouts * scale.to(d_readouts.dtype), d_weight.mul_(scale), d_bias.mul_(scale), None, None, None
+
+
+def _total(column: Tensor, counted: Tensor | None, part: slice) -> Tensor:
+    """The sum of the rows (n, 1) that count."""
+    return column.sum() if counted is None else column.squeeze(1) @ counted[part].to(column.dtype)
 
 
 def output_loss(
-    readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float, counted: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy of an output layer: readouts (N, O), weight (V, O), bias (V,), targets (N,) -> two sums.
+
+    ``counted``: (N,), False where a row is to be passed over; all rows count without it.
 
     The label-smoothed objective, differentiable, and the negative log-likelihood of the targets, for reporting.
     The products are computed in the type of ``readouts``; the sums, and the gradient of the weight, in fp32 or finer.
@@ -66,6 +85,6 @@ def output_loss(
     """
     with torch.autocast(readouts.device.type, enabled=False):
         result: tuple[Tensor, Tensor] = _OutputLoss.apply(  # type: ignore[no-untyped-call]
-            readouts, weight, bias, targets, smoothing
+            readouts, weight, bias, targets, smoothing, counted
         )
         return result

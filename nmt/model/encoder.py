@@ -32,7 +32,7 @@ class GruEncoder(nn.Module):
         embedded (B, S, E), lengths (B,) -> annotations (B, S, 2H), zero at padding; summary (B, 2H): the last
         forward and the first backward annotation, each the state of a GRU that has read the whole sentence.
         """
-        if self.fused and embedded.device.type == "cpu":  # on a GPU, cuDNN's packed GRU is the fused one
+        if self.fused:
             return self._read_both_ways(embedded, lengths)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.rnn(packed)  # last (2 * layers, B, H): forward, backward of each layer
@@ -43,8 +43,12 @@ class GruEncoder(nn.Module):
         """The same with both directions in one walk, one of them over the sentences reversed with their padding."""
         annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, 2H)
         steps, sentences, _ = annotations.shape
-        padded = torch.arange(steps).unsqueeze(1) >= lengths.cpu()  # (S, B)
-        padding = torch.stack((padded, padded.flip(0)), 1) if bool(padded.any()) else None
+        positions = torch.arange(steps, device=embedded.device).unsqueeze(1)
+        padded = positions >= lengths.to(embedded.device)  # (S, B)
+        some = lengths.device.type != "cpu" or bool(
+            (lengths < steps).any()
+        )  # a GPU is not asked: it would be waited for
+        padding = torch.stack((padded, padded.flip(0)), 1) if some else None
         for layer in range(self.rnn.num_layers):
             if layer:
                 annotations = dropout(annotations, self.rnn.dropout) if self.training else annotations

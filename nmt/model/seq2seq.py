@@ -1,5 +1,6 @@
 """The whole network: encode, start, step for search; forward for teacher forcing. Both give the same numbers."""
 
+import torch
 from torch import Tensor, nn
 
 from nmt.model.attention import Memory, NoAttention
@@ -43,7 +44,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """source (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""
-        positions = lengths.new_tensor(range(source.size(1))).to(source.device)
+        positions = torch.arange(source.size(1), device=source.device)
         source_mask = positions < lengths.to(source.device).unsqueeze(1)  # (B, S)
         embedded = self.embedding_dropout(self.source_embedding(source))
         annotations, summary = self.encoder(embedded, lengths)

@@ -17,7 +17,6 @@ class Loss:
     """Label-smoothed cross-entropy, differentiable, nats."""
     likelihood: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever the smoothing."""
-    tokens: int
 
 
 def plain_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -35,10 +34,11 @@ def plain_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: 
 def batch_loss(
     readouts: Tensor, output: nn.Linear, targets: Tensor, mask: Tensor, smoothing: float, *, fused: bool
 ) -> Loss:
-    """Loss of a batch: readouts (B, T, O), targets (B, T), mask (B, T) True on real tokens; padding is skipped."""
+    """Loss of a batch: readouts (B, T, O), targets (B, T), mask (B, T) True on real tokens; padding does not count."""
+    if fused and readouts.is_cuda:  # where to look how many tokens are real would have the CPU wait for the GPU
+        rows = readouts.flatten(0, 1), output.weight, output.bias, targets.flatten()
+        return Loss(*output_loss(*rows, smoothing, counted=mask.flatten()))
     readouts, targets = readouts[mask], targets[mask]  # (N, O), (N,)
     if fused:
-        objective, likelihood = output_loss(readouts, output.weight, output.bias, targets, smoothing)
-    else:
-        objective, likelihood = plain_loss(readouts, output, targets, smoothing)
-    return Loss(objective, likelihood, len(targets))
+        return Loss(*output_loss(readouts, output.weight, output.bias, targets, smoothing))
+    return Loss(*plain_loss(readouts, output, targets, smoothing))

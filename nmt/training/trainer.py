@@ -2,22 +2,22 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.batching import Batch, Position, Specials, training_batches
+from nmt.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.checkpoint import RunDirectory, TrainingCheckpoint, average, load_weights, unshared
 from nmt.config import Config
 from nmt.dataset import Prepared
-from nmt.device import autocast, resolve_precision
+from nmt.device import resolve_precision
 from nmt.errors import CheckpointError
 from nmt.model import Seq2Seq
+from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
-from nmt.training.loss import Loss, batch_loss
 from nmt.training.optimiser import build_optimiser, learning_rate, load_moments, saved_moments
 from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
@@ -50,11 +50,13 @@ class Trainer:
         self.run = run
         self.log = log
         self.device = device
-        self.precision = resolve_precision(config.precision, device)
-        self.fused = config.kernels == "auto"
         self.specials = Specials.of(prepared.tokenizers)
+        precision, fused = resolve_precision(config.precision, device), config.kernels == "auto"
+        self.gradients = gradients_on(
+            self.model, device, precision, self.config.label_smoothing, self.specials, fused=fused
+        )
         self.optimiser = build_optimiser(model.parameters(), config.training.optimiser)
-        self.validator = Validator(config, prepared, model, device, self.precision, log)
+        self.validator = Validator(config, prepared, model, device, precision, log)
         self.progress = Progress()
 
     def fit(self, stopped: Callable[[], bool] = lambda: False) -> bool:
@@ -63,13 +65,7 @@ class Trainer:
         ``last`` is saved in either case. Raises CheckpointError when nothing but non-finite gradients come.
         """
         validation = self.config.validation
-        batches = training_batches(
-            self.prepared.train,
-            self.specials,
-            self.config.batch_tokens,
-            seed=self.seed,
-            position=self.progress.position,
-        )
+        batches = self.batches()
         while not self.progress.finished(self.config):
             if stopped():
                 self.save()
@@ -93,6 +89,19 @@ class Trainer:
                 self.save()
         return True
 
+    def batches(self) -> Iterator[tuple[Position, Batch]]:
+        """From where progress stands, without end, each with the position that follows it."""
+        batches = training_batches(
+            self.prepared.train,
+            self.specials,
+            self.config.batch_tokens,
+            seed=self.seed,
+            position=self.progress.position,
+        )
+        if self.device.type == "cpu":
+            return batches
+        return ahead((after, batch.pinned()) for after, batch in batches)
+
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """One optimiser step: the gradients of all batches, divided once by all their real target tokens."""
         number = self.progress.update + 1
@@ -104,16 +113,14 @@ class Trainer:
         tokens = sum(batch.target_tokens for batch in batches)
         likelihood = torch.zeros((), device=self.device)
         for batch in batches:
-            loss = self.loss(batch.to(self.device))
-            (loss.objective / tokens).backward()
-            likelihood += loss.likelihood
+            likelihood += self.gradients(batch, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
         if math.isfinite(norm):
             self.optimiser.step()
             self.progress = replace(self.progress, skipped_in_a_row=0)
         else:
             self._skip(number)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.gradients.reset()
         self.progress = replace(
             self.progress,
             update=number,
@@ -121,19 +128,6 @@ class Trainer:
             target_tokens=self.progress.target_tokens + tokens,
         )
         return Update(likelihood.item() / tokens, tokens, norm, rate)
-
-    def loss(self, batch: Batch) -> Loss:
-        """The objective of a batch on the model as it stands."""
-        with autocast(self.device, self.precision):
-            readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
-            return batch_loss(
-                readouts,
-                self.model.output,
-                batch.target_output,
-                batch.target_mask,
-                self.config.label_smoothing,
-                fused=self.fused,
-            )
 
     def _skip(self, number: int) -> None:
         row = self.progress.skipped_in_a_row + 1

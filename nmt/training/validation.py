@@ -82,7 +82,7 @@ class Validator:
                 readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
                 loss = batch_loss(readouts, self.model.output, batch.target_output, batch.target_mask, 0.0, fused=False)
                 total += loss.likelihood.item()
-                tokens += loss.tokens
+                tokens += batch.target_tokens
         return total / tokens
 
     def _show(self, update: int, hypotheses: list[str]) -> None:

@@ -1,0 +1,169 @@
+"""The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, there and back.
+
+``nmt.kernels.gpu`` has twins of both classes for GPUs. Products with weights are no part of a step: the walks of
+``nmt.kernels.recurrence`` take them. "Low" is the type that products are computed in, "high" fp32 or finer.
+
+Shapes: T steps, B sentences, S source positions, H hidden, A alignment units, C context.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class GateSlopes(Protocol):
+    """The way back through the gates."""
+
+    def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
+        """From the gradients of s_{t+1} by what follows and by what reads it, both (..., H, B), to that of s_t.
+
+        Fills the gradient of the gates (..., 4H, B): one below the other stand (U_n s, reset, update, x_n). The first
+        three are the recurrent gates, the last three the input's, so that both gradients are slices of one tensor.
+        -> the gradient of s_t without that of the recurrent product.
+        """
+
+
+class AttentionSlopes(Protocol):
+    """The way back through the attention."""
+
+    def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
+        """Fill the gradient of the queries (A, B) from that of the contexts (B, C)."""
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """After all steps: of the keys (B, S, A) and of the energy (A,)."""
+
+
+class Gates:
+    """The gates of T steps, and what they leave behind for the way back.
+
+    Args:
+        steps: T.
+        initial: s_0, (..., H, B), high.
+        low: the type of products.
+    """
+
+    states: Tensor
+    """s_0 ... s_T, (T + 1, ..., H, B), high"""
+    gates: Tensor
+    """r, z, and U_n s, to which the reset gate is applied, (T, ..., 3H, B), high"""
+    candidate: Tensor
+    """s', (T, ..., H, B), high"""
+
+    def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
+        *directions, hidden, sentences = initial.shape
+        self.low = low
+        self.states = initial.new_empty(steps + 1, *initial.shape)
+        self.states[0] = initial
+        self.gates = initial.new_empty(steps, *directions, 3 * hidden, sentences)
+        self.candidate = initial.new_empty(steps, *initial.shape)
+
+    def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
+        """s_{t+1}, low, from gates (..., 3H, B), as ``nmt.model.decoder.GatedUpdate`` has it; overwrites the latter."""
+        hidden = self.states.size(-2)
+        gates = self.gates[t]
+        recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]
+        gates.copy_(recurrent_gates)
+        gates[..., : 2 * hidden, :].sigmoid_()
+        reset, update, recurrent = gates.chunk(3, -2)
+        candidate = self.candidate[t].copy_(input_gates[..., 2 * hidden :, :])
+        candidate.addcmul_(reset, recurrent).tanh_()
+        return torch.lerp(candidate, self.states[t], update, out=self.states[t + 1]).to(self.low)
+
+    def slopes(self) -> GateSlopes:
+        """The derivatives of all steps at once, so that the walk back only multiplies."""
+        (r, z, recurrent), n = self.gates.chunk(3, -2), self.candidate
+        *outer, hidden, sentences = n.shape
+        slopes = n.new_empty(*outer, 4, hidden, sentences, dtype=self.low)
+        by_recurrent, by_reset, by_update, by_candidate = slopes.unbind(-3)
+        rest = 1 - z
+        by_update.copy_((self.states[:-1] - n).mul_(z).mul_(rest))
+        rest.addcmul_(rest * n, n, value=-1)  # (1 - z) (1 - n^2)
+        by_candidate.copy_(rest)
+        by_recurrent.copy_(rest.mul_(r))
+        by_reset.copy_(rest.mul_(recurrent).addcmul_(rest, r, value=-1))
+        return _GateSlopes(slopes, z)
+
+
+class _GateSlopes:
+    """Of s_{t+1} by each pre-activation (T, ..., 4, H, B), low, and by s_t on the direct way (T, ..., H, B), high."""
+
+    def __init__(self, gates: Tensor, direct: Tensor) -> None:
+        self.gates = gates
+        self.direct = direct
+
+    def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
+        """As ``GateSlopes`` has it."""
+        d_state = carry + d_state
+        low = d_state.to(d_gates.dtype).unsqueeze(-3)
+        torch.mul(self.gates[t], low, out=d_gates.unflatten(-2, (4, -1)))
+        return d_state * self.direct[t]
+
+
+class Attention:
+    """Bahdanau's attention over T steps, and what it leaves behind for the way back.
+
+    The energies v·tanh(x) are taken as 2 v·sigmoid(2x) - v·1: the sigmoid is several times faster than the hyperbolic
+    tangent on CPUs. Softmax would not see the constant, but rounding to bf16 does.
+
+    Args:
+        steps: T.
+        keys: U_a h_j, (B, S, A), low.
+        annotations: h_j, (B, S, C), low.
+        mask: (B, S), True on real tokens.
+        energy: v_a, (A,).
+    """
+
+    QUERY_SCALE = 2
+    """What queries are multiplied by before they come here."""
+    weights: Tensor
+    """alpha_ij, (T, B, S), low"""
+    contexts: Tensor
+    """c_i, (T, B, C), low"""
+
+    def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
+        self.high = torch.promote_types(keys.dtype, torch.float32)
+        self.keys, self.annotations, self.slope = 2 * keys, annotations, (2 * energy).to(keys.dtype)
+        self.constant = (self.slope.sum(dtype=self.high) / -2).to(keys.dtype).view(1, 1)
+        self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
+        self.sigmoids = keys.new_empty(steps, *keys.shape)
+        self.weights = keys.new_empty(steps, *mask.shape)
+        self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
+
+    def attend(self, t: int, queries: Tensor) -> Tensor:
+        """Contexts of step t, (B, C), from its queries W_a s, scaled, (A, B)."""
+        sigmoids, weights, contexts = self.sigmoids[t], self.weights[t], self.contexts[t]
+        torch.add(self.keys, queries.T.contiguous().unsqueeze(1), out=sigmoids).sigmoid_()
+        energies = torch.addmm(self.constant, sigmoids.flatten(0, 1), self.slope.unsqueeze(1))
+        weights.copy_(energies.view_as(weights).to(self.high).add_(self.blocked).softmax(-1))
+        torch.bmm(weights.unsqueeze(1), self.annotations, out=contexts.unsqueeze(1))
+        return contexts
+
+    def slopes(self) -> AttentionSlopes:
+        """For the walk back."""
+        return _AttentionSlopes(self)
+
+
+class _AttentionSlopes:
+    def __init__(self, attention: Attention) -> None:
+        self.attention = attention
+        self.d_keys = torch.zeros_like(attention.keys, dtype=attention.high)
+        self.d_slope = torch.zeros_like(attention.slope, dtype=attention.high)
+        self.inner = torch.empty_like(attention.keys)
+
+    def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
+        """As ``AttentionSlopes`` has it."""
+        attention, inner, high = self.attention, self.inner, self.attention.high
+        sigmoids, alpha = attention.sigmoids[t], attention.weights[t].to(high)
+        # softmax: d e = alpha * (d alpha - sum alpha d alpha)
+        d_weights = torch.bmm(d_context.unsqueeze(1), attention.annotations.transpose(1, 2)).squeeze(1).to(high)
+        d_energies = (alpha * (d_weights - (alpha * d_weights).sum(-1, keepdim=True))).to(inner.dtype)
+        self.d_slope += d_energies.view(-1) @ sigmoids.flatten(0, 1) - d_energies.sum(dtype=high) / 2
+        torch.mul(d_energies.unsqueeze(-1), attention.slope, out=inner)
+        torch.ops.aten.sigmoid_backward.grad_input(inner, sigmoids, grad_input=inner)
+        self.d_keys += inner
+        d_queries.copy_(inner.sum(1).T)
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """As ``AttentionSlopes`` has it."""
+        return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope

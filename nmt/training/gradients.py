@@ -1,0 +1,164 @@
+"""The gradients of a batch: computed as PyTorch goes along, or on a GPU by replaying what it did once.
+
+A small network keeps a GPU waiting for the CPU to start its kernels, thousands a batch. A CUDA graph starts them all at
+once, but repeats exactly what was recorded: the same shapes, in the same memory. So batches are filled up to few
+shapes, and each shape that comes a second time is recorded.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt.batching import Batch, Specials
+from nmt.device import autocast
+from nmt.model import Seq2Seq
+from nmt.training.loss import Loss, batch_loss
+
+SENTENCES = 32
+"""Batches are filled up with empty sentences to a multiple of so many."""
+POSITIONS = 8
+"""Their sentences are filled up to a multiple of so many pieces."""
+MOST_GRAPHS = 128
+"""Shapes that are recorded; others are computed as they come."""
+
+
+class Gradients(Protocol):
+    """Adds the gradients of a batch to the parameters' own."""
+
+    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum."""
+
+    def reset(self) -> None:
+        """Forget the gradients."""
+
+
+class EagerGradients:
+    """As PyTorch goes along."""
+
+    def __init__(
+        self, model: Seq2Seq, device: torch.device, precision: torch.dtype, smoothing: float, *, fused: bool
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.precision = precision
+        self.smoothing = smoothing
+        self.fused = fused
+
+    def loss(self, batch: Batch) -> Loss:
+        """The objective of a batch on the device, on the model as it stands."""
+        with autocast(self.device, self.precision):
+            readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
+            return batch_loss(
+                readouts, self.model.output, batch.target_output, batch.target_mask, self.smoothing, fused=self.fused
+            )
+
+    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+        """As ``Gradients`` has it."""
+        loss = self.loss(batch.to(self.device))
+        (loss.objective / tokens).backward()
+        return loss.likelihood
+
+    def reset(self) -> None:
+        """As ``Gradients`` has it."""
+        self.model.zero_grad(set_to_none=True)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """One shape: where its batch is put, and what comes out where."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    tokens: Tensor
+    likelihood: Tensor
+
+
+class GraphedGradients:
+    """By CUDA graphs, the same numbers.
+
+    All recordings share their memory: none needs what another left there. The gradients lie outside of it.
+    """
+
+    def __init__(self, eager: EagerGradients, specials: Specials) -> None:
+        self.eager = eager
+        self.specials = specials
+        self.recordings: dict[tuple[int, int, int], _Recording] = {}
+        self.seen: set[tuple[int, int, int]] = set()
+        self.pool = torch.cuda.graph_pool_handle()
+        for parameter in eager.model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+        """As ``Gradients`` has it."""
+        batch = filled_up(batch, self.specials)
+        shape = (*batch.source.shape, batch.target_input.size(1))
+        if shape not in self.recordings:
+            if shape not in self.seen or len(self.recordings) == MOST_GRAPHS:
+                self.seen.add(shape)
+                return self.eager(batch, tokens)
+            self.recordings[shape] = self._record(batch)
+        recording = self.recordings[shape]
+        for field in fields(Batch):
+            value = getattr(batch, field.name)
+            if isinstance(value, Tensor):
+                getattr(recording.batch, field.name).copy_(value, non_blocking=True)
+        recording.tokens.fill_(tokens)
+        recording.graph.replay()
+        return recording.likelihood.clone()
+
+    def reset(self) -> None:
+        """As ``Gradients`` has it; the memory stays, for the recordings add to it."""
+        self.eager.model.zero_grad(set_to_none=False)
+
+    def _record(self, batch: Batch) -> _Recording:
+        """The shape was computed before, so every kernel is there, compiled."""
+        eager, device = self.eager, self.eager.device
+        place = batch.to(device)
+        place = Batch(
+            place.source,
+            batch.source_lengths.to(device),
+            place.target_input,
+            place.target_output,
+            place.target_mask,
+            batch.target_tokens,
+        )
+        tokens = torch.ones((), device=device)
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(device)
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):  # another thread pins batches
+            loss = eager.loss(place)
+            parameters = list(eager.model.parameters())
+            found = torch.autograd.grad(loss.objective / tokens, parameters, allow_unused=True)
+            for parameter, gradient in zip(parameters, found, strict=True):
+                if parameter.grad is not None and gradient is not None:
+                    parameter.grad += gradient
+        return _Recording(graph, place, tokens, loss.likelihood)
+
+
+def filled_up(batch: Batch, specials: Specials) -> Batch:
+    """A batch with padding up to the next multiples of ``SENTENCES`` and ``POSITIONS``: the same loss and gradients."""
+    sentences = -len(batch.source) % SENTENCES
+    source, target = (-rows.size(1) % POSITIONS for rows in (batch.source, batch.target_input))
+
+    def pad(rows: Tensor, positions: int, fill: int | bool) -> Tensor:
+        return functional.pad(rows, (0, positions, 0, sentences), value=fill)
+
+    return Batch(
+        pad(batch.source, source, specials.source_pad),
+        functional.pad(batch.source_lengths, (0, sentences), value=1),
+        pad(batch.target_input, target, specials.target_pad),
+        pad(batch.target_output, target, specials.target_pad),
+        pad(batch.target_mask, target, False),
+        batch.target_tokens,
+    )
+
+
+def gradients_on(
+    model: Seq2Seq, device: torch.device, precision: torch.dtype, smoothing: float, specials: Specials, *, fused: bool
+) -> Gradients:
+    """The fastest way there is on a device; with ``fused`` False, the plain one."""
+    eager = EagerGradients(model, device, precision, smoothing, fused=fused)
+    return GraphedGradients(eager, specials) if fused and device.type == "cuda" else eager

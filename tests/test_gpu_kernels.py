@@ -1,0 +1,136 @@
+"""The Triton kernels of the recurrences against PyTorch's operations: on a GPU, or elsewhere in Triton's interpreter.
+
+The interpreter truncates where a GPU rounds to bf16, so that bounds in bf16 are wide.
+"""
+
+import itertools
+from functools import partial
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.kernels import recurrence, steps
+from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from tests.test_recurrence import LENGTHS, network, outcome
+
+gpu = pytest.importorskip("nmt.kernels.gpu", reason="needs Triton")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+Outcome = list[Tensor]
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, gpu)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    monkeypatch.setattr(recurrence, "_steps_on", lambda device: module)
+
+
+def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, width: int) -> Outcome:
+    """Results and gradients of three steps, the sentences of all lengths."""
+    generator = torch.Generator().manual_seed(1)
+    hidden = 5
+    shapes = {
+        "gates": (3, 3 * hidden, sentences),
+        "initial": (hidden, sentences),
+        "keys": (sentences, positions, units),
+        "annotations": (sentences, positions, width),
+        "recurrent": (3 * hidden, hidden),
+        "bias": (3 * hidden,),
+        "query": (units, hidden),
+        "energy": (units,),
+        "context": (3 * hidden, width),
+    }
+    inputs = {
+        name: (torch.randn(shape, generator=generator) / 2).to(DEVICE, dtype).requires_grad_()
+        for name, shape in shapes.items()
+    }
+    lengths = torch.linspace(1, positions, sentences).long()
+    mask = (torch.arange(positions) < lengths.unsqueeze(1)).to(DEVICE)
+    states, contexts, weights = attending_sequence(mask=mask, **inputs)
+    gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), list(inputs.values()))
+    assert not weights[:, ~mask].any()
+    return [states.detach(), contexts.detach(), weights, *gradients]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1, 1), (3, 4, 7, 9), (2, 300, 20, 33), (4, 5, 16, 40)],
+    ids=["all one", "odd", "several blocks of units", "whole blocks"],
+)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+def test_attending(
+    dtype: torch.dtype, tolerance: float, sizes: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = attending(dtype, *sizes)
+    use(monkeypatch, steps)
+    for one, other in zip(attending(torch.float64, *sizes), found, strict=True):
+        assert (one - other).norm() <= tolerance * max(one.norm().item(), 1)
+
+
+@pytest.mark.parametrize(("hidden", "sentences"), [(1, 1), (3, 5), (40, 30)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest is more than one program's share."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(2, 2, 3 * hidden, sentences), (2, hidden, sentences), (2, 3 * hidden, hidden), (2, 3 * hidden)]
+    gates, initial, weight, bias = inputs = [
+        torch.randn(shape, generator=generator, dtype=torch.double).to(DEVICE).requires_grad_() for shape in shapes
+    ]
+    padding = (torch.rand(2, 2, sentences, generator=generator) < 0.5).to(DEVICE) if padded else None
+
+    def run() -> Outcome:
+        states = gru_sequence(gates, initial, weight, bias, padding)
+        return [states.detach(), *torch.autograd.grad((states.sin() + 1).sum(), inputs)]
+
+    found = run()
+    use(monkeypatch, steps)
+    for one, other in zip(run(), found, strict=True):
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_gradients_are_the_numerical_ones() -> None:
+    torch.manual_seed(3)
+    mask = torch.tensor([[True, True], [True, False]], device=DEVICE)
+    shapes = [(2, 3, 2), (1, 2), (2, 2, 2), (2, 2, 2), (3, 1), (3,), (2, 1), (2,), (3, 2)]
+    inputs = [torch.randn(shape, dtype=torch.double, device=DEVICE, requires_grad=True) for shape in shapes]
+    names = ("gates", "initial", "keys", "annotations", "recurrent", "bias", "query", "energy", "context")
+
+    def states_and_contexts(*given: Tensor) -> tuple[Tensor, Tensor]:
+        states, contexts, _ = attending_sequence(mask=mask, **dict(zip(names, given, strict=True)))
+        return states, contexts
+
+    assert torch.autograd.gradcheck(states_and_contexts, inputs)
+    gru = [
+        torch.randn(s, dtype=torch.double, device=DEVICE, requires_grad=True)
+        for s in ((2, 1, 3, 2), (1, 1, 2), (1, 3, 1), (1, 3))
+    ]
+    padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
+    assert torch.autograd.gradcheck(partial(gru_sequence, padding=padding), gru)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+def test_a_network_of_them_is_the_plain_network(
+    attention: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = outcome(network(attention, 2, fused=True), lengths, 3)
+    plain = outcome(network(attention, 2, fused=False), lengths, 3)
+    assert torch.allclose(found[0], plain[0], rtol=0, atol=1e-12)
+    for name, gradient in plain[2].items():
+        assert torch.allclose(found[2][name], gradient, rtol=1e-9, atol=1e-12), name
+
+
+def test_padding_leaves_states_exactly_what_they_were() -> None:
+    for seed, dtype in itertools.product(range(3), (torch.float32, torch.bfloat16)):
+        torch.manual_seed(seed)
+        gates, initial = torch.randn(2, 1, 6, 2, device=DEVICE), torch.randn(1, 2, 2, device=DEVICE)
+        padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
+        weight, bias = torch.randn(1, 6, 2, device=DEVICE), torch.randn(1, 6, device=DEVICE)
+        states = gru_sequence(gates.to(dtype), initial, weight, bias, padding)
+        assert torch.equal(states[1, ..., 1], states[0, ..., 1])
+        assert not torch.equal(states[1, ..., 0], states[0, ..., 0])

@@ -1,0 +1,67 @@
+"""Batches filled up to few shapes, as CUDA graphs need them; the recording itself is tested in ``test_gpu``."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.batching import Batch, Specials, collate
+from nmt.kernels.output_loss import output_loss
+from nmt.model import build_model
+from nmt.training import gradients
+from nmt.training.gradients import EagerGradients, filled_up
+from nmt.training.loss import plain_loss
+from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+
+SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
+CPU = torch.device("cpu")
+
+
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in (3, 1, 6)]
+    targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in (2, 5, 4)]
+    return collate(sources, targets, SPECIALS)
+
+
+def test_shapes_are_multiples() -> None:
+    full = filled_up(batch(), SPECIALS)
+    assert full.source.shape == full.source.new_empty(gradients.SENTENCES, gradients.POSITIONS).shape
+    assert full.target_input.shape == full.target_output.shape == full.target_mask.shape == full.source.shape
+    assert full.source_lengths.tolist() == [4, 2, 7] + [1] * (gradients.SENTENCES - 3)
+    assert int(full.target_mask.sum()) == full.target_tokens == batch().target_tokens
+    again = filled_up(full, SPECIALS)
+    assert torch.equal(again.source, full.source)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, fused: bool) -> None:
+    results: list[tuple[Tensor, dict[str, Tensor | None]]] = []
+    for each in (batch(), filled_up(batch(), SPECIALS)):
+        torch.manual_seed(2)
+        model = build_model(model_config(attention), SOURCE, TARGET, fused=fused).double()
+        for parameter in model.parameters():
+            nn.init.uniform_(parameter, -0.5, 0.5)
+        compute = EagerGradients(model, CPU, torch.float32, 0.1, fused=fused)
+        likelihood = compute(each, each.target_tokens)
+        results.append((likelihood, {name: p.grad for name, p in model.named_parameters()}))
+        compute.reset()
+        assert all(parameter.grad is None for parameter in model.parameters())
+    (one, first), (other, second) = results
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
+    for name, gradient in first.items():
+        torch.testing.assert_close(second[name], gradient, rtol=1e-9, atol=1e-14, msg=name)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_rows_that_do_not_count(smoothing: float) -> None:
+    torch.manual_seed(3)
+    readouts, output = torch.randn(7, 4).double().requires_grad_(), nn.Linear(4, 5).double()
+    targets, counted = torch.randint(5, (7,)), torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.bool)
+    found = output_loss(readouts, output.weight, output.bias, targets, smoothing, counted)
+    plain = plain_loss(readouts[counted], output, targets[counted], smoothing)
+    torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
+    wanted = (readouts, output.weight, output.bias)
+    torch.testing.assert_close(
+        torch.autograd.grad(found[0], wanted), torch.autograd.grad(plain[0], wanted), rtol=1e-10, atol=1e-12
+    )
