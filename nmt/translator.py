@@ -314,8 +314,11 @@ def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
         return
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(min(threads, tasks)) as pool:
+        pool = ThreadPoolExecutor(min(threads, tasks))
+        try:
             yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)  # whoever was interrupted waits for what has begun, not for the rest
     finally:
         torch.set_num_threads(threads)
 

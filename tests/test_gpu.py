@@ -1,4 +1,4 @@
-"""What is different on a GPU: cuDNN's encoder before the fused decoder, bf16, and search on device tensors."""
+"""What is different on a GPU: Triton's kernels in a network, CUDA graphs, bf16, and search on device tensors."""
 
 import math
 from pathlib import Path
@@ -7,15 +7,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.batching import Batch, collate
 from nmt.checkpoint import RunDirectory
 from nmt.config import Config
 from nmt.model import build_model
+from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.loss import batch_loss
 from nmt.translator import SearchOptions, Translator
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, network, small_tokenizers
+from tests.test_gradients import SPECIALS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -82,3 +85,52 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
             assert (one.attention is None) == (other.attention is None)
             if one.attention is not None and other.attention is not None:
                 torch.testing.assert_close(one.attention.cpu(), other.attention.cpu(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_graphs_give_the_gradients_of_the_eager_path(attention: str, smoothing: float) -> None:
+    """Two shapes in turns, so that each is computed, recorded and replayed, and two batches an update."""
+    generator = torch.Generator().manual_seed(1)
+
+    def batch(longest: int) -> Batch:
+        lengths = torch.randint(1, longest, (6,), generator=generator).tolist()
+        sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in lengths]
+        targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in lengths]
+        return collate(sources, targets, SPECIALS)
+
+    torch.manual_seed(1)
+    model = build_model(model_config(attention), SOURCE, TARGET).to(GPU)
+    eager = EagerGradients(model, GPU, torch.float32, smoothing, fused=True)
+    graphs = GraphedGradients(eager, SPECIALS)
+    for _ in range(4):
+        one, other = batch(7), batch(15)
+        found = []
+        for compute in (eager, graphs):
+            graphs.reset()
+            likelihood = compute(one, 20) + compute(other, 20)
+            gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+            found.append((likelihood, gradients))
+        torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+    assert len(graphs.recordings) == 2
+
+
+def test_graphs_draw_other_dropout_each_time() -> None:
+    config = model_config("bahdanau", dropout={"embedding": 0.5, "annotation": 0.5, "readout": 0.5})
+    model = build_model(config, SOURCE, TARGET).to(GPU)
+    graphs = GraphedGradients(EagerGradients(model, GPU, torch.bfloat16, 0.0, fused=True), SPECIALS)
+    ids = [torch.full((4,), 5).numpy()]
+    likelihoods = [graphs(collate(ids, ids, SPECIALS), 5).item() for _ in range(6)]
+    assert len(set(likelihoods)) == len(likelihoods)
+
+
+def test_training_resumes_where_graphs_left_off(tmp_path: Path) -> None:
+    """Losses of two and two updates are those of four; the order of additions is not, so not to the last bit."""
+    losses = []
+    for stops in ([4], [2, 4]):
+        run = tmp_path / str(len(stops))
+        for updates in stops:
+            values = options(tmp_path, "bahdanau", updates=updates) | {"device": "cuda", "output": str(run)}
+            train(Config.model_validate(values), resume=updates > stops[0])
+        losses.append([record["loss"] for record in metrics(run, "train")])
+    assert losses[0][-1] == pytest.approx(losses[1][-1], rel=1e-3)

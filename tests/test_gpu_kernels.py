@@ -4,7 +4,11 @@ The interpreter truncates where a GPU rounds to bf16, so that bounds in bf16 are
 """
 
 import itertools
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -134,3 +138,47 @@ def test_padding_leaves_states_exactly_what_they_were() -> None:
         states = gru_sequence(gates.to(dtype), initial, weight, bias, padding)
         assert torch.equal(states[1, ..., 1], states[0, ..., 1])
         assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
+
+
+COMPILE = """
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from nmt.kernels import gpu
+
+TYPES = {"count": "i32", "inner": "i32", "sentences": "i32", "positions": "i32", "mask": "*i8", "energy": "*fp32"}
+HIGH = {"state", "gates", "candidate", "next_state", "carry", "next_carry", "d_keys", "d_energy"}
+SIZES = {"UNITS": 512, "WIDTH": 1024, "POSITIONS": 32, "BLOCK": 128}
+for kernel in (gpu._advance, gpu._advance_back, gpu._attend, gpu._attend_back):
+    names = [parameter.name for parameter in kernel.params]
+    constants = {"HIGH": tl.float32, "BLOCK": 1024} | (SIZES if "UNITS" in names else {})
+    signature = {
+        name: "constexpr" if name in constants else TYPES.get(name, "*fp32" if name in HIGH else "*bf16")
+        for name in names
+    }
+    compiled = triton.compile(ASTSource(kernel, signature, constants), target=GPUTarget("cuda", 90, 32))
+    print(kernel.__name__, len(compiled.asm["cubin"]) > 0)
+"""
+
+
+def test_a_gpu_would_be_given_machine_code(tmp_path: Path) -> None:
+    """The interpreter runs what the compiler refuses, so compile for a GPU too: that needs none."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    run = subprocess.run(
+        [sys.executable, "-c", COMPILE],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.split() == [
+        "_advance",
+        "True",
+        "_advance_back",
+        "True",
+        "_attend",
+        "True",
+        "_attend_back",
+        "True",
+    ], run.stderr

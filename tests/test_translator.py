@@ -3,18 +3,25 @@
 import itertools
 import math
 import random
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.batching import ROWS
 from nmt.config.schema import Decoding
 from nmt.errors import ConfigError
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.tokenizer import Tokenizer, Tokenizers
-from nmt.translator import EMPTY, SearchOptions, Translation, Translator
+from nmt.translator import EMPTY, SearchOptions, Translation, Translator, side_by_side
+from nmt.translator import _batches as batches_of
+from nmt.translator import _Line as Line
+from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers
 
 GREEDY = SearchOptions(1, 1.0, 400, 1000, 2.0)
@@ -264,3 +271,82 @@ def test_contradicting_options_are_refused() -> None:
         "beam size 3: sampling follows one hypothesis; use beam size 1",
         "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
     )
+
+
+# --- what is made ready once ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM])
+def test_weights_that_change_change_the_translation(tokenizers: Tokenizers, options: SearchOptions) -> None:
+    model = network(tokenizers, ATTENTIONS[0])
+    training, fixed = (
+        Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True, fixed=fixed)
+        for fixed in (False, True)
+    )
+    before = texts(training.translate(LINES, options))
+    assert texts(fixed.translate(LINES, options)) == before
+    with torch.no_grad():
+        model.output.weight.neg_()
+    after = texts(training.translate(LINES, options))
+    assert after != before
+    plain = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=False)
+    assert after == texts(plain.translate(LINES, options))
+    assert fixed._searched(options) is fixed._searched(options)
+    assert training._searched(options) is not training._searched(options)
+
+
+def test_a_run_is_loaded_with_the_kernels_asked_for(tmp_path: Path) -> None:
+    train(config(tmp_path, "bahdanau", "run", updates=1))
+    run = tmp_path / "run"
+    for kernels, fused in ((None, True), ("auto", True), ("plain", False)):
+        loaded = Translator.load(run, "cpu", kernels=kernels)  # type: ignore[arg-type]
+        assert (loaded.fused, loaded.model.encoder.fused, loaded.model.decoder.fused) == (fused, fused, fused)
+    with pytest.raises(ConfigError, match="precision: int8 is for runs with kernels: auto"):
+        Translator.load(run, "cpu", "int8", kernels="plain")
+
+
+def test_each_thread_takes_a_task_of_its_own() -> None:
+    cpu, threads = torch.device("cpu"), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with side_by_side(cpu, 5) as each:
+            found = list(each(lambda task: (task, torch.get_num_threads(), threading.get_ident()), range(5)))
+        assert [task for task, _, _ in found] == list(range(5))
+        assert {inside for _, inside, _ in found} == {1}
+        assert threading.get_ident() not in {thread for _, _, thread in found}
+        assert torch.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), side_by_side(cpu, 5) as each:
+            list(each(lambda task: 1 / task, range(5)))
+        assert torch.get_num_threads() == 2
+        with side_by_side(cpu, 1) as each:
+            assert each is map
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_who_stops_does_not_wait_for_tasks_that_have_not_begun() -> None:
+    threads = torch.get_num_threads()
+    begun: list[int] = []
+
+    def work(task: int) -> None:
+        begun.append(task)
+        time.sleep(0.01)
+
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyboardInterrupt), side_by_side(torch.device("cpu"), 50) as each:
+            each(work, range(50))
+            raise KeyboardInterrupt
+    finally:
+        torch.set_num_threads(threads)
+    assert len(begun) < 50
+
+
+def test_batches_hold_multiples_of_16_where_more_fit() -> None:
+    lines = [Line(number, [3] * (200 - number)) for number in range(1, 150)]
+    batches = list(batches_of(lines, with_(BEAM, batch_tokens=10**6), 40 // ROWS * ROWS))
+    assert [line.number for batch in batches for line in batch] == list(range(1, 150))
+    assert all(len(batch) <= 32 for batch in batches)
+    assert all(len(batch) % ROWS == 0 or 4 * len(batch[-1].ids) > 3 * len(batch[0].ids) for batch in batches)
+    for batch in batches_of(lines, with_(BEAM, batch_tokens=2000), 64):
+        assert len(batch) == 1 or 4 * len(batch) * len(batch[0].ids) <= 2000

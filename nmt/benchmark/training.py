@@ -206,10 +206,11 @@ class _Counted:
     def add(self, batch: Batch) -> None:
         """One batch more."""
         target_lengths = batch.target_mask.sum(1)
-        self.sentences += len(target_lengths)
-        self.source += int(batch.source_lengths.sum())
+        source_lengths = batch.source_lengths * (target_lengths > 0)  # a batch may be filled up with empty sentences
+        self.sentences += int((target_lengths > 0).sum())
+        self.source += int(source_lengths.sum())
         self.target += batch.target_tokens
-        self.pairs += int((batch.source_lengths * target_lengths).sum())
+        self.pairs += int((source_lengths * target_lengths).sum())
         self.cells += batch.source.numel() + batch.target_mask.numel()
 
 

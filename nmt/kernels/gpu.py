@@ -22,24 +22,24 @@ TILE = 4096
 
 
 @triton.jit
-def _tanh(x: Any) -> Any:
+def _tanh(x):
     return 2 * tl.sigmoid(2 * x) - 1
 
 
 @triton.jit
 def _advance(
-    input_gates: Any,
-    recurrent_gates: Any,
-    state: Any,
-    gates: Any,
-    candidate: Any,
-    next_state: Any,
-    low_state: Any,
-    count: Any,
-    inner: Any,
+    input_gates,
+    recurrent_gates,
+    state,
+    gates,
+    candidate,
+    next_state,
+    low_state,
+    count,
+    inner,
     BLOCK: tl.constexpr,
     HIGH: tl.constexpr,
-) -> None:
+):
     """count = D * H * B states of D directions; inner = H * B: how far apart the three gates of a direction lie."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     within = i < count
@@ -65,18 +65,18 @@ def _advance(
 
 @triton.jit
 def _advance_back(
-    carry: Any,
-    d_state: Any,
-    gates: Any,
-    candidate: Any,
-    state: Any,
-    d_gates: Any,
-    next_carry: Any,
-    count: Any,
-    inner: Any,
+    carry,
+    d_state,
+    gates,
+    candidate,
+    state,
+    d_gates,
+    next_carry,
+    count,
+    inner,
     BLOCK: tl.constexpr,
     HIGH: tl.constexpr,
-) -> None:
+):
     """Sizes as of ``_advance``."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     within = i < count
@@ -98,22 +98,22 @@ def _advance_back(
 
 @triton.jit
 def _attend(
-    queries: Any,
-    keys: Any,
-    annotations: Any,
-    mask: Any,
-    energy: Any,
-    kept: Any,
-    weights: Any,
-    contexts: Any,
-    sentences: Any,
-    positions: Any,
+    queries,
+    keys,
+    annotations,
+    mask,
+    energy,
+    kept,
+    weights,
+    contexts,
+    sentences,
+    positions,
     UNITS: tl.constexpr,
     WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
     HIGH: tl.constexpr,
-) -> None:
+):
     """One sentence b: queries (A, B), keys (B, S, A), annotations (B, S, C) -> weights (B, S), contexts (B, C).
 
     The queries are kept for the way back as (B, A). POSITIONS is the power of two from ``positions`` on; BLOCK is how
@@ -145,24 +145,24 @@ def _attend(
 
 @triton.jit
 def _attend_back(
-    d_contexts: Any,
-    kept: Any,
-    keys: Any,
-    annotations: Any,
-    mask: Any,
-    energy: Any,
-    weights: Any,
-    d_queries: Any,
-    d_keys: Any,
-    d_energy: Any,
-    sentences: Any,
-    positions: Any,
+    d_contexts,
+    kept,
+    keys,
+    annotations,
+    mask,
+    energy,
+    weights,
+    d_queries,
+    d_keys,
+    d_energy,
+    sentences,
+    positions,
     UNITS: tl.constexpr,
     WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
     HIGH: tl.constexpr,
-) -> None:
+):
     """One sentence b: d_contexts (B, C) -> d_queries (A, B); d_keys (B, S, A) and d_energy (B, A) are added to."""
     b = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, POSITIONS)

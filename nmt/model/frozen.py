@@ -9,7 +9,7 @@ Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C
 units, P what the layers that read a context make of it.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ LARGEST_TABLE = 1 << 25
 """Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
 
 
-class Frozen:
+class Frozen(ABC):
     """What search asks of a network, for inference alone.
 
     A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, but for the attention; and

@@ -34,6 +34,9 @@ class Gradients(Protocol):
     def reset(self) -> None:
         """Forget the gradients."""
 
+    def prepared(self, batch: Batch) -> Batch:
+        """What can be done with a batch before it is asked for, by another thread."""
+
 
 class EagerGradients:
     """As PyTorch goes along."""
@@ -64,6 +67,10 @@ class EagerGradients:
     def reset(self) -> None:
         """As ``Gradients`` has it."""
         self.model.zero_grad(set_to_none=True)
+
+    def prepared(self, batch: Batch) -> Batch:
+        """As ``Gradients`` has it."""
+        return batch.pinned() if self.device.type == "cuda" else batch
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,10 @@ class GraphedGradients:
         """As ``Gradients`` has it; the memory stays, for the recordings add to it."""
         self.eager.model.zero_grad(set_to_none=False)
 
+    def prepared(self, batch: Batch) -> Batch:
+        """As ``Gradients`` has it."""
+        return filled_up(batch, self.specials).pinned()
+
     def _record(self, batch: Batch) -> _Recording:
         """The shape was computed before, so every kernel is there, compiled."""
         eager, device = self.eager, self.eager.device
@@ -142,6 +153,8 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
     """A batch with padding up to the next multiples of ``SENTENCES`` and ``POSITIONS``: the same loss and gradients."""
     sentences = -len(batch.source) % SENTENCES
     source, target = (-rows.size(1) % POSITIONS for rows in (batch.source, batch.target_input))
+    if not sentences and not source and not target:
+        return batch
 
     def pad(rows: Tensor, positions: int, fill: int | bool) -> Tensor:
         return functional.pad(rows, (0, positions, 0, sentences), value=fill)

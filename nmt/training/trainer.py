@@ -98,9 +98,9 @@ class Trainer:
             seed=self.seed,
             position=self.progress.position,
         )
-        if self.device.type == "cpu":
+        if self.device.type == "cpu":  # it has nothing better to do meanwhile
             return batches
-        return ahead((after, batch.pinned()) for after, batch in batches)
+        return ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """One optimiser step: the gradients of all batches, divided once by all their real target tokens."""
