@@ -375,7 +375,8 @@ class Training(Section):
     updates: Size
     """Optimiser updates in all."""
     batch_tokens: Size = 2048
-    """Most tokens of a batch on its longer side, padding included: rows times the longest row."""
+    """Most tokens of a batch on its longer side, padding included: rows times the longest row. Where more than 16 rows
+    fit, their number is a multiple of 16, as products cost no less of a few rows less."""
     accumulation: Size = 1
     """Batches of one update; their gradients are divided once, by all real target tokens."""
     optimiser: AnyOptimiser = Adam()

@@ -5,6 +5,8 @@ Their plain twins are ``torch.nn.GRU`` over packed sequences (``nmt.model.encode
 the gradient of each weight is one product over all steps after the walk. Products are computed in the type of the
 gates ("low", bf16 under autocast), gates and states in fp32 or finer ("high").
 
+What a step does beside its products is in ``nmt.kernels.steps``, and for GPUs in ``nmt.kernels.gpu``.
+
 Features come before sentences: with the weight at the left, the product of a step reads the large matrix as it lies in
 memory and rearranges only the small one (CPU: up to a fifth faster), and each gate is one block.
 
@@ -39,7 +41,7 @@ def _steps_on(device: torch.device) -> Any:
 
 
 def _candidate_first(rows: Tensor, dim: int) -> Tensor:
-    """Reorder gates (reset, update, candidate) as ``_Slopes`` has the recurrent ones."""
+    """Reorder gates (reset, update, candidate) as ``steps.GateSlopes`` has the recurrent ones."""
     reset, update, candidate = rows.chunk(3, dim)
     return torch.cat((candidate, reset, update), dim)
 
