@@ -185,8 +185,11 @@ def ordered_batches(corpus: Rows, specials: Specials, batch_tokens: int) -> Iter
 
 def ahead(items: Iterator[T], most: int = 4) -> Iterator[T]:
     """The same items, in the same order, up to ``most`` of them made by another thread before they are asked for."""
-    with ThreadPoolExecutor(1) as pool:
+    pool = ThreadPoolExecutor(1)
+    try:
         waiting = deque(pool.submit(next, items, None) for _ in range(most))
         while (item := waiting.popleft().result()) is not None:
             waiting.append(pool.submit(next, items, None))
             yield item
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -12,6 +12,7 @@ from nmt.errors import ConfigError
 def resolve_device(name: str) -> torch.device:
     """The device a configuration or command line names; ``auto`` is a GPU if there is one.
 
+    Of several GPUs it becomes the one on which kernels and graphs start.
     Raises ConfigError for a name PyTorch does not know and for a GPU that is not there.
     """
     if name == "auto":
@@ -25,6 +26,8 @@ def resolve_device(name: str) -> torch.device:
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise ConfigError(f"device: '{name}' was asked for, but PyTorch sees {count} GPUs; use auto or cpu")
+    if device.index is not None:
+        torch.cuda.set_device(device)
     return device
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nmt.batching import ROWS
+from nmt.batching import ROWS, pad
 from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Kernels
 from nmt.device import autocast, resolve_device, resolve_precision
@@ -236,10 +237,8 @@ class Translator:
             return self._search_batch(model, batch, options)
 
     def _search_batch(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
-        lengths = torch.tensor([len(line.ids) for line in batch])
-        source = torch.full((len(batch), int(lengths.max())), self.tokenizers.source.pad_id)
-        for row, line in zip(source, batch, strict=True):
-            row[: len(line.ids)] = torch.tensor(line.ids)
+        source, real = pad([np.array(line.ids, np.int32) for line in batch], self.tokenizers.source.pad_id)
+        lengths = real.sum(1)
         target = self.tokenizers.target
         max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
         limits = Limits(target.bos_id, target.eos_id, (target.pad_id, target.bos_id), max_lengths.to(self.device))

@@ -15,6 +15,7 @@ from nmt.benchmark.decoding import Decoding, measure_decoding
 from nmt.benchmark.machine import alone, machine
 from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
 from nmt.cli.common import command, say, whole, writing
+from nmt.config import load_config
 from nmt.corpus import read_lines
 from nmt.device import resolve_device
 from nmt.errors import ConfigError
@@ -190,8 +191,8 @@ def main(options: argparse.Namespace) -> None:
     if options.json:
         with writing(options.json):
             Path(options.json).touch()  # now, not after minutes
-    device = resolve_device(options.device or "cpu")
-    print(f"{machine(device)}\n")
+    name = load_config(Path(options.config[0]), options.overrides).device if kind == "--config" else "cpu"
+    print(f"{machine(resolve_device(options.device or name))}\n")
     rows: Sequence[Row | Decoding]
     if kind == "--parts":
         print(table(parts(options)))

@@ -47,10 +47,11 @@ def product_rate(device: torch.device, precision: torch.dtype) -> float:
 def peak_memory(device: torch.device, out: list[int | None]) -> Iterator[None]:
     """Append what was occupied at most beyond what was before; on a CPU, of resident memory, None but on Linux."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        before = torch.cuda.memory_reserved(device)
         yield
-        out.append(torch.cuda.max_memory_allocated(device) - before)
+        out.append(torch.cuda.max_memory_reserved(device) - before)  # what graphs keep for themselves included
         return
     marks = Path("/proc/self/clear_refs")
     if not marks.exists():

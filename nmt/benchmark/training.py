@@ -20,7 +20,7 @@ from nmt.dataset import prepare
 from nmt.device import autocast, keep_freed_memory, resolve_device, resolve_precision
 from nmt.model import build_model
 from nmt.model.work import work
-from nmt.training.gradients import gradients_on
+from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
 from nmt.training.optimiser import build_optimiser
@@ -32,6 +32,8 @@ RUNS = 3
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 WARM = 5
 """Updates of real training that are not counted."""
+STRETCH, MOST_STRETCHES = 50, 20
+"""On a GPU, until so many updates in a row have recorded nothing new; but no more than so many times so many."""
 VARIANTS: dict[str, dict[str, object]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 512},
@@ -88,6 +90,14 @@ def ignore(part: str) -> None:
     """Nobody asked."""
 
 
+def reference_batch(sentences: int, source: int, target: int) -> Batch:
+    """Random words, sentences of equal lengths."""
+    sources, targets = (torch.randint(VOCABULARY, (sentences, length)) for length in (source, target + 1))
+    mask = torch.ones(sentences, target, dtype=torch.bool)
+    lengths = torch.full((sentences,), source)
+    return Batch(sources, lengths, targets[:, :-1], targets[:, 1:], mask, sentences * target)
+
+
 def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     """One training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
 
@@ -98,17 +108,12 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     fused = case.kernels == "auto"
     model = build_model(reference(case.variant), VOCABULARY, VOCABULARY, fused=fused).to(device).train()
     optimiser = build_optimiser(model.parameters(), schema.Adam(type="adam"))
-    sentences, source_length, target_length = case.shape
-    source = torch.randint(VOCABULARY, (sentences, source_length), device=device)
-    target = torch.randint(VOCABULARY, (sentences, target_length + 1), device=device)
-    lengths = torch.full((sentences,), source_length)
-    mask = torch.ones(sentences, target_length, dtype=torch.bool, device=device)
-
-    batch = Batch(source, lengths, target[:, :-1], target[:, 1:], mask, sentences * target_length)
+    batch = reference_batch(*case.shape)
     gradients = gradients_on(model, device, precision, 0.0, SPECIALS, fused=fused)
+    prepared = gradients.prepared(batch)
 
     def step(lap: Lap = ignore) -> None:
-        gradients(batch, batch.target_tokens)
+        gradients(prepared, batch.target_tokens)
         lap("forward and backward")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
@@ -118,11 +123,11 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
 
     def step_in_parts(lap: Lap = ignore) -> None:
         with autocast(device, precision):
-            memory = model.encode(source, lengths)
+            memory = model.encode(batch.source, batch.source_lengths)
             lap("encoder, forward")
             readouts = model.unroll(batch.target_input, memory)[0]
             lap("decoder, forward")
-            loss = batch_loss(readouts, model.output, batch.target_output, mask, 0.0, fused=fused)
+            loss = batch_loss(readouts, model.output, batch.target_output, batch.target_mask, 0.0, fused=fused)
             lap("output layer and loss, forward and (fused) backward")
         (loss.objective / batch.target_tokens).backward()
         lap("backward of the rest")
@@ -165,13 +170,17 @@ def measure(case: Case) -> Row:
     step = reference_step(case)
     memory: list[int | None] = []
     with peak_memory(device, memory):
-        step()
+        for _ in range(1 if device.type == "cpu" else 3):  # computed, recorded, replayed
+            step()
     if device.type == "cpu":
         keep_freed_memory()
     before = product_rate(device, precision)
     taken = seconds(step, device, case.repeats)
     rate = statistics.mean((before, product_rate(device, precision)))
-    tokens = sentences * target_length
+    tokens, cells = sentences * target_length, sentences * (source_length + target_length)
+    if device.type == "cuda" and case.kernels == "auto":
+        full = filled_up(reference_batch(*case.shape), SPECIALS)
+        cells = full.source.numel() + full.target_mask.numel()
     flops = work(reference(case.variant), VOCABULARY).training_flops(
         sentences, sentences * source_length, tokens, tokens * source_length
     )
@@ -186,7 +195,7 @@ def measure(case: Case) -> Row:
         flops_per_second=flops / taken,
         product_flops_per_second=rate,
         share=flops / taken / rate,
-        padding=0.0,
+        padding=1 - (sentences * source_length + tokens) / cells,
         peak_memory_bytes=memory[0],
     )
 
@@ -221,6 +230,8 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     """
     config = load_config(Path(path), overrides)
     device = resolve_device(device_name or config.device)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
     if device.type == "cpu":
         keep_freed_memory()
     torch.manual_seed(config.seed)
@@ -232,7 +243,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
         trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
         batches = trainer.batches()
         rate = product_rate(device, precision)
-        _updates(trainer, batches, WARM, device)
+        _warm(trainer, batches, device)
         shares = [updates // RUNS + (run < updates % RUNS) for run in range(RUNS)]
         runs = sorted(
             (_updates(trainer, batches, share, device) for share in shares if share),
@@ -258,6 +269,18 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
         padding=1 - (counted.source + counted.target) / counted.cells,
         peak_memory_bytes=None,
     )
+
+
+def _warm(trainer: Trainer, batches: Iterator[tuple[Position, Batch]], device: torch.device) -> None:
+    """A few updates; on a GPU so many that most shapes of batches have been recorded."""
+    _updates(trainer, batches, WARM, device)
+    graphs = trainer.gradients
+    if isinstance(graphs, GraphedGradients):
+        for _ in range(MOST_STRETCHES):
+            before = len(graphs.recordings)
+            _updates(trainer, batches, STRETCH, device)
+            if before == len(graphs.recordings) > 0:
+                return
 
 
 def _updates(

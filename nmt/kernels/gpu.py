@@ -270,6 +270,7 @@ class Attention:
             "POSITIONS": block,
             "BLOCK": min(max(16, TILE // block), triton.next_power_of_2(max(units, annotations.size(-1)))),
             "HIGH": _type(keys.dtype),
+            "num_warps": 8 if block >= 128 else 4,
         }
 
     def attend(self, t: int, queries: Tensor) -> Tensor:

@@ -34,7 +34,8 @@ class _OutputLoss(torch.autograd.Function):
         d_readouts = torch.empty_like(readouts)
         d_weight, d_bias = None, torch.zeros_like(bias, dtype=high)
         likelihood, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
-        share, mean_weight, mean_bias = smoothing / len(bias), weight.to(high).mean(0), bias.to(high).mean()
+        if smoothing:
+            mean_weight, mean_bias = weight.to(high).mean(0), bias.to(high).mean()
         chunk = GPU_CHUNK if readouts.is_cuda else CHUNK
         for start in range(0, len(readouts), chunk):
             part = slice(start, start + chunk)
@@ -47,7 +48,7 @@ class _OutputLoss(torch.autograd.Function):
             if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normaliser
                 mean_logits = rows.to(high) @ mean_weight + mean_bias
                 uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
-                d_logits.sub_(share)
+                d_logits.sub_(smoothing / len(bias))
             likelihood += _total(surprisal, counted, part)
             d_logits.scatter_add_(1, gold, d_logits.new_full((), smoothing - 1).expand_as(gold))
             if counted is not None:

@@ -13,7 +13,8 @@ memory and rearranges only the small one (CPU: up to a fifth faster), and each g
 Shapes: T steps, D directions, B sentences, S source positions, I input, H hidden, A alignment units, C context.
 """
 
-from importlib.util import find_spec
+import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -32,12 +33,23 @@ def _high(low: torch.dtype) -> torch.dtype:
 
 
 def _steps_on(device: torch.device) -> Any:
-    """The module with the steps for a device: ``nmt.kernels.gpu`` where there are Triton and something to run it."""
-    if device.type == "cuda" and find_spec("triton"):
-        from nmt.kernels import gpu  # noqa: PLC0415  # imports Triton, which many machines lack
+    """The module with the steps for a device."""
+    return (_triton_steps() or steps) if device.type == "cuda" else steps
 
-        return gpu
-    return steps
+
+@cache
+def _triton_steps() -> Any:
+    """``nmt.kernels.gpu``, or None, with a warning, where Triton is not there or lacks what it needs."""
+    try:
+        import triton  # noqa: PLC0415  # many machines do not have it
+
+        triton.runtime.driver.active.get_current_target()  # builds its driver, for which it needs a C compiler
+    except Exception as error:  # of many kinds
+        warnings.warn(f"Triton cannot be used, training goes on without its kernels: {error}", stacklevel=2)
+        return None
+    from nmt.kernels import gpu  # noqa: PLC0415
+
+    return gpu
 
 
 def _candidate_first(rows: Tensor, dim: int) -> Tensor:

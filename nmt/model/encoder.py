@@ -45,9 +45,8 @@ class GruEncoder(nn.Module):
         steps, sentences, _ = annotations.shape
         positions = torch.arange(steps, device=embedded.device).unsqueeze(1)
         padded = positions >= lengths.to(embedded.device)  # (S, B)
-        some = lengths.device.type != "cpu" or bool(
-            (lengths < steps).any()
-        )  # a GPU is not asked: it would be waited for
+        # a GPU is not asked, for it would have to be waited for
+        some = lengths.device.type != "cpu" or bool((lengths < steps).any())
         padding = torch.stack((padded, padded.flip(0)), 1) if some else None
         for layer in range(self.rnn.num_layers):
             if layer:

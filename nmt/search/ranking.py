@@ -28,7 +28,8 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """As ``best``, over all of values."""
     some, indices = values.topk(min(count + 1, values.size(1)), dim=1)
-    if bool((some[:, 1:] < some[:, :-1]).all()):  # no two are equal, nor is any NaN: there is but one order
+    # where no two are equal, nor any is NaN, there is but one order; to ask a GPU is slower than to do without
+    if not values.is_cuda and bool((some[:, 1:] < some[:, :-1]).all()):
         return some[:, :count], indices[:, :count]
     return _best_with_ties(values, count)
 
@@ -48,5 +49,7 @@ def best_tokens(log_probs: Tensor, count: int, forbidden: tuple[int, ...]) -> tu
     The permitted ones among the first ``count`` are all there; forbidden and NaN values come out as -inf.
     """
     values, tokens = best(log_probs, min(count + len(forbidden), log_probs.size(1)))
-    banned = torch.isin(tokens, torch.tensor(forbidden, dtype=torch.long, device=tokens.device)) | values.isnan()
+    banned = values.isnan()
+    for token in forbidden:
+        banned |= tokens == token
     return values.masked_fill(banned, -torch.inf), tokens

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.batching import Batch, Specials
+from nmt.batching import ROWS, Batch, Specials
 from nmt.device import autocast
 from nmt.model import Seq2Seq
 from nmt.training.loss import Loss, batch_loss
 
-SENTENCES = 32
+SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of so many."""
 POSITIONS = 8
 """Their sentences are filled up to a multiple of so many pieces."""
@@ -105,7 +105,7 @@ class GraphedGradients:
         if shape not in self.recordings:
             if shape not in self.seen or len(self.recordings) == MOST_GRAPHS:
                 self.seen.add(shape)
-                return self.eager(batch, tokens)
+                return self.eager(_placed(batch, self.eager.device), tokens)
             self.recordings[shape] = self._record(batch)
         recording = self.recordings[shape]
         for field in fields(Batch):
@@ -127,15 +127,7 @@ class GraphedGradients:
     def _record(self, batch: Batch) -> _Recording:
         """The shape was computed before, so every kernel is there, compiled."""
         eager, device = self.eager, self.eager.device
-        place = batch.to(device)
-        place = Batch(
-            place.source,
-            batch.source_lengths.to(device),
-            place.target_input,
-            place.target_output,
-            place.target_mask,
-            batch.target_tokens,
-        )
+        place = _placed(batch, device)
         tokens = torch.ones((), device=device)
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
@@ -147,6 +139,22 @@ class GraphedGradients:
                 if parameter.grad is not None and gradient is not None:
                     parameter.grad += gradient
         return _Recording(graph, place, tokens, loss.likelihood)
+
+
+def _placed(batch: Batch, device: torch.device) -> Batch:
+    """A copy on the device, its lengths too."""
+
+    def copy(tensor: Tensor) -> Tensor:
+        return tensor.to(device, non_blocking=True, copy=True)
+
+    return Batch(
+        copy(batch.source),
+        copy(batch.source_lengths),
+        copy(batch.target_input),
+        copy(batch.target_output),
+        copy(batch.target_mask),
+        batch.target_tokens,
+    )
 
 
 def filled_up(batch: Batch, specials: Specials) -> Batch:

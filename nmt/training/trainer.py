@@ -114,7 +114,8 @@ class Trainer:
         likelihood = torch.zeros((), device=self.device)
         for batch in batches:
             likelihood += self.gradients(batch, tokens)
-        norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
+        total_norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        norm, total = torch.stack((total_norm.double(), likelihood.double())).tolist()  # a GPU is waited for once
         if math.isfinite(norm):
             self.optimiser.step()
             self.progress = replace(self.progress, skipped_in_a_row=0)
@@ -127,7 +128,7 @@ class Trainer:
             position=after,
             target_tokens=self.progress.target_tokens + tokens,
         )
-        return Update(likelihood.item() / tokens, tokens, norm, rate)
+        return Update(total / tokens, tokens, norm, rate)
 
     def _skip(self, number: int) -> None:
         row = self.progress.skipped_in_a_row + 1
