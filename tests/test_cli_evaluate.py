@@ -124,7 +124,7 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     ]
     lines = out.splitlines()
     assert lines[0] == "good" and lines[3] == "worse one" and lines[1].startswith("BLEU ")
-    assert len(lines) == 2 * 3 + 1 + 6
+    assert len(lines) == 2 * 3 + 1 + 6 + 1 + 3
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
@@ -162,7 +162,11 @@ def test_the_bins_of_a_run_are_those_of_its_configuration(
     assert bounds("--bins", "50") == ["0-50"]
     curve = ("--system", "gold=ref", "--system", "none=none", "--output", str(tmp_path / "curve"))
     _, out, _ = run(length_curve.main, *TEST_SET, *curve)
-    assert [line.split()[1] for line in out.splitlines()[-6:]] == ["0-2", "3-4", f"5-{longest}"] * 2
+    rows = [line.split() for line in out.splitlines() if line.startswith(("gold ", "none "))]
+    assert [row[1] for row in rows[:6]] == ["0-2", "3-4", f"5-{longest}"] * 2
+    assert [row[:4] for row in rows[6:]] == [
+        ["gold", "-", "none", f"{bounds}:"] for bounds in ("0-2", "3-4", f"5-{longest}")
+    ]
     config.write_text(before, "utf-8")
 
 

@@ -17,6 +17,7 @@ from matplotlib.transforms import Bbox
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS, LengthRow, SystemScores
 from nmt.evaluation.metrics import Score
+from nmt.evaluation.significance import Comparison
 from nmt.plots.attention import attention_image, draw_attention
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import plain, png, series, style
@@ -102,10 +103,16 @@ def test_what_the_figure_says() -> None:
 
 def test_the_curve_goes_through_the_numbers() -> None:
     several = systems(2)
-    upper, lower = draw(several).axes
+    upper, middle, lower = draw(several).axes
     for line, each in zip(upper.get_lines(), several, strict=True):
         assert np.asarray(line.get_ydata()).tolist() == [row.bleu for row in each.rows]
         assert np.asarray(line.get_xdata()).tolist()[:3] == [5.5, 15.5, 25.5]
+    one, *ratios = middle.get_lines()
+    assert np.asarray(one.get_ydata()).tolist() == [1, 1]
+    for line, each in zip(ratios, several, strict=True):
+        assert np.asarray(line.get_ydata()).tolist() == [row.length_ratio for row in each.rows]
+    low, high = middle.get_ylim()
+    assert all(low < row.length_ratio < high for each in several for row in each.rows)
     heights = [bar.get_window_extent().height / lower.bbox.height for bar in lower.patches]
     assert heights == pytest.approx([1 / 1.4] * 8)
     assert upper.get_ylim()[0] == 0
@@ -120,12 +127,13 @@ def test_colours_markers_and_lines_differ() -> None:
 
 def test_the_four_files(tmp_path: Path) -> None:
     stem = tmp_path / "new" / "folder" / "curve.v2"
-    paths = write_length_curve(systems(2), stem, test_set="test.en", resamples=1000)
+    compared = Comparison("RNNsearch-00", "RNNsearch-10", 1, 10, 400, 1.5, 0.25)
+    paths = write_length_curve(systems(2), stem, test_set="test.en", resamples=1000, comparisons=[compared])
     assert [path.name for path in paths] == ["curve.v2.png", "curve.v2.svg", "curve.v2.json", "curve.v2.csv"]
     assert sorted(stem.parent.iterdir()) == sorted(paths)
 
     width, height = struct.unpack(">II", paths[0].read_bytes()[16:24])
-    assert (width, height) == (1500, 1120)
+    assert (width, height) == (1500, 1360)
     assert paths[1].read_text("utf-8").startswith("<?xml")
 
     assert (
@@ -141,6 +149,7 @@ def test_the_four_files(tmp_path: Path) -> None:
     assert (numbers["test_set"], numbers["sentences"]) == ("test.en", 3200)
     assert numbers["signature"] == SCORES[0].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
+    assert numbers["comparisons"] == [compared.as_dict()]
     assert numbers["systems"]["RNNsearch-10"]["chrF"] == {"score": 55.5, "signature": "c"}
     assert tuple(numbers["systems"]["RNNsearch-00"]["by_length"][0]) == COLUMNS
 

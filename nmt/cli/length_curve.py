@@ -17,6 +17,7 @@ from nmt.config import load_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.evaluation.significance import compare_by_length, format_comparisons
 from nmt.plots.length_curve import make_folder, write_length_curve
 
 
@@ -66,16 +67,28 @@ def main(arguments: argparse.Namespace) -> None:
         if system not in runs
     }
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
-    scored = []
-    for system in systems:
-        hypotheses = ready.get(system.name) or list(translate(system.path, arguments.source, sources, arguments))
-        scored.append(score_system(system.name, sources, hypotheses, references, bins=bins, resamples=resamples))
+    hypotheses = {
+        system.name: ready.get(system.name) or list(translate(system.path, arguments.source, sources, arguments))
+        for system in systems
+    }
+    scored = [
+        score_system(name, sources, lines, references, bins=bins, resamples=resamples)
+        for name, lines in hypotheses.items()
+    ]
+    comparisons = compare_by_length(hypotheses, sources, references, bins=bins, resamples=resamples)
     paths = write_length_curve(
-        scored, arguments.output, test_set=Path(arguments.source).name, resamples=resamples, title=arguments.title
+        scored,
+        arguments.output,
+        test_set=Path(arguments.source).name,
+        resamples=resamples,
+        title=arguments.title,
+        comparisons=comparisons,
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")
     print(format_rows([row for each in scored for row in each.rows]))
+    if comparisons:
+        print(f"paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
     say("written: " + ", ".join(map(str, paths)))
 
 

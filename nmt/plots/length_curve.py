@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS, SEED, LengthRow, SystemScores
 from nmt.evaluation.metrics import Floats
+from nmt.evaluation.significance import Comparison
 from nmt.plots.style import GREY, plain, png, series, style, svg
 
 BINNED_BY = "whitespace words of the raw source line"
@@ -26,7 +27,13 @@ Span = tuple[float, float]
 
 
 def write_length_curve(
-    systems: Sequence[SystemScores], stem: str | Path, *, test_set: str, resamples: int, title: str | None = None
+    systems: Sequence[SystemScores],
+    stem: str | Path,
+    *,
+    test_set: str,
+    resamples: int,
+    title: str | None = None,
+    comparisons: Sequence[Comparison] = (),
 ) -> list[Path]:
     """Draw and write ``stem``.png, .svg, .json and .csv, each whole or not at all; returns their paths.
 
@@ -36,6 +43,7 @@ def write_length_curve(
         test_set: what the caption calls the sentences.
         resamples: of the bootstrap behind the intervals, for the caption.
         title: above the figure.
+        comparisons: of the systems, for the JSON.
 
     Raises DataError if they cannot be written.
     """
@@ -43,9 +51,9 @@ def write_length_curve(
     contents = {
         ".png": png(figure),
         ".svg": svg(figure),
-        ".json": (json.dumps(_numbers(systems, test_set, resamples), ensure_ascii=False, indent=1) + "\n").encode(
-            errors="replace"
-        ),
+        ".json": (
+            json.dumps(_numbers(systems, test_set, resamples, comparisons), ensure_ascii=False, indent=1) + "\n"
+        ).encode(errors="replace"),
         ".csv": _csv([row for system in systems for row in system.rows]).encode(errors="replace"),
     }
     make_folder(stem)
@@ -57,22 +65,25 @@ def write_length_curve(
 def draw_length_curve(
     systems: Sequence[SystemScores], *, test_set: str, resamples: int, title: str | None = None
 ) -> Figure:
-    """BLEU of each system at the centre of each bin with its 95% band; below it the sentences of each bin.
+    """BLEU of each system at the centre of each bin with its 95% band; below it how long its translations are, as a
+    share of their references, and the sentences of each bin.
 
     See :func:`write_length_curve` for the arguments.
     """
     bins = systems[0].rows
     spans = _spans(bins)
     with style():
-        figure = Figure(figsize=(7.5, 5.6), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+        figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
+        upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
         handles = [
             _draw_system(upper, system, series(number), _centres(spans, number, len(systems)))
             for number, system in enumerate(systems)
         ]
         upper.set_ylabel("BLEU (0 to 100)")
         upper.set_ylim(0, _ceiling(systems))
-        upper.tick_params(labelbottom=False, length=0)
+        for axes in (upper, middle):
+            axes.tick_params(labelbottom=False, length=0)
+        _draw_ratios(middle, systems, spans)
         _draw_counts(lower, bins, spans)
         _label_lengths(lower, bins, spans)
         figure.align_ylabels()
@@ -117,6 +128,18 @@ def _ceiling(systems: Sequence[SystemScores]) -> float:
     """The upper end of the BLEU axis: some air above the highest band."""
     highest = max(max(row.bleu, row.bleu_high) for system in systems for row in system.rows)
     return min(max(highest * 1.06, 1.0), 100.0)
+
+
+def _draw_ratios(axes: Axes, systems: Sequence[SystemScores], spans: Sequence[Span]) -> None:
+    """Words of the hypotheses over words of the references: who stops early is below 1."""
+    axes.axhline(1.0, color=GREY, linewidth=0.8)
+    for number, system in enumerate(systems):
+        ratios = np.array([row.length_ratio for row in system.rows])
+        axes.plot(_centres(spans, number, len(systems)), ratios, **series(number), markersize=4, clip_on=False)
+    values = [row.length_ratio for system in systems for row in system.rows]
+    axes.set_ylim(min(0.8, *values) - 0.02, max(1.2, *values) + 0.02)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
+    axes.set_ylabel("Length ratio")
 
 
 def _draw_counts(axes: Axes, bins: Sequence[LengthRow], spans: Sequence[Span]) -> None:
@@ -176,7 +199,9 @@ def _caption(systems: Sequence[SystemScores], test_set: str, resamples: int) -> 
     )
 
 
-def _numbers(systems: Sequence[SystemScores], test_set: str, resamples: int) -> dict[str, Any]:
+def _numbers(
+    systems: Sequence[SystemScores], test_set: str, resamples: int, comparisons: Sequence[Comparison]
+) -> dict[str, Any]:
     return {
         "test_set": test_set,
         "sentences": sum(row.n for row in systems[0].rows),
@@ -184,6 +209,7 @@ def _numbers(systems: Sequence[SystemScores], test_set: str, resamples: int) -> 
         "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": resamples, "seed": SEED},
         "signature": systems[0].scores[0].signature,
         "systems": {system.name: system.as_dict() for system in systems},
+        "comparisons": [each.as_dict() for each in comparisons],
     }
 
 

@@ -1,0 +1,90 @@
+"""Whether two systems differ by more than chance, bin by bin: the paired bootstrap (Koehn 2004)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from nmt.evaluation.by_length import SEED, bins_by_length, source_words
+from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu, sentence_statistics
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on the sentences of one bin."""
+
+    system: str
+    other: str
+    low: int
+    """Shortest source length of the bin, in whitespace words."""
+    high: int
+    """Longest, included."""
+    n: int
+    """Sentences."""
+    difference: float
+    """BLEU of ``system`` minus that of ``other``."""
+    p_value: float
+    """How often a difference as large, of either sign, would come if there were none."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Column to value."""
+        return asdict(self)
+
+
+def p_value(difference: float, resampled: Floats) -> float:
+    """Two-sided: how often the resampled differences lie as far from their own mean as the real one lies from zero.
+
+    The mean of the resamples stands for "no difference": resampling moves around what was found. One is added to both
+    counts, so that p is never zero (Davison & Hinkley 1997, section 4.2).
+    """
+    extreme = np.abs(resampled - resampled.mean()) >= abs(difference)
+    return float((extreme.sum() + 1) / (len(resampled) + 1))
+
+
+def compare(statistics: Integers, other: Integers, resamples: int, seed: int | Sequence[int]) -> tuple[float, float]:
+    """The difference in BLEU of two systems on the same sentences, (sentences, STATISTICS) each, and its p-value."""
+    difference = float(bleu_of_statistics(statistics.sum(axis=0)) - bleu_of_statistics(other.sum(axis=0)))
+    resampled = bootstrap_bleu(statistics, resamples, seed) - bootstrap_bleu(other, resamples, seed)  # the same draws
+    return difference, p_value(difference, resampled)
+
+
+def compare_by_length(
+    hypotheses: Mapping[str, Sequence[str]],
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    bins: Sequence[int],
+    resamples: int,
+) -> list[Comparison]:
+    """Every two systems in every bin of source words, in the order in which the systems are given.
+
+    Args:
+        hypotheses: of each system, a line for each source.
+        sources: raw source lines; references likewise, as many.
+        bins: the largest length of each bin, ascending; longer sentences form one more.
+        resamples: of the bootstrap.
+    """
+    statistics = {name: sentence_statistics(lines, references) for name, lines in hypotheses.items()}
+    groups = bins_by_length(source_words(sources), bins)
+    return [
+        Comparison(
+            system,
+            other,
+            each.low,
+            each.high,
+            len(each.members),
+            *compare(statistics[system][each.members], statistics[other][each.members], resamples, (SEED, number)),
+        )
+        for system, other in combinations(statistics, 2)
+        for number, each in groups.items()
+    ]
+
+
+def format_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """A line for each two systems and bin, for a person."""
+    return "\n".join(
+        f"{each.system} - {each.other}  {each.low}-{each.high}: {each.difference:+.2f} BLEU, p = {each.p_value:.3f}"
+        for each in comparisons
+    )

@@ -1,0 +1,73 @@
+"""The paired bootstrap, by hand and by what must hold of it."""
+
+import numpy as np
+import pytest
+import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
+
+from nmt.evaluation.metrics import Integers, sentence_statistics
+from nmt.evaluation.significance import compare, compare_by_length, format_comparisons, p_value
+
+RANDOM = np.random.default_rng(1)
+REFERENCES = [" ".join(RANDOM.choice(list("abcdefgh"), size=RANDOM.integers(5, 20))) for _ in range(120)]
+
+
+def spoilt(share: float, seed: int) -> list[str]:
+    """The references with so many of their words replaced."""
+    random = np.random.default_rng(seed)
+    return [" ".join(word if random.random() > share else "z" for word in line.split()) for line in REFERENCES]
+
+
+def statistics(share: float, seed: int) -> Integers:
+    return sentence_statistics(spoilt(share, seed), REFERENCES)
+
+
+def test_the_p_value_by_hand() -> None:
+    # around their mean of 2: -2, -1, 0, 1, 2; two of five lie as far as 2, four as far as 1
+    resampled = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    assert p_value(2.0, resampled) == p_value(-2.0, resampled) == pytest.approx((2 + 1) / 6)
+    assert p_value(1.0, resampled) == pytest.approx(5 / 6)
+    assert p_value(2.5, resampled) == pytest.approx(1 / 6)
+
+
+def test_a_system_does_not_differ_from_itself() -> None:
+    assert compare(statistics(0.3, 1), statistics(0.3, 1), 200, 1) == (0.0, 1.0)
+
+
+def test_large_differences_are_seen_and_small_ones_are_not() -> None:
+    good, alike, bad = statistics(0.2, 1), statistics(0.2, 2), statistics(0.4, 3)
+    difference, p = compare(good, bad, 500, 1)
+    assert difference > 5 and p < 0.01
+    assert compare(bad, good, 500, 1) == (-difference, p)
+    assert compare(good, alike, 500, 1)[1] > 0.05
+
+
+def test_sacrebleu_agrees() -> None:
+    systems = [("one", spoilt(0.25, 1)), ("two", spoilt(0.28, 5))]
+    test = PairedTest(systems, {"BLEU": BLEU(references=[REFERENCES])}, None, test_type="bs", n_samples=2000)
+    _, scores = test()
+    theirs = scores["BLEU"][1].p_value
+    _, ours = compare(statistics(0.25, 1), statistics(0.28, 5), 2000, 1)
+    assert theirs is not None and ours == pytest.approx(theirs, abs=0.04)
+
+
+def test_no_difference_is_called_one_as_often_as_said() -> None:
+    """Of many pairs of alike systems about a twentieth have p < 0.05."""
+    found = [compare(statistics(0.3, 100 + 2 * k), statistics(0.3, 101 + 2 * k), 100, k)[1] < 0.05 for k in range(60)]
+    assert sum(found) <= 9  # beyond three standard deviations
+
+
+def test_every_two_systems_in_every_bin() -> None:
+    sources = ["w " * n for n in (3, 5, 12, 15, 30)]
+    references, same = ["a b c d e"] * 5, ["a b c d e"] * 5
+    systems = {"x": same, "y": ["a b c d f"] * 2 + same[:3], "z": same}
+    rows = compare_by_length(systems, sources, references, bins=(10, 20), resamples=50)
+    assert [(row.system, row.other, row.low, row.high, row.n) for row in rows] == [
+        (one, other, *bounds)
+        for one, other in (("x", "y"), ("x", "z"), ("y", "z"))
+        for bounds in ((1, 10, 2), (11, 20, 2), (21, 30, 1))
+    ]
+    expected = 100 - sacrebleu.corpus_bleu(["a b c d f"] * 2, [references[:2]]).score
+    assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
+    assert format_comparisons(rows[:1]) == f"x - y  1-10: {expected:+.2f} BLEU, p = {rows[0].p_value:.3f}"
