@@ -6,26 +6,30 @@ it really goes, data loading included. With ``--decode``: translation of a file 
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
+
 from nmt.benchmark.decoding import Decoding, measure_decoding
 from nmt.benchmark.machine import alone, machine
 from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
 from nmt.cli.common import command, say, whole, writing
+from nmt.cli.evaluate import read_test_set
 from nmt.config import load_config
 from nmt.corpus import read_lines
 from nmt.device import resolve_device
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import bleu
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""
 GPU_SHAPES = ("128x30x30", "256x30x30", "512x30x30")
 REPEATS = 9
-UPDATES = 100
+UPDATES = 40
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
@@ -81,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="of --config"
     )
-    arguments.add_argument("--updates", type=whole(1), metavar="N", help="of --config (100)")
+    arguments.add_argument("--updates", type=whole(1), metavar="N", help="of --config (40)")
     arguments.add_argument("--decode", metavar="RUN", help="measure translation by this run instead")
     arguments.add_argument("--input", metavar="FILE", help="what --decode translates")
     arguments.add_argument("--reference", metavar="FILE", help="score what --decode translates")
@@ -92,8 +96,9 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
+STEPS = "single steps (neither --config nor --decode)"
 MEANT_FOR = {
-    "steps": {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
+    STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
@@ -103,16 +108,19 @@ MEANT_FOR = {
 
 def measured(options: argparse.Namespace) -> str:
     """Which of ``MEANT_FOR``. Raises ConfigError for options that mean nothing there, and combinations with none."""
-    kind = next((f"--{name}" for name in ("parts", "config", "decode") if getattr(options, name)), "steps")
+    kind = next((f"--{name}" for name in ("parts", "config", "decode") if getattr(options, name)), STEPS)
     problems = []
     for name, value in vars(options).items():
         if value and name not in MEANT_FOR[kind] and any(name in names for names in MEANT_FOR.values()):
             option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
             wanted = " or ".join(other for other, names in MEANT_FOR.items() if name in names)
-            problems.append(f"{option}: is for {wanted}, not for {kind}")
+            if option == wanted:
+                problems.append(f"{option}: measures something else than {kind}; give one of them")
+            else:
+                problems.append(f"{option}: is for {wanted}, not for {kind}")
     if kind == "--decode" and not options.input:
         problems.append("--decode needs --input: a file to translate")
-    if kind in ("steps", "--parts") and "int8" in (options.precision or []):
+    if kind in (STEPS, "--parts") and "int8" in (options.precision or []):
         problems.append("--precision int8: is for --decode alone; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
         problems.append("--precision int8: the plain path computes in fp32 or bf16; leave --kernels plain out")
@@ -125,9 +133,19 @@ def shape(text: str) -> tuple[int, int, int]:
     """``64x15x14``. Raises ConfigError."""
     numbers = text.split("x")
     if len(numbers) != 3 or not all(number.isdecimal() and int(number) for number in numbers):
-        raise ConfigError(f"--shape {text}: must be sentences x source pieces x target pieces, like {SHAPES[0]}")
+        raise ConfigError(
+            f"--shape {text}: must be sentences x source pieces x target pieces, each at least 1, like {SHAPES[0]}"
+        )
     sentences, source, target = map(int, numbers)
     return sentences, source, target
+
+
+def writable(path: Path) -> None:
+    """Raise DataError unless a file can be written there."""
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: cannot be written: there is no folder {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise DataError(f"{path}: cannot be written: {'a folder' if path.is_dir() else 'no permission'}")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -188,12 +206,21 @@ def decoding(options: argparse.Namespace) -> list[Decoding]:
 def main(options: argparse.Namespace) -> None:
     """Measure and print."""
     kind = measured(options)
-    if options.json:
-        with writing(options.json):
-            Path(options.json).touch()  # now, not after minutes
-    name = load_config(Path(options.config[0]), options.overrides).device if kind == "--config" else "cpu"
-    print(f"{machine(resolve_device(options.device or name))}\n")
+    references: list[str] = []
+    if options.json:  # now, not after minutes
+        writable(Path(options.json))
+    if options.reference:
+        _, references = read_test_set(options.input, options.reference)
+    where = options.device or "cpu"
+    if kind == "--config":
+        config = load_config(Path(options.config[0]), options.overrides)
+        where = options.device or config.device
+        torch.set_num_threads(config.threads or torch.get_num_threads())
+    elif kind != "--decode":
+        cases(options)
+    print(f"{machine(resolve_device(where))}\n")
     rows: Sequence[Row | Decoding]
+    scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(table(parts(options)))
         return
@@ -201,17 +228,20 @@ def main(options: argparse.Namespace) -> None:
         rows = decoded = decoding(options)
         plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
         cells = [decoding_cells(row, plain) for row in decoded]
-        if options.reference:
-            references = list(read_lines(options.reference))
-            for cell, row in zip(cells, decoded, strict=True):
-                cell["BLEU"] = f"{bleu(row.hypotheses, references).value:.2f}"
+        if references:
+            scores = [{"bleu": bleu(row.hypotheses, references).value} for row in decoded]
+            for cell, score in zip(cells, scores, strict=True):
+                cell["BLEU"] = f"{score['bleu']:.2f}"
     else:
         rows = trained = real_training(options) if kind == "--config" else training(options)
         cells = [training_cells(row) for row in trained]
     print(table(cells))
     if options.json:
+        written = [asdict(row) for row in rows]
+        for each, score in zip(written, scores, strict=False):  # there are none without --reference
+            each.update(score)
         with writing(options.json):
-            Path(options.json).write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+            Path(options.json).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from nmt.training.trainer import Trainer
 
 VOCABULARY = 8000
 RUNS = 3
-"""Of real training, of which the median is reported."""
+"""Of real training over the same batches, of which the median is reported."""
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 WARM = 5
 """Updates of real training that are not counted."""
@@ -226,7 +226,7 @@ class _Counted:
 def measure_config(path: str, overrides: Sequence[str], device_name: str | None, updates: int) -> Row:
     """Training as a configuration has it: its corpus, its batches, loading included, validation not.
 
-    The updates are measured in ``RUNS`` runs; the row is that of the median.
+    The same batches are measured in ``RUNS`` runs; the row is that of the median.
     """
     config = load_config(Path(path), overrides)
     device = resolve_device(device_name or config.device)
@@ -241,15 +241,14 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     precision = resolve_precision(config.precision, device)
     with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), ignore)) as log:
         trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
-        batches = trainer.batches()
         rate = product_rate(device, precision)
-        _warm(trainer, batches, device)
-        shares = [updates // RUNS + (run < updates % RUNS) for run in range(RUNS)]
-        runs = sorted(
-            (_updates(trainer, batches, share, device) for share in shares if share),
-            key=lambda run: run.target / run.seconds,
-        )
-    counted = runs[len(runs) // 2]
+        _warm(trainer, trainer.batches(), device)
+        start = trainer.progress
+        runs = []
+        for _ in range(RUNS):
+            trainer.progress = start
+            runs.append(_updates(trainer, trainer.batches(), updates, device))
+    counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
     rate = statistics.mean((rate, product_rate(device, precision)))
     flops = work(config.model, sizes[1]).training_flops(
         counted.sentences, counted.source, counted.target, counted.pairs

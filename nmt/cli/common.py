@@ -134,7 +134,11 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--batch-tokens", type=whole(1), metavar="N", help="most source tokens translated at once")
     group.add_argument("--device", metavar="NAME", help="auto (the default: a GPU if there is one), cpu, cuda:1, ...")
-    group.add_argument("--precision", choices=("auto", "fp32", "bf16", "int8"), help="of products (default: fp32)")
+    group.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "bf16", "int8"),
+        help="of products, whatever the run was trained in (default: fp32); int8: on CPUs",
+    )
 
 
 SEARCH_OPTIONS = ("beam_size", "length_penalty", "batch_tokens")
