@@ -88,6 +88,9 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
             ["--json", "no/such/folder/rows.json"],
             "no/such/folder/rows.json: cannot be written: there is no folder no/such/folder",
         ),
+        (["--config", "a.yaml", "--decode", "runs/none"], "--decode: measures something else than --config; give one"),
+        (["--json", "."], ".: cannot be written: a folder"),
+        (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode alone; training is in bf16 or fp32"),
     ],
 )
