@@ -20,9 +20,14 @@ LENGTHS = {
 }
 
 
-def network(attention: str, layers: int, *, fused: bool, seed: int = 1) -> Seq2Seq:
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
+
+
+def network(
+    attention: str, layers: int, *, fused: bool, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT
+) -> Seq2Seq:
     torch.manual_seed(seed)
-    config = model_config(attention, encoder={"hidden": 4, "layers": layers})
+    config = model_config(attention, encoder={"hidden": 4, "layers": layers}, dropout=dropout)
     model = build_model(config, SOURCE, TARGET, fused=fused).double()
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
@@ -52,6 +57,23 @@ def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], laye
     assert plain_gradients.keys() == fused_gradients.keys()
     for name, gradient in plain_gradients.items():
         assert torch.allclose(gradient, fused_gradients[name], rtol=1e-9, atol=1e-12), name
+
+
+@pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], list(NO_DROPOUT)], ids=",".join)
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str]) -> None:
+    """Of one layer: between layers the library's GRU draws from a generator of its own."""
+    dropout = NO_DROPOUT | dict.fromkeys(places, 0.4)
+    found = []
+    for fused in (False, True):
+        model = network(attention, 1, fused=fused, dropout=dropout)
+        torch.manual_seed(5)
+        found.append(outcome(model, [5, 2, 1], 4))
+    (plain, _, plain_gradients), (logits, _, gradients) = found
+    assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
+    assert not torch.allclose(plain, outcome(network(attention, 1, fused=False), [5, 2, 1], 4)[0])
+    for name, gradient in plain_gradients.items():
+        assert torch.allclose(gradient, gradients[name], rtol=1e-9, atol=1e-12), name
 
 
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
