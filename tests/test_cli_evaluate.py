@@ -144,6 +144,17 @@ def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkey
     assert numbers["systems"]["oracle"]["by_length"][0]["low"] == 0  # the blank line
 
 
+def test_a_name_given_again_is_another_seed_of_the_system(files: Path, run: Run) -> None:
+    means = {}
+    for name, systems in (("one", ["good"]), ("other", ["bad"]), ("both", ["good", "bad"])):
+        options = [f"--system=x={path}" for path in systems]
+        assert run(length_curve.main, *TEST_SET, "--bins", "10", "--output", name, *options)[0] == 0
+        means[name] = json.loads((files / f"{name}.json").read_text("utf-8"))["systems"]["x"]
+    one, other, both = (means[name]["by_length"][0]["bleu"] for name in ("one", "other", "both"))
+    assert both == pytest.approx((one + other) / 2)
+    assert means["both"]["bleu_by_seed"][1][0] == pytest.approx(other)
+
+
 def test_the_bins_of_a_run_are_those_of_its_configuration(
     models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,8 +218,8 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
     ("options", "message"),
     [
         (
-            ("--system", "a=good", "--system", "a=bad"),
-            "--system a=...: the name is given twice; each curve needs its own",
+            ("--system", "a=good", "--system", "a=good"),
+            "--system a=good: is given twice",
         ),
         (("--system", "a=none"), "--system a: none: no such run directory or file of translations"),
         (("--system", "a=good", "--system", "b=short"), f"src has 5 lines and short has 1: {ALIGNED}"),

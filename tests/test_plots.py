@@ -4,6 +4,7 @@ import csv
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -116,6 +117,17 @@ def test_the_curve_goes_through_the_numbers() -> None:
     heights = [bar.get_window_extent().height / lower.bbox.height for bar in lower.patches]
     assert heights == pytest.approx([1 / 1.4] * 8)
     assert upper.get_ylim()[0] == 0
+
+
+def test_every_seed_is_drawn_beside_their_mean() -> None:
+    one, other = systems(2)
+    seeds = tuple(tuple(row.bleu + change for row in one.rows) for change in (-1.0, 12.0))
+    figure = draw([replace(one, seeds=seeds), other])
+    drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].get_lines()]
+    assert drawn == [list(seeds[0]), list(seeds[1]), [row.bleu for row in one.rows], [row.bleu for row in other.rows]]
+    assert figure.axes[0].get_ylim()[1] > max(seeds[1])
+    assert any("thin ones: each" in text for text, _ in boxes(figure))
+    assert not any("thin ones" in text for text, _ in boxes(draw([one, other])))
 
 
 def test_colours_markers_and_lines_differ() -> None:

@@ -23,7 +23,7 @@ def spoilt(share: float, seed: int) -> list[str]:
 
 
 def statistics(share: float, seed: int) -> Integers:
-    return sentence_statistics(spoilt(share, seed), REFERENCES)
+    return sentence_statistics(spoilt(share, seed), REFERENCES)[None]
 
 
 def test_the_p_value_by_hand() -> None:
@@ -63,7 +63,7 @@ def test_no_difference_is_called_one_as_often_as_said() -> None:
 def test_every_two_systems_in_every_bin() -> None:
     sources = ["w " * n for n in (3, 5, 12, 15, 30)]
     references, same = ["a b c d e"] * 5, ["a b c d e"] * 5
-    systems = {"x": same, "y": ["a b c d f"] * 2 + same[:3], "z": same}
+    systems = {"x": [same], "y": [["a b c d f"] * 2 + same[:3]], "z": [same, same]}
     rows = compare_by_length(systems, sources, references, bins=(10, 20), resamples=50)
     assert [(row.system, row.other, row.low, row.high, row.n) for row in rows] == [
         (one, other, *bounds)
@@ -73,3 +73,10 @@ def test_every_two_systems_in_every_bin() -> None:
     expected = 100 - sacrebleu.corpus_bleu(["a b c d f"] * 2, [references[:2]]).score
     assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
     assert format_comparisons(rows[:1]) == f"x - y  1-10: {expected:+.2f} BLEU, p = {rows[0].p_value:.3f}"
+
+
+def test_of_several_trainings_the_mean_counts() -> None:
+    one, two, three = statistics(0.2, 1), statistics(0.3, 2), statistics(0.25, 3)
+    both, _ = compare(np.concatenate((one, two)), three, 100, 1)
+    assert both == pytest.approx((compare(one, three, 100, 1)[0] + compare(two, three, 100, 1)[0]) / 2)
+    assert compare(np.concatenate((one, one)), three, 100, 1) == pytest.approx(compare(one, three, 100, 1))

@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
         type=system_argument,
         metavar="NAME=RUN_OR_HYPOTHESES",
         dest="systems",
-        help="a run directory, or a file of translations; given once for each curve",
+        help="a run directory, or a file of translations: a curve; given again under the same name, a further seed of "
+        "the system, of which the curve is the mean",
     )
     arguments.add_argument("--output", required=True, metavar="STEM", help="STEM.png, .svg, .json and .csv are written")
     arguments.add_argument("--title", metavar="TEXT", help="above the figure")
@@ -62,18 +63,18 @@ def main(arguments: argparse.Namespace) -> None:
     bins, resamples = arguments.bins or evaluation.bins, evaluation.bootstrap
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = {
-        system.name: read_hypotheses(system.path, arguments.source, len(sources))
+        system.path: read_hypotheses(system.path, arguments.source, len(sources))
         for system in systems
         if system not in runs
     }
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
-    hypotheses = {
-        system.name: ready.get(system.name) or list(translate(system.path, arguments.source, sources, arguments))
-        for system in systems
-    }
+    hypotheses: dict[str, list[list[str]]] = {}
+    for system in systems:
+        lines = ready.get(system.path) or list(translate(system.path, arguments.source, sources, arguments))
+        hypotheses.setdefault(system.name, []).append(lines)
     scored = [
-        score_system(name, sources, lines, references, bins=bins, resamples=resamples)
-        for name, lines in hypotheses.items()
+        score_system(name, sources, first, references, bins=bins, resamples=resamples, others=others)
+        for name, (first, *others) in hypotheses.items()
     ]
     comparisons = compare_by_length(hypotheses, sources, references, bins=bins, resamples=resamples)
     paths = write_length_curve(
@@ -101,12 +102,9 @@ def system_argument(text: str) -> System:
 
 
 def _check_systems(systems: Sequence[System]) -> None:
-    names = [system.name for system in systems]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted({system for system in systems if systems.count(system) > 1})
     if repeated:
-        raise ConfigError(
-            *(f"--system {name}=...: the name is given twice; each curve needs its own" for name in repeated)
-        )
+        raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
     problems = []
     for system in systems:
         path = Path(system.path)

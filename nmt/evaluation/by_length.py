@@ -55,11 +55,14 @@ class SystemScores:
     scores: tuple[Score, ...]
     """BLEU, chrF."""
     rows: tuple[LengthRow, ...]
+    seeds: tuple[tuple[float, ...], ...] = ()
+    """Of several trainings, each one's BLEU in each bin; the rows hold the means."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         overall = {score.name: {"score": score.value, "signature": score.signature} for score in self.scores}
-        return overall | {"by_length": [row.as_dict() for row in self.rows]}
+        seeds = {"bleu_by_seed": self.seeds} if self.seeds else {}
+        return overall | {"by_length": [row.as_dict() for row in self.rows]} | seeds
 
 
 class Bin(NamedTuple):
@@ -98,6 +101,7 @@ def length_table(
     *,
     bins: Sequence[int],
     resamples: int,
+    others: Sequence[Sequence[str]] = (),
 ) -> list[LengthRow]:
     """A row for each bin of source words that has sentences, shortest first.
 
@@ -106,18 +110,20 @@ def length_table(
         sources: raw source lines; hypotheses and references likewise, as many.
         bins: the largest length of each bin, ascending; longer sentences form one more.
         resamples: of the bootstrap behind the intervals.
+        others: the hypotheses of further trainings of the system. Then BLEU and length ratio are means over all, and
+            the interval is that of the mean, all of them resampled alike: it says how much depends on the sentences.
     """
-    statistics = sentence_statistics(hypotheses, references)
+    statistics = np.stack([sentence_statistics(lines, references) for lines in (hypotheses, *others)])
     rows = []
     for number, each in bins_by_length(source_words(sources), bins).items():
-        inside = statistics[each.members]
-        total = inside.sum(axis=0)
-        interval = np.percentile(bootstrap_bleu(inside, resamples, (SEED, number)), PERCENTILES)
-        low, high = (float(value) for value in interval)
-        ratio = float(total[0] / total[1]) if total[1] else 0.0
-        rows.append(
-            LengthRow(system, each.low, each.high, len(inside), float(bleu_of_statistics(total)), low, high, ratio)
-        )
+        inside = statistics[:, each.members]  # (trainings, sentences, STATISTICS)
+        totals = inside.sum(axis=1)
+        resampled = np.mean([bootstrap_bleu(one, resamples, (SEED, number)) for one in inside], axis=0)
+        low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
+        words = int(totals[0, 1])
+        ratio = float(totals[:, 0].mean() / words) if words else 0.0
+        bleu = float(bleu_of_statistics(totals).mean())
+        rows.append(LengthRow(system, each.low, each.high, len(each.members), bleu, low, high, ratio))
     return rows
 
 
@@ -129,11 +135,23 @@ def score_system(
     *,
     bins: Sequence[int],
     resamples: int,
+    others: Sequence[Sequence[str]] = (),
 ) -> SystemScores:
-    """BLEU, chrF and :func:`length_table` of one system."""
-    scores = bleu(hypotheses, references), chrf(hypotheses, references)
-    rows = length_table(name, sources, hypotheses, references, bins=bins, resamples=resamples)
-    return SystemScores(name, scores, tuple(rows))
+    """BLEU, chrF and :func:`length_table` of one system: of several trainings of it, see there, the means."""
+    every = (hypotheses, *others)
+    scores = tuple(
+        Score(metric[0].name, float(np.mean([score.value for score in metric])), metric[0].signature)
+        for metric in zip(*((bleu(lines, references), chrf(lines, references)) for lines in every), strict=True)
+    )
+    rows = length_table(name, sources, hypotheses, references, bins=bins, resamples=resamples, others=others)
+    if not others:
+        return SystemScores(name, scores, tuple(rows))
+    groups = bins_by_length(source_words(sources), bins).values()
+    seeds = tuple(
+        tuple(float(bleu_of_statistics(statistics[each.members].sum(axis=0))) for each in groups)
+        for statistics in (sentence_statistics(lines, references) for lines in every)
+    )
+    return SystemScores(name, scores, tuple(rows), seeds)
 
 
 def format_rows(rows: Sequence[LengthRow]) -> str:

@@ -43,15 +43,22 @@ def p_value(difference: float, resampled: Floats) -> float:
     return float((extreme.sum() + 1) / (len(resampled) + 1))
 
 
-def compare(statistics: Integers, other: Integers, resamples: int, seed: int | Sequence[int]) -> tuple[float, float]:
-    """The difference in BLEU of two systems on the same sentences, (sentences, STATISTICS) each, and its p-value."""
-    difference = float(bleu_of_statistics(statistics.sum(axis=0)) - bleu_of_statistics(other.sum(axis=0)))
-    resampled = bootstrap_bleu(statistics, resamples, seed) - bootstrap_bleu(other, resamples, seed)  # the same draws
-    return difference, p_value(difference, resampled)
+def compare(system: Integers, other: Integers, resamples: int, seed: int | Sequence[int]) -> tuple[float, float]:
+    """The difference in BLEU of two systems on the same sentences, and its p-value.
+
+    Statistics of each are (trainings, sentences, STATISTICS); of several trainings the mean BLEU counts.
+    """
+
+    def mean_bleu(statistics: Integers) -> tuple[float, Floats]:
+        resampled = [bootstrap_bleu(one, resamples, seed) for one in statistics]  # all draw the same sentences
+        return float(bleu_of_statistics(statistics.sum(axis=1)).mean()), np.mean(resampled, axis=0)
+
+    (one, resampled), (another, others_resampled) = mean_bleu(system), mean_bleu(other)
+    return one - another, p_value(one - another, resampled - others_resampled)
 
 
 def compare_by_length(
-    hypotheses: Mapping[str, Sequence[str]],
+    hypotheses: Mapping[str, Sequence[Sequence[str]]],
     sources: Sequence[str],
     references: Sequence[str],
     *,
@@ -61,12 +68,15 @@ def compare_by_length(
     """Every two systems in every bin of source words, in the order in which the systems are given.
 
     Args:
-        hypotheses: of each system, a line for each source.
+        hypotheses: of each system, of each training of it, a line for each source.
         sources: raw source lines; references likewise, as many.
         bins: the largest length of each bin, ascending; longer sentences form one more.
         resamples: of the bootstrap.
     """
-    statistics = {name: sentence_statistics(lines, references) for name, lines in hypotheses.items()}
+    statistics = {
+        name: np.stack([sentence_statistics(lines, references) for lines in trainings])
+        for name, trainings in hypotheses.items()
+    }
     groups = bins_by_length(source_words(sources), bins)
     return [
         Comparison(
@@ -75,7 +85,9 @@ def compare_by_length(
             each.low,
             each.high,
             len(each.members),
-            *compare(statistics[system][each.members], statistics[other][each.members], resamples, (SEED, number)),
+            *compare(
+                statistics[system][:, each.members], statistics[other][:, each.members], resamples, (SEED, number)
+            ),
         )
         for system, other in combinations(statistics, 2)
         for number, each in groups.items()

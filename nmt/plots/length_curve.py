@@ -116,6 +116,8 @@ def _draw_system(axes: Axes, system: SystemScores, look: dict[str, Any], centres
     bleu, low, high = (
         np.array([getattr(row, column) for row in system.rows]) for column in ("bleu", "bleu_low", "bleu_high")
     )
+    for seed in system.seeds:  # each training, faintly, around their mean
+        axes.plot(centres, seed, color=look["color"], linewidth=0.6, alpha=0.6, marker=".", markersize=3)
     if len(centres) == 1:  # through a single point goes neither a line nor a band
         axes.vlines(centres, low, high, color=look["color"])
     else:
@@ -127,6 +129,7 @@ def _draw_system(axes: Axes, system: SystemScores, look: dict[str, Any], centres
 def _ceiling(systems: Sequence[SystemScores]) -> float:
     """The upper end of the BLEU axis: some air above the highest band."""
     highest = max(max(row.bleu, row.bleu_high) for system in systems for row in system.rows)
+    highest = max([highest, *(value for system in systems for seed in system.seeds for value in seed)])
     return min(max(highest * 1.06, 1.0), 100.0)
 
 
@@ -193,8 +196,10 @@ def _draw_legend(figure: Figure, systems: Sequence[SystemScores], handles: Seque
 
 def _caption(systems: Sequence[SystemScores], test_set: str, resamples: int) -> str:
     sentences = sum(row.n for row in systems[0].rows)
+    several = " Thick lines: means over seeds, thin ones: each." if any(system.seeds for system in systems) else ""
     return (
-        f"{plain(test_set, 60)}: {sentences:,} sentences. Bands: 95% bootstrap intervals ({resamples:,} resamples).\n"
+        f"{plain(test_set, 60)}: {sentences:,} sentences. Bands: 95% bootstrap intervals ({resamples:,} resamples)."
+        f"{several}\n"
         f"sacreBLEU {systems[0].scores[0].signature}"
     )
 
