@@ -64,13 +64,47 @@ $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
 		$(foreach system,$(SYSTEMS_OF_DEMO),--system $(system)=$(DEMO)/$(system)/test.hypotheses.txt)
 
-# --- work -----------------------------------------------------------------------------------------------------------
+# --- the length-decay figure of your own systems ---------------------------------------------------------------------
+# CONFIGS are trained with each of SEEDS into FIGURE/NAME/seed-N, NAME being the file's; each translates SOURCE, and the
+# curves, means over the seeds, are drawn into FIGURE/TEST.*, TEST being the name of SOURCE. What is done is left alone,
+# what was cut short goes on; another SOURCE needs no training again.
 
-figure: $(READY) ## SOURCE=FILE REFERENCE=FILE SYSTEMS="NAME=RUN ..." OUTPUT=STEM: the figure on your own corpus
-	@$(foreach name,SOURCE REFERENCE SYSTEMS OUTPUT,$(if $($(name)),,$(error make figure needs $(name)=...; for example: \
-		make figure SOURCE=test.en REFERENCE=test.fr SYSTEMS="one=runs/one two=runs/two" OUTPUT=runs/figure)))
-	@$(BIN)/nmt-length-curve --source "$(SOURCE)" --reference "$(REFERENCE)" $(SYSTEMS:%=--system "%") \
-		--output "$(OUTPUT)" $(ARGS)
+SEEDS ?= 1
+FIGURE ?= runs/figure
+FIGURE_SET ?=
+TEST := $(basename $(notdir $(SOURCE)))
+NAMES := $(notdir $(basename $(CONFIGS)))
+HYPOTHESES := $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
+
+define SYSTEM # configuration, name, seed
+$(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY)
+	@mkdir -p $$(@D)
+	@if [ -e $$@ ]; then how=--overwrite; elif [ -e $$(@D)/seed-$(3)/config.yaml ]; then how=--resume; else how=; fi; rm -f $$@; \
+		$(BIN)/nmt-train --config $(1) --output $$(@D)/seed-$(3) --set seed=$(3) $(FIGURE_SET:%=--set %) $$$$how
+	@touch $$@
+
+$(FIGURE)/$(2)/$(TEST).seed-$(3).txt: $(FIGURE)/$(2)/.seed-$(3).finished $(SOURCE)
+	@echo "$(2), seed $(3): translating $(SOURCE)"
+	@$(BIN)/nmt-translate --model $$(@D)/seed-$(3) --input $(SOURCE) --output $$@.part && mv $$@.part $$@
+endef
+$(foreach config,$(CONFIGS),$(foreach seed,$(SEEDS),\
+	$(eval $(call SYSTEM,$(config),$(notdir $(basename $(config))),$(seed)))))
+
+figure: $(READY) ## CONFIGS="FILE ..." SOURCE=FILE REFERENCE=FILE: train, translate, draw (SEEDS="1 2 3", FIGURE=FOLDER)
+	@$(foreach name,CONFIGS SOURCE REFERENCE,$(if $($(name)),,$(error make figure needs $(name)=...; for example: \
+		make figure CONFIGS="configs/demo/none.yaml configs/demo/bahdanau.yaml" SEEDS="1 2" \
+		SOURCE=data/demo/test.en REFERENCE=data/demo/test.fr)))
+	@$(if $(filter-out $(words $(sort $(NAMES))),$(words $(CONFIGS))),$(error two of CONFIGS have the same name: $(NAMES)))
+	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).png
+	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json"
+
+ifneq ($(CONFIGS),)
+$(FIGURE)/$(TEST).png: $(HYPOTHESES) $(REFERENCE)
+	@$(BIN)/nmt-length-curve --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST) $(ARGS) \
+		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
+endif
+
+# --- work -----------------------------------------------------------------------------------------------------------
 
 benchmark: $(READY) ## training speed of this CPU, against what it multiplies (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
