@@ -37,6 +37,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
+# How a run is begun: $(call HOW,mark of a finished run,run). Finished and now out of date, or cut short before anything
+# was saved: anew. Cut short later: resumed.
+HOW = if [ -e $(1) ]; then how=--overwrite; \
+	elif [ -e $(2)/checkpoints/last ] || [ -e $(2)/checkpoints/.last.old ]; then how=--resume; \
+	elif [ -e $(2) ]; then how=--overwrite; else how=; fi; rm -f $(1)
+
 # --- the demo -------------------------------------------------------------------------------------------------------
 # A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus
 # is made anew. DEMO_JOBS says how many train side by side, one thread each; DEMO_SET="training.updates=100 seed=2" overrides options.
@@ -55,7 +61,7 @@ data/demo/train.en: data/demo/.ready ; @:
 
 $(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en | $(READY)
 	@mkdir -p $(@D)
-	@if [ -e $@ ]; then how=--overwrite; elif [ -e $(@D)/$*/config.yaml ]; then how=--resume; else how=; fi; rm -f $@; \
+	@$(call HOW,$@,$(@D)/$*); \
 		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how \
 		2>&1 | (trap '' INT TERM; exec sed -u 's/^/$*: /')
 	@touch $@
@@ -79,7 +85,7 @@ HYPOTHESES := $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),$(FIGURE)/$(name)/
 define SYSTEM # configuration, name, seed
 $(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY)
 	@mkdir -p $$(@D)
-	@if [ -e $$@ ]; then how=--overwrite; elif [ -e $$(@D)/seed-$(3)/config.yaml ]; then how=--resume; else how=; fi; rm -f $$@; \
+	@$$(call HOW,$$@,$$(@D)/seed-$(3)); \
 		$(BIN)/nmt-train --config $(1) --output $$(@D)/seed-$(3) --set seed=$(3) $(FIGURE_SET:%=--set %) $$$$how
 	@touch $$@
 
