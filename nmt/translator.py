@@ -229,7 +229,7 @@ class Translator:
         """Sentences of a batch: on a CPU so few that no thread long waits for another's last batch."""
         if self.device.type != "cpu":
             return lines
-        return max(ROWS, lines // (4 * torch.get_num_threads()) // ROWS * ROWS)
+        return max(ROWS, lines // (3 * torch.get_num_threads()) // ROWS * ROWS)
 
     def _search(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
         plain = autocast(self.device, self.precision) if model is self.model else nullcontext()
