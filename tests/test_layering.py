@@ -22,7 +22,7 @@ FLOORS = [
     {"model", "search", "evaluation"},
     {"plots"},
     {"checkpoint"},
-    {"translator"},
+    {"translator", "forced"},
     {"training"},
     {"benchmark"},
     {"cli"},

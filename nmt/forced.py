@@ -1,0 +1,62 @@
+"""Forced decoding: what a model makes of translations that it is given, piece by piece."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nmt.batching import Specials, collate, plan_by_length
+from nmt.corpus import Pair
+from nmt.model import Seq2Seq
+from nmt.tokenizer import Tokenizer, Tokenizers
+
+
+@dataclass(frozen=True)
+class Forced:
+    """One pair: S source and T target pieces, the end symbols included."""
+
+    source_pieces: list[str]
+    target_pieces: list[str]
+    log_probabilities: np.ndarray[tuple[int], np.dtype[np.float32]]
+    """(T,) of each target piece, given the source and the pieces before it; nats."""
+    attention: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None
+    """(T, S), a row for each target piece; None for a model without attention."""
+
+
+@torch.inference_mode()
+def force(
+    model: Seq2Seq,
+    tokenizers: Tokenizers,
+    pairs: Sequence[Pair],
+    device: torch.device,
+    *,
+    max_source: int = 1000,
+    batch_tokens: int = 4096,
+) -> list[Forced]:
+    """Read every pair with a model in evaluation mode, in fp32; results in the order of the pairs.
+
+    Of a side only the first ``max_source`` pieces are read. A blank side is the end symbol alone.
+    """
+    specials = Specials.of(tokenizers)
+    sources = [np.array(ids[:max_source], np.int32) for ids in tokenizers.source.encode([p.source for p in pairs])]
+    targets = [np.array(ids[:max_source], np.int32) for ids in tokenizers.target.encode([p.target for p in pairs])]
+    source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
+    results: dict[int, Forced] = {}
+    for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
+        batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
+        logits, attention = model(batch.source, batch.source_lengths, batch.target_input)
+        log_probabilities = logits.float().log_softmax(-1).gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu()
+        for place, row in enumerate(rows.tolist()):
+            source, target = len(sources[row]) + 1, len(targets[row]) + 1
+            results[row] = Forced(
+                _pieces(tokenizers.source, sources[row]),
+                _pieces(tokenizers.target, targets[row]),
+                log_probabilities[place, :target].numpy(),
+                None if attention is None else attention[place, :target, :source].float().cpu().numpy(),
+            )
+    return [results[row] for row in range(len(pairs))]
+
+
+def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:
+    return tokenizer.pieces([*ids.tolist(), tokenizer.eos_id])
