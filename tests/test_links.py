@@ -1,0 +1,82 @@
+"""Gold alignments, their scores, and two directions made one, by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.evaluation.alignment import Link
+from nmt.evaluation.links import (
+    AlignmentScore,
+    Gold,
+    diagonal,
+    grow_diag_final_and,
+    links_from,
+    parse_gold,
+    score_alignments,
+)
+
+
+def test_gold_by_hand() -> None:
+    gold = parse_gold("1-1 2p3 10-4", "gold:1", first=1)
+    assert gold == Gold(frozenset({(0, 0), (9, 3)}), frozenset({(0, 0), (1, 2), (9, 3)}))
+    assert parse_gold("", "gold:1") == Gold(frozenset(), frozenset())
+    assert parse_gold("0-0", "gold:1").sure == {(0, 0)}
+
+
+@pytest.mark.parametrize("text", ["0-1", "1-0", "1:1", "-1-1", "1-1x", "1pp1", "a-b"])
+def test_what_is_no_link_is_named(text: str) -> None:
+    with pytest.raises(DataError, match=f"gold:7: '{text}' is not a link of words counted from 1"):
+        parse_gold(f"1-1 {text}", "gold:7", first=1)
+
+
+def test_scores_by_hand() -> None:
+    gold = [parse_gold("0-0 1-1 2p1", "x"), parse_gold("0-0", "x")]
+    proposed: list[set[Link]] = [{(0, 0), (2, 1), (3, 3)}, set()]
+    # three proposed, two of them possible, one of three sure ones found; AER = 1 - (1 + 2) / (3 + 3)
+    assert score_alignments(gold, proposed) == AlignmentScore(0.5, 2 / 3, 1 / 3, 3)
+    assert score_alignments(gold, [gold[0].sure, gold[1].sure]) == AlignmentScore(0.0, 1.0, 1.0, 3)
+    assert score_alignments([], []) == AlignmentScore(0.0, 1.0, 1.0, 0)
+
+
+def test_links_of_weights_by_hand() -> None:
+    weights = np.array([[0.7, 0.3, 0.0], [0.1, 0.4, 0.5]])  # two target, three source words
+    assert links_from(weights, 0.4) == {(0, 0), (1, 1), (2, 1)}
+    assert links_from(weights, 0.6) == {(0, 0)}
+    assert len(links_from(weights, 0.0)) == 6
+
+
+def test_the_diagonal() -> None:
+    assert diagonal(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert diagonal(2, 4) == {(0, 0), (0, 1), (1, 2), (1, 3)}
+    assert diagonal(4, 2) == {(1, 0), (3, 1)}
+    assert diagonal(0, 2) == diagonal(2, 0) == frozenset()
+
+
+def test_growing_by_hand() -> None:
+    forward = {(0, 0), (1, 1), (2, 1), (4, 4)}
+    backward = {(0, 0), (1, 1), (1, 2), (4, 3)}
+    # (2, 1) and (1, 2) each touch (1, 1) and bring a free word; (4, 4) has two free words; then (4, 3) has but one
+    assert grow_diag_final_and(forward, backward) == {(0, 0), (1, 1), (2, 1), (1, 2), (4, 4)}
+    assert grow_diag_final_and(forward, set()) == {(0, 0), (1, 1), (4, 4)}  # nothing to grow from: free words alone
+
+
+links = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
+
+
+@given(links, links)
+def test_what_is_grown_lies_between_intersection_and_union(forward: frozenset[Link], backward: frozenset[Link]) -> None:
+    grown = grow_diag_final_and(forward, backward)
+    assert forward & backward <= grown <= forward | backward
+    assert grow_diag_final_and(forward, forward) == forward
+    linked = {i for i, _ in grown}, {j for _, j in grown}
+    assert all(i in linked[0] or j in linked[1] for i, j in forward | backward)
+
+
+@given(links, links, links)
+def test_scores_lie_where_they_must(sure: frozenset[Link], possible: frozenset[Link], found: frozenset[Link]) -> None:
+    score = score_alignments([Gold(sure, sure | possible)], [found])
+    assert 0 <= score.precision <= 1 and 0 <= score.recall <= 1 and 0 <= score.error_rate <= 1
+    hits = score.recall * len(sure) + score.precision * len(found)
+    assert score.error_rate == pytest.approx(1 - hits / (len(sure) + len(found)) if sure or found else 0.0)
