@@ -13,6 +13,7 @@ from nmt.cli import evaluate, length_curve
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
+from nmt.evaluation.links import diagonal
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
 
@@ -179,6 +180,52 @@ def test_the_bins_of_a_run_are_those_of_its_configuration(
         ["gold", "-", "none", f"{bounds}:"] for bounds in ("0-2", "3-4", f"5-{longest}")
     ]
     config.write_text(before, "utf-8")
+
+
+def test_attention_is_scored_as_alignment(
+    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    sources, references = (Path(name).read_text("utf-8").splitlines() for name in ("src", "ref"))
+    links = [sorted(diagonal(len(s.split()), len(r.split()))) for s, r in zip(sources, references, strict=True)]
+    gold, scores = tmp_path / "gold", tmp_path / "scores"
+    options = ("--model", "bahdanau", "--device", "cpu", "--beam-size", "1", "--gold", str(gold))
+    for first in (0, 1):
+        gold.write_text("".join(" ".join(f"{i + first}-{j + first}" for i, j in line) + "\n" for line in links))
+        chosen = ("--gold-first", "1") if first else ()
+        code, out, _ = run(evaluate.main, *TEST_SET, *options, *chosen, "--json", str(scores))
+        assert code == 0
+        assert out.splitlines()[-1] == "AER 0.000  precision 1.000  recall 1.000  diagonal"
+    alignment = json.loads(scores.read_text("utf-8"))["alignment"]
+    assert 0 < alignment["likeliest"]["error_rate"] < 1
+    assert alignment["likeliest"]["links"] == sum(len(reference.split()) for reference in references)
+    assert [row["threshold"] for row in alignment["thresholds"]][::9] == [0.05, 0.5, 0.95]
+    counts = [row["links"] for row in alignment["thresholds"]]
+    assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--hypotheses", "ref", "--gold", "src"),
+            "--gold: has no effect: --hypotheses is given; attention comes from",
+        ),
+        (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect: --gold is not given"),
+        (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
+        (("--model", "bahdanau", "--gold", "short"), "src has 10 lines and short has 1:"),
+        (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link of words counted from 0"),
+    ],
+)
+def test_what_is_refused_of_gold_alignments(
+    models: Path, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(models)
+    for name, text in {"blank": "\n" * 10, "short": "0-0\n", "wrong": "\n\n1:1" + "\n" * 8}.items():
+        Path(name).write_text(text)
+    code, _, err = run(evaluate.main, *TEST_SET, *options)
+    assert code == 2
+    assert message in err
 
 
 ALIGNED = "line n of one must be the translation of line n of the other"

@@ -115,6 +115,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_corpus(tmp_path, train=60)
     for path in [*tmp_path.glob("*.low"), *tmp_path.glob("*.up")]:
         path.rename(path.with_suffix({".low": ".en", ".up": ".fr"}[path.suffix]))
+    (tmp_path / "test.gold").write_text("0-0\n" * len((tmp_path / "test.en").read_text("utf-8").splitlines()), "utf-8")
     [printed] = blocks(README, "yaml")
     (tmp_path / "printed.yaml").write_text(printed, "utf-8")
     assert len(printed.splitlines()) == 5, "five lines are promised"
