@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from nmt.kernels import steps as plain
+
 ELEMENTS = 1024
 """That one program of the gates' kernels computes."""
 TILE = 4096
@@ -196,16 +198,12 @@ def _type(dtype: torch.dtype) -> Any:
     return tl.float64 if dtype == torch.float64 else tl.float32
 
 
-class Gates:
-    """As ``nmt.kernels.steps.Gates``."""
+class Gates(plain.Gates):
+    """As there, each step one kernel."""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
-        *directions, hidden, sentences = initial.shape
-        self.low = low
-        self.states = initial.new_empty(steps + 1, *initial.shape)
-        self.states[0] = initial
-        self.gates = initial.new_empty(steps, *directions, 3 * hidden, sentences)
-        self.candidate = initial.new_empty(steps, *initial.shape)
+        super().__init__(steps, initial, low)
+        hidden, sentences = initial.shape[-2:]
         self.count, self.inner = initial.numel(), hidden * sentences
         self.programs = (triton.cdiv(self.count, ELEMENTS),)
         self.high = _type(initial.dtype)
