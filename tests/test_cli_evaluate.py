@@ -14,7 +14,7 @@ from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.links import diagonal
-from tests.small_translator import ATTENTIONS, LINES
+from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
 from tests.test_cli_translate import save_run
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
@@ -154,6 +154,28 @@ def test_a_name_given_again_is_another_seed_of_the_system(files: Path, run: Run)
     one, other, both = (means[name]["by_length"][0]["bleu"] for name in ("one", "other", "both"))
     assert both == pytest.approx((one + other) / 2)
     assert means["both"]["bleu_by_seed"][1][0] == pytest.approx(other)
+
+
+def test_bins_by_reference_and_by_pieces(
+    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    Path("twice").write_text("".join(f"{line} {line}\n" for line in Path("src").read_text().splitlines()))
+    sources = Path("src").read_text().splitlines()
+    longest = max(len(line.split()) for line in sources)
+    curve = ("--source", "src", "--reference", "twice", "--system", "a=twice", "--bins", "1")
+    stem = tmp_path / "curve"
+    for kind, more, high in (
+        ("source", (), longest),
+        ("reference", (), 2 * longest),
+        ("pieces", ("--system", "run=none"), max(map(len, small_tokenizers().source.encode(sources)))),
+    ):
+        assert run(length_curve.main, *curve, "--bin-by", kind, *more, "--output", str(stem))[0] == 0
+        numbers = json.loads(stem.with_suffix(".json").read_text("utf-8"))
+        assert numbers["systems"]["a"]["by_length"][-1]["high"] == high
+        assert kind in numbers["binned_by"]
+    code, _, err = run(length_curve.main, *curve, "--bin-by", "pieces", "--output", str(stem))
+    assert code == 2 and "--bin-by pieces: needs a run among the systems" in err
 
 
 def test_the_bins_of_a_run_are_those_of_its_configuration(

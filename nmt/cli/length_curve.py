@@ -18,7 +18,7 @@ from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.significance import compare_by_length, format_comparisons
-from nmt.plots.length_curve import make_folder, write_length_curve
+from nmt.plots.length_curve import BINNED_BY, make_folder, write_length_curve
 
 
 class System(NamedTuple):
@@ -44,6 +44,12 @@ def parser() -> argparse.ArgumentParser:
         "the system, of which the curve is the mean",
     )
     arguments.add_argument("--output", required=True, metavar="STEM", help="STEM.png, .svg, .json and .csv are written")
+    arguments.add_argument(
+        "--bin-by",
+        choices=tuple(BINNED_BY),
+        default="source",
+        help="whose length, and in what (default: source, in words)",
+    )
     arguments.add_argument("--title", metavar="TEXT", help="above the figure")
     add_decoding_options(arguments)
     return arguments
@@ -67,16 +73,17 @@ def main(arguments: argparse.Namespace) -> None:
         for system in systems
         if system not in runs
     }
+    measured = lengths_of(arguments.bin_by, sources, references, runs)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
     hypotheses: dict[str, list[list[str]]] = {}
     for system in systems:
         lines = ready.get(system.path) or list(translate(system.path, arguments.source, sources, arguments))
         hypotheses.setdefault(system.name, []).append(lines)
     scored = [
-        score_system(name, sources, first, references, bins=bins, resamples=resamples, others=others)
+        score_system(name, measured, first, references, bins=bins, resamples=resamples, others=others)
         for name, (first, *others) in hypotheses.items()
     ]
-    comparisons = compare_by_length(hypotheses, sources, references, bins=bins, resamples=resamples)
+    comparisons = compare_by_length(hypotheses, measured, references, bins=bins, resamples=resamples)
     paths = write_length_curve(
         scored,
         arguments.output,
@@ -84,6 +91,7 @@ def main(arguments: argparse.Namespace) -> None:
         resamples=resamples,
         title=arguments.title,
         comparisons=comparisons,
+        binned_by=arguments.bin_by,
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")
@@ -91,6 +99,20 @@ def main(arguments: argparse.Namespace) -> None:
     if comparisons:
         print(f"paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
     say("written: " + ", ".join(map(str, paths)))
+
+
+def lengths_of(kind: str, sources: Sequence[str], references: Sequence[str], runs: Sequence[System]) -> Sequence[str]:
+    """Lines that have as many words as the length of each sentence is to be. Raises ConfigError."""
+    if kind == "source":
+        return sources
+    if kind == "reference":
+        return references
+    if not runs:
+        raise ConfigError("--bin-by pieces: needs a run among the systems, whose tokenizer cuts the source into pieces")
+    from nmt.tokenizer import Tokenizers  # noqa: PLC0415  (scoring files needs none)
+
+    tokenizer = Tokenizers.load(Path(runs[0].path) / "tokenizer").source
+    return [" ".join(["piece"] * len(ids)) for ids in tokenizer.encode(sources)]
 
 
 def system_argument(text: str) -> System:

@@ -20,7 +20,13 @@ from nmt.evaluation.metrics import Floats
 from nmt.evaluation.significance import Comparison
 from nmt.plots.style import GREY, plain, png, series, style, svg
 
-BINNED_BY = "whitespace words of the raw source line"
+WHITESPACE = "whitespace words of the raw {} line"
+BINNED_BY = {
+    "source": (WHITESPACE.format("source"), "Source length (words)"),
+    "reference": (WHITESPACE.format("reference"), "Reference length (words)"),
+    "pieces": ("pieces of the source, as the first run's tokenizer cuts it", "Source length (pieces)"),
+}
+"""What sentences are binned by: in a sentence, and as the name of an axis."""
 LEAST_LABELLED = 1 / 12
 """Of the axis: if a bin is narrower, ticks stand at round lengths instead of naming bins, and bars have no number."""
 Span = tuple[float, float]
@@ -34,6 +40,7 @@ def write_length_curve(
     resamples: int,
     title: str | None = None,
     comparisons: Sequence[Comparison] = (),
+    binned_by: str = "source",
 ) -> list[Path]:
     """Draw and write ``stem``.png, .svg, .json and .csv, each whole or not at all; returns their paths.
 
@@ -44,15 +51,17 @@ def write_length_curve(
         resamples: of the bootstrap behind the intervals, for the caption.
         title: above the figure.
         comparisons: of the systems, for the JSON.
+        binned_by: a key of ``BINNED_BY``.
 
     Raises DataError if they cannot be written.
     """
-    figure = draw_length_curve(systems, test_set=test_set, resamples=resamples, title=title)
+    figure = draw_length_curve(systems, test_set=test_set, resamples=resamples, title=title, binned_by=binned_by)
     contents = {
         ".png": png(figure),
         ".svg": svg(figure),
         ".json": (
-            json.dumps(_numbers(systems, test_set, resamples, comparisons), ensure_ascii=False, indent=1) + "\n"
+            json.dumps(_numbers(systems, test_set, resamples, comparisons, binned_by), ensure_ascii=False, indent=1)
+            + "\n"
         ).encode(errors="replace"),
         ".csv": _csv([row for system in systems for row in system.rows]).encode(errors="replace"),
     }
@@ -63,7 +72,12 @@ def write_length_curve(
 
 
 def draw_length_curve(
-    systems: Sequence[SystemScores], *, test_set: str, resamples: int, title: str | None = None
+    systems: Sequence[SystemScores],
+    *,
+    test_set: str,
+    resamples: int,
+    title: str | None = None,
+    binned_by: str = "source",
 ) -> Figure:
     """BLEU of each system at the centre of each bin with its 95% band; below it how long its translations are, as a
     share of their references, and the sentences of each bin.
@@ -85,7 +99,7 @@ def draw_length_curve(
             axes.tick_params(labelbottom=False, length=0)
         _draw_ratios(middle, systems, spans)
         _draw_counts(lower, bins, spans)
-        _label_lengths(lower, bins, spans)
+        _label_lengths(lower, bins, spans, BINNED_BY[binned_by][1])
         figure.align_ylabels()
         _draw_legend(figure, systems, handles, title)
         figure.supxlabel(_caption(systems, test_set, resamples), fontsize=7.5, color=GREY, x=0.015, ha="left")
@@ -158,9 +172,9 @@ def _draw_counts(axes: Axes, bins: Sequence[LengthRow], spans: Sequence[Span]) -
         axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=1.5, fontsize=8, color="#333333")
 
 
-def _label_lengths(axes: Axes, bins: Sequence[LengthRow], spans: Sequence[Span]) -> None:
+def _label_lengths(axes: Axes, bins: Sequence[LengthRow], spans: Sequence[Span], label: str) -> None:
     """Name the bins by their lengths, or, if some are too narrow for that, the axis by round lengths."""
-    axes.set_xlabel("Source length (words)")
+    axes.set_xlabel(label)
     first, last = spans[0][0], spans[-1][1]
     axes.set_xlim(first, last)
     ticks = {(left + right) / 2: _lengths(row) for row, (left, right) in zip(bins, spans, strict=True)}
@@ -205,12 +219,16 @@ def _caption(systems: Sequence[SystemScores], test_set: str, resamples: int) -> 
 
 
 def _numbers(
-    systems: Sequence[SystemScores], test_set: str, resamples: int, comparisons: Sequence[Comparison]
+    systems: Sequence[SystemScores],
+    test_set: str,
+    resamples: int,
+    comparisons: Sequence[Comparison],
+    binned_by: str,
 ) -> dict[str, Any]:
     return {
         "test_set": test_set,
         "sentences": sum(row.n for row in systems[0].rows),
-        "binned_by": BINNED_BY,
+        "binned_by": BINNED_BY[binned_by][0],
         "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": resamples, "seed": SEED},
         "signature": systems[0].scores[0].signature,
         "systems": {system.name: system.as_dict() for system in systems},
