@@ -57,7 +57,7 @@ data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READ
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
 	@touch $@
 
-data/demo/train.en: data/demo/.ready ; @:
+data/demo/train.en data/demo/test.en data/demo/test.fr: data/demo/.ready ; @:
 
 $(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en | $(READY)
 	@mkdir -p $(@D)
@@ -83,7 +83,7 @@ NAMES := $(notdir $(basename $(CONFIGS)))
 HYPOTHESES := $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 
 define SYSTEM # configuration, name, seed
-$(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY)
+$(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY) $(SOURCE) $(REFERENCE)
 	@mkdir -p $$(@D)
 	@$$(call HOW,$$@,$$(@D)/seed-$(3)); \
 		$(BIN)/nmt-train --config $(1) --output $$(@D)/seed-$(3) --set seed=$(3) $(FIGURE_SET:%=--set %) $$$$how
