@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
@@ -130,7 +130,7 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
 
     def ranked(hypotheses: list[tuple[float, tuple[int, ...]]]) -> list[Any]:
         scored = ((total / length_penalty(len(each), alpha), each) for total, each in hypotheses)
-        return sorted(scored, reverse=True)[:n_best]
+        return sorted(scored, key=lambda each: -each[0])[:n_best]
 
     for length in range(1, most + 1):
         candidates = sorted(
@@ -139,7 +139,7 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
                 for total, tokens in live
                 for token in (EOS, A, B, C)
             ),
-            reverse=True,
+            key=lambda each: -each[0],  # a stable sort: of equals the better parent's comes first, then the lower id
         )[: 2 * width]
         finished += [each for each in candidates[:width] if each[1][-1] == EOS]
         live = [each for each in candidates if each[1][-1] != EOS][:width]
@@ -152,6 +152,7 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.7, 1.5]), st.integers(1, 12))
+@example(524, 1, 0.0, 7)  # two tokens are exactly as likely
 @settings(max_examples=100, deadline=None)
 def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: float, most: int) -> None:
     model = ToyModel(seed, 4, sharpness=1.0)
