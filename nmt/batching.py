@@ -5,7 +5,7 @@ resume, and a slice of the plan is a shard.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
@@ -62,12 +62,16 @@ class Batch:
 
     def pinned(self) -> "Batch":
         """The batch in memory from which a GPU copies while the CPU goes on."""
+        return self.each(Tensor.pin_memory)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with every tensor changed."""
         return Batch(
-            self.source.pin_memory(),
-            self.source_lengths.pin_memory(),
-            self.target_input.pin_memory(),
-            self.target_output.pin_memory(),
-            self.target_mask.pin_memory(),
+            change(self.source),
+            change(self.source_lengths),
+            change(self.target_input),
+            change(self.target_output),
+            change(self.target_mask),
             self.target_tokens,
         )
 

@@ -217,7 +217,7 @@ def main(options: argparse.Namespace) -> None:
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
     elif kind != "--decode":
-        cases(options)
+        cases(options)  # a wrong shape is said before anything is printed
     print(f"{machine(resolve_device(where))}\n")
     rows: Sequence[Row | Decoding]
     scores: list[dict[str, float]] = []

@@ -13,7 +13,7 @@ from nmt.config import load_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import Pair, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.alignment import word_weights
+from nmt.evaluation.alignment import likeliest_links, word_weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import Gold, diagonal, links_from, parse_gold, score_alignments
 
@@ -107,7 +107,7 @@ def align(
     for pair, each in zip(pairs, force(run.model, run.tokenizers, pairs, device), strict=True):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
-    likeliest = [frozenset((int(i), j) for j, i in enumerate(w.argmax(1))) if w.size else frozenset() for w in weights]
+    likeliest = [frozenset(likeliest_links(each)) for each in weights]
     diagonals = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in pairs]
     return {
         "likeliest": asdict(score_alignments(gold, likeliest)),

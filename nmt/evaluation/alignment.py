@@ -38,10 +38,12 @@ def word_links(
         source: the raw line.
         target: the translation, detokenised.
     """
-    weights = word_weights(attention, source_pieces, target_pieces, source, target)
-    if not weights.size:
-        return []
-    return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))]
+    return likeliest_links(word_weights(attention, source_pieces, target_pieces, source, target))
+
+
+def likeliest_links(weights: Weights) -> list[Link]:
+    """For each target word, of weights (J, I), the source word with the largest."""
+    return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
 def word_weights(

@@ -1,6 +1,6 @@
 """Scores by source length: which sentences fall into which bin, and how well each system does there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
@@ -113,10 +113,19 @@ def length_table(
         others: the hypotheses of further trainings of the system. Then BLEU and length ratio are means over all, and
             the interval is that of the mean, all of them resampled alike: it says how much depends on the sentences.
     """
-    statistics = np.stack([sentence_statistics(lines, references) for lines in (hypotheses, *others)])
+    statistics = training_statistics((hypotheses, *others), references)
+    return _rows(system, statistics, bins_by_length(source_words(sources), bins), resamples)
+
+
+def training_statistics(trainings: Sequence[Sequence[str]], references: Sequence[str]) -> Integers:
+    """Of the hypotheses of each training what BLEU is made of, (trainings, sentences, STATISTICS)."""
+    return np.stack([sentence_statistics(lines, references) for lines in trainings])
+
+
+def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
     rows = []
-    for number, each in bins_by_length(source_words(sources), bins).items():
-        inside = statistics[:, each.members]  # (trainings, sentences, STATISTICS)
+    for number, each in groups.items():
+        inside = statistics[:, each.members]
         totals = inside.sum(axis=1)
         resampled = np.mean([bootstrap_bleu(one, resamples, (SEED, number)) for one in inside], axis=0)
         low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
@@ -143,15 +152,12 @@ def score_system(
         Score(metric[0].name, float(np.mean([score.value for score in metric])), metric[0].signature)
         for metric in zip(*((bleu(lines, references), chrf(lines, references)) for lines in every), strict=True)
     )
-    rows = length_table(name, sources, hypotheses, references, bins=bins, resamples=resamples, others=others)
+    statistics, groups = training_statistics(every, references), bins_by_length(source_words(sources), bins)
+    rows = _rows(name, statistics, groups, resamples)
     if not others:
         return SystemScores(name, scores, tuple(rows))
-    groups = bins_by_length(source_words(sources), bins).values()
-    seeds = tuple(
-        tuple(float(bleu_of_statistics(statistics[each.members].sum(axis=0))) for each in groups)
-        for statistics in (sentence_statistics(lines, references) for lines in every)
-    )
-    return SystemScores(name, scores, tuple(rows), seeds)
+    each_bin = np.stack([bleu_of_statistics(statistics[:, each.members].sum(axis=1)) for each in groups.values()])
+    return SystemScores(name, scores, tuple(rows), tuple(map(tuple, each_bin.T.tolist())))
 
 
 def format_rows(rows: Sequence[LengthRow]) -> str:

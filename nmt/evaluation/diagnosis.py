@@ -58,8 +58,7 @@ def recall_by_third(hypothesis: str, reference: str, function_words: Set[str] = 
     Words are whitespace words in lower case without punctuation around them; the function words do not count. A word
     that stands n times in the hypothesis finds at most n of the reference's. NaN for a third without content words.
     """
-    words = [word.lower().strip(".,;:!?()[]\"'«»") for word in reference.split()]
-    left = Counter(word.lower().strip(".,;:!?()[]\"'«»") for word in hypothesis.split())
+    words, left = _words(reference), Counter(_words(hypothesis))
     found: list[list[bool]] = [[], [], []]
     for word, k in zip(words, third(np.arange(len(words)), len(words)).tolist(), strict=True):
         if word and word not in function_words:
@@ -70,8 +69,12 @@ def recall_by_third(hypothesis: str, reference: str, function_words: Set[str] = 
 
 def most_frequent(references: Sequence[str], count: int = 100) -> frozenset[str]:
     """The commonest words of a text: its function words, near enough."""
-    words = Counter(word.lower().strip(".,;:!?()[]\"'«»") for line in references for word in line.split())
+    words = Counter(word for line in references for word in _words(line))
     return frozenset(word for word, _ in words.most_common(count))
+
+
+def _words(line: str) -> list[str]:
+    return [word.lower().strip(".,;:!?()[]\"'«»") for word in line.split()]
 
 
 @dataclass(frozen=True)

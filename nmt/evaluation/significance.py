@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nmt.evaluation.by_length import SEED, bins_by_length, source_words
-from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu, sentence_statistics
+from nmt.evaluation.by_length import SEED, bins_by_length, source_words, training_statistics
+from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,7 @@ def compare_by_length(
         bins: the largest length of each bin, ascending; longer sentences form one more.
         resamples: of the bootstrap.
     """
-    statistics = {
-        name: np.stack([sentence_statistics(lines, references) for lines in trainings])
-        for name, trainings in hypotheses.items()
-    }
+    statistics = {name: training_statistics(trainings, references) for name, trainings in hypotheses.items()}
     groups = bins_by_length(source_words(sources), bins)
     return [
         Comparison(

@@ -10,7 +10,6 @@ units, P what the layers that read a context make of it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -22,11 +21,8 @@ from nmt.kernels.int8 import Int8Linear
 from nmt.kernels.product import linear
 from nmt.model.attention import AdditiveAttention, Memory
 from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder, State
-from nmt.model.frozen_encoder import FrozenEncoder
+from nmt.model.frozen_encoder import FrozenEncoder, Layer, gated_update
 from nmt.model.seq2seq import Seq2Seq
-
-Layer = Callable[[Tensor], Tensor]
-"""W x + b: (..., I) -> (..., O) in fp32, whatever it is computed in."""
 
 LARGEST_TABLE = 1 << 25
 """Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
@@ -139,13 +135,6 @@ class Frozen(ABC):
         contexts = contexts.flatten(0, 1)
         return contexts if self.ahead else self.from_context(contexts), weights.flatten(0, 1)
 
-    def _update(self, input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor) -> Tensor:
-        """As ``GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H)."""
-        both = 2 * hidden.size(1)
-        reset, update = (input_gates[:, :both] + recurrent_gates[:, :both]).sigmoid_().chunk(2, 1)
-        candidate = torch.addcmul(input_gates[:, both:], reset, recurrent_gates[:, both:]).tanh_()
-        return torch.lerp(candidate, hidden, update)
-
     def _log_probs(self, readout: Tensor) -> Tensor:
         logits = self.output(readout).float()
         return torch.log_softmax(logits, -1, out=logits)  # in place: half the memory to go through
@@ -172,7 +161,7 @@ class FrozenBahdanau(Frozen):
         context, weights = self._attend(state, products[:, : self.units] if self.units else state.hidden)
         inputs = self.from_token(previous).add_(context)  # (R, 3H + 2O)
         gates = 3 * state.hidden.size(1)
-        hidden = self._update(inputs[:, :gates], products[:, self.units :], state.hidden)
+        hidden = gated_update(inputs[:, :gates], products[:, self.units :], state.hidden)
         pairs = self.from_state(hidden).add_(inputs[:, gates:]).unflatten(-1, (-1, 2))
         return self._log_probs(torch.maximum(*pairs.unbind(-1))), replace(state, hidden=hidden), weights
 
@@ -199,7 +188,7 @@ class FrozenLuong(Frozen):
         gates = self.from_token(previous)
         if self.feeding is not None and state.attentional is not None:
             gates += self.feeding(state.attentional)
-        hidden = self._update(gates, self.recurrent(state.hidden), state.hidden)
+        hidden = gated_update(gates, self.recurrent(state.hidden), state.hidden)
         context, weights = self._attend(state, self.to_query(hidden) if self.units else hidden)
         readout = self.from_state(hidden).add_(context).tanh_()
         fed = None if self.feeding is None else readout

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.model.encoder import GruEncoder
 
 Layer = Callable[[Tensor], Tensor]
-"""W x + b: (..., I) -> (..., O); or the same of the embedding of a token, (...) ids -> (..., O)."""
+"""W x + b: (..., I) -> (..., O) in fp32 or finer; or the same of the embedding of a token, (...) ids -> (..., O)."""
 MakeLayer = Callable[[Tensor, Tensor], Layer]
 """From a weight (O, I) and a bias (O,)."""
 
@@ -75,14 +75,21 @@ class FrozenEncoder:
         rows = torch.arange(sentences, device=inputs.device)
         state = torch.zeros(2, sentences, self.hidden, dtype=self.dtype, device=inputs.device)
         states = state.new_zeros(sentences, steps, 2, self.hidden)
-        both = 2 * self.hidden
         for t, n in enumerate(reading):
             for way in range(2):
                 where = rows[:n], places[way, t, :n]
                 gates = input_layers[way](inputs[where])  # (n, 3H)
                 now = state[way, :n]
-                recurrent_gates = recurrent_layers[way](now)
-                reset, update = recurrent_gates[:, :both].add_(gates[:, :both]).sigmoid_().chunk(2, 1)
-                candidate = torch.addcmul(gates[:, both:], reset, recurrent_gates[:, both:]).tanh_()
-                states[:, :, way][where] = torch.lerp(candidate, now, update, out=now)
+                states[:, :, way][where] = gated_update(gates, recurrent_layers[way](now), now, out=now)
         return states.flatten(2), state.transpose(0, 1).flatten(1)
+
+
+def gated_update(input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor, out: Tensor | None = None) -> Tensor:
+    """As ``nmt.model.decoder.GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
+
+    Overwrites the recurrent gates.
+    """
+    both = 2 * hidden.size(1)
+    reset, update = recurrent_gates[:, :both].add_(input_gates[:, :both]).sigmoid_().chunk(2, 1)
+    candidate = torch.addcmul(input_gates[:, both:], reset, recurrent_gates[:, both:]).tanh_()
+    return torch.lerp(candidate, hidden, update, out=out)

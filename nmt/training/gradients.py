@@ -143,18 +143,7 @@ class GraphedGradients:
 
 def _placed(batch: Batch, device: torch.device) -> Batch:
     """A copy on the device, its lengths too."""
-
-    def copy(tensor: Tensor) -> Tensor:
-        return tensor.to(device, non_blocking=True, copy=True)
-
-    return Batch(
-        copy(batch.source),
-        copy(batch.source_lengths),
-        copy(batch.target_input),
-        copy(batch.target_output),
-        copy(batch.target_mask),
-        batch.target_tokens,
-    )
+    return batch.each(lambda tensor: tensor.to(device, non_blocking=True, copy=True))
 
 
 def filled_up(batch: Batch, specials: Specials) -> Batch:
