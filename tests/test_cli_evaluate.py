@@ -331,4 +331,4 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
 
 
 def test_a_path_may_hold_an_equals_sign() -> None:
-    assert length_curve.system_argument("a=runs/lr=1") == ("a", "runs/lr=1")
+    assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")

@@ -5,15 +5,21 @@ import math
 import numpy as np
 import pytest
 
+from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import (
+    MEASURES,
     Failure,
+    bootstrap_means,
     by_third,
+    diagnose,
     distance_from_diagonal,
     entropy,
     failure,
-    mean_by,
+    format_diagnoses,
+    mean,
     most_frequent,
     recall_by_third,
+    sentence_measures,
 )
 
 
@@ -64,8 +70,55 @@ def test_failures_by_hand() -> None:
     assert failure("", "") == Failure(True, False, False)
 
 
-def test_means_of_groups_pass_over_what_is_not_there() -> None:
-    values = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, np.nan]])
-    groups = [np.array([0, 1]), np.array([2]), np.array([0])]
-    np.testing.assert_equal(mean_by(groups, values), [[2, 5], [np.nan, np.nan], [1, np.nan]])
-    np.testing.assert_equal(mean_by(groups, values[:, 0]), [2, np.nan, 1])
+def test_means_pass_over_what_is_not_there() -> None:
+    values = np.array([[1.0, np.nan, np.nan], [3.0, 5.0, np.nan]])
+    np.testing.assert_equal(mean(values), [2, 5, np.nan])
+    np.testing.assert_equal(mean(values[:, 0]), 2)
+
+
+def test_resampled_means_by_hand() -> None:
+    values = np.array([[0.0, np.nan], [1.0, np.nan]])
+    resampled = bootstrap_means(values, 4000, 1)
+    assert set(resampled[:, 0]) == {0, 0.5, 1}  # both drawn, or one of them twice
+    assert resampled[:, 0].mean() == pytest.approx(0.5, abs=0.02)
+    assert (resampled[:, 0] == 0.5).mean() == pytest.approx(0.5, abs=0.03)
+    assert np.isnan(resampled[:, 1]).all()
+
+
+def test_a_sentence_has_every_measure_in_its_place() -> None:
+    measured = sentence_measures(np.array([-1.0, -2.0, -3.0]), np.eye(3), "a b x", "a b c", frozenset())
+    expected = {
+        "recall_early": 1,
+        "recall_middle": 1,
+        "recall_late": 0,
+        "log_probability_early": -1,
+        "log_probability_middle": -2,
+        "log_probability_late": -3,
+        "entropy": 0,
+        "distance_from_diagonal": 0,
+        "stops_early": 0,
+        "runs_on": 0,
+        "repeats": 0,
+    }
+    assert dict(zip(MEASURES, measured.tolist(), strict=True)) == expected
+    without = sentence_measures(np.array([-1.0]), None, "a", "a", frozenset())
+    assert {name for name, value in zip(MEASURES, without, strict=True) if np.isnan(value)} == {
+        *("recall_early", "recall_late", "log_probability_early", "log_probability_late"),  # one word has one third
+        *("entropy", "distance_from_diagonal"),
+    }
+
+
+def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
+    bins = bins_by_length(np.array([1, 2, 5, 6]), [4])
+    one = np.arange(4 * len(MEASURES), dtype=np.float64).reshape(4, -1)
+    one[:, MEASURES.index("entropy")] = np.nan
+    diagnosis = diagnose("a", bins, [one, one + 2], 50)
+    assert [(row["low"], row["high"], row["n"]) for row in diagnosis.rows()] == [(1, 4, 2), (5, 6, 2)]
+    assert [row["recall_early"] for row in diagnosis.rows()] == [len(MEASURES) / 2 + 1, len(MEASURES) * 2.5 + 1]
+    assert [row["entropy"] for row in diagnosis.rows()] == [None, None]
+    inside = ~np.isnan(diagnosis.means)
+    assert (diagnosis.lows[inside] < diagnosis.means[inside]).all()
+    assert (diagnosis.means[inside] < diagnosis.highs[inside]).all()
+    lines = format_diagnoses([diagnosis]).splitlines()
+    assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
+    assert lines[2].split()[:4] == ["a", "5-6", "2", "28.500/29.500/30.500"]

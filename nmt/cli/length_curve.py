@@ -1,7 +1,7 @@
 """``nmt-length-curve``: BLEU against source length, one curve for each system, as figure and numbers."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.significance import compare_by_length, format_comparisons
-from nmt.plots.length_curve import BINNED_BY, make_folder, write_length_curve
+from nmt.plots.files import make_folder
+from nmt.plots.length_curve import BINNED_BY, write_length_curve
 
 
 class System(NamedTuple):
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--system",
         action="append",
         required=True,
-        type=system_argument,
+        type=system_argument("RUN_OR_HYPOTHESES"),
         metavar="NAME=RUN_OR_HYPOTHESES",
         dest="systems",
         help="a run directory, or a file of translations: a curve; given again under the same name, a further seed of "
@@ -60,7 +61,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Score every system, draw the figure, and print the table."""
     systems: list[System] = arguments.systems
     runs = [system for system in systems if Path(system.path).is_dir()]
-    _check_systems(systems)
+    check_systems(systems)
     if runs:
         evaluation = load_config(Path(runs[0].path) / "config.yaml").evaluation
     else:
@@ -115,24 +116,30 @@ def lengths_of(kind: str, sources: Sequence[str], references: Sequence[str], run
     return [" ".join(["piece"] * len(ids)) for ids in tokenizer.encode(sources)]
 
 
-def system_argument(text: str) -> System:
-    """An argument type: NAME=PATH."""
-    name, equals, path = text.partition("=")
-    if not (name.strip() and equals and path):
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau")
-    return System(name.strip(), path)
+def system_argument(path: str) -> Callable[[str], System]:
+    """An argument type: NAME= and what ``path`` calls the rest."""
+
+    def parse(text: str) -> System:
+        name, equals, rest = text.partition("=")
+        if not (name.strip() and equals and rest):
+            raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, as in bahdanau=runs/demo/bahdanau")
+        return System(name.strip(), rest)
+
+    return parse
 
 
-def _check_systems(systems: Sequence[System]) -> None:
+def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None:
+    """Raise ConfigError for a system that is given twice, DataError for a path that is not what it should be."""
     repeated = sorted({system for system in systems if systems.count(system) > 1})
     if repeated:
         raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
+    wanted = "run directory" if runs_only else "run directory or file of translations"
     problems = []
     for system in systems:
         path = Path(system.path)
         if not path.exists():
-            problems.append(f"--system {system.name}: {path}: no such run directory or file of translations")
-        elif path.is_dir() and not (path / "config.yaml").is_file():
+            problems.append(f"--system {system.name}: {path}: no such {wanted}")
+        elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
             problems.append(f"--system {system.name}: {path}: no run directory of nmt-train: config.yaml is missing")
     if problems:
         raise DataError(*problems)

@@ -174,12 +174,15 @@ def format_rows(rows: Sequence[LengthRow]) -> str:
         )
         for row in rows
     ]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(headings))]
+    return aligned(cells)
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> str:
+    """Lines of text with the cells of a column below each other, the first column's to the left."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
-        "  ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in cells
+        "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+        for first, *rest in cells
     )
 
 

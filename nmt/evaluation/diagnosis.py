@@ -1,16 +1,18 @@
 """Why translations of long sentences are worse: attention that blurs, references that become improbable, words that
 are missing from one part of the sentence, output that stops, repeats itself or runs on.
 
-Each measure is of one sentence; :func:`mean_by` makes a table of them. S source and T target pieces.
+Each measure is of one sentence; :func:`diagnose` makes a table of them. S source and T target pieces.
 """
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
 from nmt.evaluation.metrics import Floats
 
 Weights = npt.NDArray[np.floating]
@@ -37,7 +39,7 @@ def distance_from_diagonal(attention: Weights) -> float:
     return float(np.abs(looked - (np.arange(targets) + 0.5) / targets).mean())
 
 
-def by_third(values: Sequence[float] | Floats) -> Floats:
+def by_third(values: Sequence[float] | Weights) -> Floats:
     """Means of the first, second and last third of a sentence's values, (3,); NaN for a third that has none.
 
     Value k of n belongs to the third in which (k + 1/2) / n lies.
@@ -98,9 +100,108 @@ def _most_repeated(words: Sequence[str], order: int = 4) -> int:
     return max(counts.values(), default=0)
 
 
-def mean_by(groups: Sequence[npt.NDArray[np.int64]], values: Floats) -> Floats:
-    """Means of the sentences of each group, (groups, ...), of values (sentences, ...); NaN does not count."""
+# --- by length --------------------------------------------------------------------------------------------------------
+
+PARTS = ("early", "middle", "late")
+BY_THIRD = ("recall", "log_probability")
+WHOLE = ("entropy", "distance_from_diagonal", "stops_early", "runs_on", "repeats")
+MEASURES = (*(f"{of}_{part}" for of in BY_THIRD for part in PARTS), *WHOLE)
+"""The columns of :func:`sentence_measures`."""
+
+
+def sentence_measures(
+    log_probabilities: Weights, attention: Weights | None, hypothesis: str, reference: str, function_words: Set[str]
+) -> Floats:
+    """All measures of one sentence, (MEASURES,); NaN for what it does not have, as the attention of a model without.
+
+    Args:
+        log_probabilities: (T,) of the reference's pieces, by forced decoding; nats.
+        attention: (T, S), by the same.
+        hypothesis: the system's own translation.
+        reference: the one to hold it against.
+        function_words: that are not looked for in the hypothesis.
+    """
+    form = failure(hypothesis, reference)
+    look = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
+    return np.array(
+        [
+            *recall_by_third(hypothesis, reference, function_words),
+            *by_third(log_probabilities),
+            *look,
+            *(float(value) for value in (form.stops_early, form.runs_on, form.repeats)),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The measures of one system by source length: (bins, MEASURES) means, and the ends of their 95% intervals."""
+
+    system: str
+    bins: tuple[Bin, ...]
+    means: Floats
+    lows: Floats
+    highs: Floats
+
+    def has(self, measure: str) -> bool:
+        """Whether the system has the measure in any bin."""
+        return not np.isnan(self.means[:, MEASURES.index(measure)]).all()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each bin, column to value; None for what the system does not have."""
+        return [
+            {"system": self.system, "low": each.low, "high": each.high, "n": len(each.members)}
+            | {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, means, strict=True)}
+            for each, means in zip(self.bins, self.means, strict=True)
+        ]
+
+
+def diagnose(system: str, bins: Mapping[int, Bin], trainings: Sequence[Floats], resamples: int) -> Diagnosis:
+    """The measures in each of :func:`~nmt.evaluation.by_length.bins_by_length`'s bins.
+
+    Args:
+        system: its name.
+        bins: which sentences are of which length.
+        trainings: of each training of the system the measures of all sentences, (sentences, MEASURES). A sentence
+            counts with their mean.
+        resamples: of the bootstrap behind the intervals, which says how much depends on the sentences.
+    """
+    sentences = np.mean(trainings, axis=0)
+    inside = [sentences[each.members] for each in bins.values()]
+    resampled = [
+        bootstrap_means(values, resamples, (SEED, number)) for number, values in zip(bins, inside, strict=True)
+    ]
+    lows, highs = np.percentile(resampled, PERCENTILES, axis=1)
+    return Diagnosis(system, tuple(bins.values()), np.array([mean(values) for values in inside]), lows, highs)
+
+
+def mean(values: Floats) -> Floats:
+    """Over the sentences, (sentences, ...) -> (...); NaN does not count, and is the mean of nothing else."""
     kept = ~np.isnan(values)
-    sums = [np.where(kept, values, 0.0)[group].sum(axis=0) for group in groups]
-    counts = [kept[group].sum(axis=0) for group in groups]
-    return np.array([np.where(n > 0, s / np.maximum(n, 1), np.nan) for s, n in zip(sums, counts, strict=True)])
+    count = kept.sum(axis=0)
+    return np.where(count > 0, np.where(kept, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+
+
+def bootstrap_means(values: Floats, resamples: int, seed: int | Sequence[int]) -> Floats:
+    """The :func:`mean` of ``resamples`` sets drawn with replacement from the sentences, (resamples, ...)."""
+    generator = np.random.default_rng(seed)
+    size = len(values)
+    draws = np.stack(
+        [np.bincount(generator.integers(size, size=size), minlength=size) for _ in range(resamples)]
+    ).astype(np.float64)
+    kept = ~np.isnan(values)
+    counts = draws @ kept
+    return np.where(counts > 0, draws @ np.where(kept, values, 0.0) / np.maximum(counts, 1), np.nan)
+
+
+def format_diagnoses(diagnoses: Sequence[Diagnosis]) -> str:
+    """The table for a person, one line a system and bin; thirds of the sentence are separated by slashes."""
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}
+        thirds = ["/".join(values[f"{of}_{part}"] for part in PARTS) for of in BY_THIRD]
+        return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
+
+    headings = ["system", "source words", "sentences", "recall", "log-probability", "entropy", "from diagonal"]
+    headings += ["stops early", "runs on", "repeats"]
+    return aligned([headings, *(cells(row) for each in diagnoses for row in each.rows())])

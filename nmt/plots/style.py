@@ -7,13 +7,14 @@ are shown as boxes, and control characters as ``·``.
 import io
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
 from matplotlib import font_manager
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe & Ito (2008): told apart with every kind of colour vision; their yellow is left out, being faint on white."""
@@ -76,6 +77,16 @@ def plain(text: str, longest: int) -> str:
         "·" if unicodedata.category(character)[0] in "CZ" and character != " " else character for character in text
     )
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str], title: str | None = None) -> None:
+    """Name the lines above their figure, in as many columns as there is room for."""
+    heading = plain(title, 80) if title else None
+    for columns in range(min(3, len(labels)), 0, -1):
+        legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=heading)
+        if legend.get_window_extent().width < 0.97 * figure.bbox.width or columns == 1:
+            break
+        legend.remove()
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:

@@ -1,0 +1,114 @@
+"""``nmt-diagnose``: why translations of long sentences are worse: what is missing from them and where, how probable the
+reference is, where the attention looks, which translations stop early, run on or repeat themselves.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.cli.common import add_decoding_options, command, say
+from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
+from nmt.cli.length_curve import System, check_systems, system_argument
+from nmt.config import load_config
+from nmt.corpus import Pair
+from nmt.errors import ConfigError
+from nmt.evaluation.by_length import bins_by_length, source_words
+from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
+from nmt.evaluation.metrics import Floats
+from nmt.plots.diagnosis import write_diagnosis
+from nmt.plots.files import make_folder
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``nmt-diagnose``."""
+    arguments = argparse.ArgumentParser(prog="nmt-diagnose", description=__doc__)
+    add_test_set_options(arguments)
+    arguments.add_argument(
+        "--system",
+        action="append",
+        required=True,
+        type=system_argument("RUN"),
+        metavar="NAME=RUN",
+        dest="systems",
+        help="a run directory; given again under the same name, a further seed of the system, of which the mean counts",
+    )
+    arguments.add_argument(
+        "--hypotheses",
+        action="append",
+        default=[],
+        type=system_argument("FILE"),
+        metavar="NAME=FILE",
+        help="translations of a system that are there already, in the order of its runs; otherwise it translates",
+    )
+    arguments.add_argument(
+        "--output",
+        required=True,
+        metavar="STEM",
+        help="STEM.csv, .json, .recall.png, .probability.png, ... are written",
+    )
+    add_decoding_options(arguments)
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Measure every system, draw the figures, and print the table."""
+    systems: list[System] = arguments.systems
+    check_systems(systems, runs_only=True)
+    evaluation = load_config(Path(systems[0].path) / "config.yaml").evaluation
+    sources, references = read_test_set(arguments.source, arguments.reference)
+    ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))
+    make_folder(arguments.output)
+    function_words = most_frequent(references)
+    measured: dict[str, list[Floats]] = {}
+    for system in systems:
+        hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
+        say(f"{system.path}: reading the references")
+        found = measures(system.path, sources, references, hypotheses, function_words, arguments.device or "auto")
+        measured.setdefault(system.name, []).append(found)
+    bins = bins_by_length(source_words(sources), arguments.bins or evaluation.bins)
+    diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
+    paths = write_diagnosis(
+        diagnoses, arguments.output, test_set=Path(arguments.source).name, resamples=evaluation.bootstrap
+    )
+    print(format_diagnoses(diagnoses))
+    say("written: " + ", ".join(map(str, paths)))
+
+
+def read_ready(systems: Sequence[System], given: Sequence[System], source: str, count: int) -> dict[System, list[str]]:
+    """The translations that are there, by run. Raises ConfigError if one is of no run, DataError for a wrong file."""
+    ready = {}
+    left = list(systems)
+    for each in given:
+        run = next((system for system in left if system.name == each.name), None)
+        if run is None:
+            raise ConfigError(f"--hypotheses {each.name}={each.path}: there is no --system {each.name} that lacks them")
+        left.remove(run)
+        ready[run] = read_hypotheses(each.path, source, count)
+    return ready
+
+
+def measures(
+    run: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    function_words: frozenset[str],
+    device: str,
+) -> Floats:
+    """Of each sentence, (sentences, MEASURES)."""
+    import numpy as np  # noqa: PLC0415
+
+    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.device import resolve_device  # noqa: PLC0415
+    from nmt.forced import force  # noqa: PLC0415
+
+    loaded = load_run(run, resolve_device(device))
+    pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
+    forced = force(loaded.model, loaded.tokenizers, pairs, resolve_device(device))
+    return np.stack(
+        [
+            sentence_measures(each.log_probabilities, each.attention, hypothesis, reference, function_words)
+            for each, hypothesis, reference in zip(forced, hypotheses, references, strict=True)
+        ]
+    )

@@ -1,0 +1,62 @@
+"""An axis of lengths, cut into bins, for every figure that has one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from nmt.evaluation.metrics import Floats
+
+LEAST_LABELLED = 1 / 12
+"""Of the axis: if a bin is narrower, ticks stand at round lengths instead of naming bins, and bars have no number."""
+Span = tuple[float, float]
+Lengths = tuple[int, int]
+"""The shortest and the longest sentence of a bin, both included."""
+
+
+def spans_of(bins: Sequence[Lengths]) -> list[Span]:
+    """Left and right end of each bin on the axis of lengths.
+
+    The last bin reaches to the longest sentence, which may be far out: it is drawn no wider than the two widest others.
+    """
+    spans = [(low - 0.5, high + 0.5) for low, high in bins]
+    if len(spans) > 1:
+        left, right = spans[-1]
+        spans[-1] = left, min(right, left + 2 * max(end - start for start, end in spans[:-1]))
+    return spans
+
+
+def centres(spans: Sequence[Span], number: int, systems: int) -> Floats:
+    """Where a system's points stand: in the middle of the bins, or side by side if there is only one bin."""
+    middles = np.mean(spans, axis=1)
+    if len(spans) == 1:
+        middles += (number - (systems - 1) / 2) * 0.06 * (spans[0][1] - spans[0][0])
+    return np.asarray(middles)
+
+
+def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], label: str) -> None:
+    """Name the bins by their lengths, or, if some are too narrow for that, the axis by round lengths."""
+    axes.set_xlabel(label)
+    first, last = spans[0][0], spans[-1][1]
+    axes.set_xlim(first, last)
+    ticks = {(left + right) / 2: _name(each) for each, (left, right) in zip(bins, spans, strict=True)}
+    if not wide_enough(spans):
+        lengths = MaxNLocator(nbins=10, integer=True).tick_values(first, last)
+        to_scale, named = last, {}
+        if last < bins[-1][1]:  # the last bin is not drawn to scale: it keeps its name
+            middle, name = list(ticks.items())[-1]
+            to_scale, named = middle - LEAST_LABELLED * (last - first), {middle: name}
+        ticks = {length: f"{length:.0f}" for length in lengths if first <= length <= to_scale} | named
+    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+
+
+def wide_enough(spans: Sequence[Span]) -> bool:
+    """Whether every bin has room for a label."""
+    narrowest = min(right - left for left, right in spans)
+    return narrowest >= LEAST_LABELLED * (spans[-1][1] - spans[0][0])
+
+
+def _name(lengths: Lengths) -> str:
+    low, high = lengths
+    return f"{low}" if low == high else f"{low}–{high}"
