@@ -8,6 +8,7 @@ import torch
 
 from nmt.batching import Specials, collate, plan_by_length
 from nmt.corpus import Pair
+from nmt.evaluation.alignment import Weights, word_weights
 from nmt.model import Seq2Seq
 from nmt.tokenizer import Tokenizer, Tokenizers
 
@@ -56,6 +57,18 @@ def force(
                 None if attention is None else attention[place, :target, :source].float().cpu().numpy(),
             )
     return [results[row] for row in range(len(pairs))]
+
+
+def word_attention(
+    model: Seq2Seq, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
+) -> list[Weights]:
+    """The attention between the words of each pair while the model reads it, (J, I); see
+    :func:`~nmt.evaluation.alignment.word_weights`. The model must have attention."""
+    weights = []
+    for pair, each in zip(pairs, force(model, tokenizers, pairs, device), strict=True):
+        assert each.attention is not None
+        weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
+    return weights
 
 
 def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:

@@ -1,19 +1,17 @@
-"""Attention to word links, the Pharaoh format, the alignment error rate."""
+"""Attention to word links, the Pharaoh format."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.errors import DataError
 from nmt.evaluation.alignment import (
-    alignment_error_rate,
     format_pharaoh,
-    parse_pharaoh,
     piece_words,
     word_links,
     word_weights,
 )
+from nmt.evaluation.links import parse_gold
 from tests.small_translator import small_tokenizers
 
 
@@ -92,34 +90,4 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 9), st.integers(0, 9)))
 
 @given(LINKS)
 def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> None:
-    assert parse_pharaoh(format_pharaoh(sorted(links)), "f:1") == links
-
-
-@pytest.mark.parametrize("token", ["1", "1-", "a-b", "1-2-3", "-1-2", "1p2", "¹-²"])
-def test_what_is_no_link_is_refused(token: str) -> None:
-    with pytest.raises(DataError) as caught:
-        parse_pharaoh(f"0-0 {token} 1-1", "gold.align:7")
-    assert str(caught.value) == f"gold.align:7: '{token}' is not a link; links are written i-j, as in: 0-0 1-2"
-
-
-def test_alignment_error_rate_by_hand() -> None:
-    sure = [{(0, 0), (1, 1)}, {(0, 0)}]
-    possible = [{(0, 0), (1, 1), (1, 2)}, {(0, 1)}]
-    hypothesis = [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]
-    # A has 4 links, S 3; A and S share 1, A and P 3: 1 - (1 + 3) / (4 + 3)
-    assert alignment_error_rate(sure, possible, hypothesis) == pytest.approx(3 / 7)
-    assert alignment_error_rate(sure, [set(), set()], [{(0, 0), (1, 1)}, {(0, 0)}]) == 0  # what is sure is possible
-    assert alignment_error_rate(sure, possible, [set(), set()]) == 1
-    assert alignment_error_rate([set()], [set()], [set()]) == 0
-    with pytest.raises(ValueError):
-        alignment_error_rate(sure, possible, [set()])
-
-
-@given(st.lists(st.tuples(LINKS, LINKS, LINKS), max_size=4))
-def test_alignment_error_rate_is_a_rate(sentences: list[tuple[frozenset[tuple[int, int]], ...]]) -> None:
-    sure, possible, hypothesis = ([sentence[k] for sentence in sentences] for k in range(3))
-    assert 0 <= alignment_error_rate(sure, possible, hypothesis) <= 1
-    assert alignment_error_rate(sure, possible, sure) == 0
-    # adding a possible link that the hypothesis has never makes it worse
-    more = [p | a for p, a in zip(possible, hypothesis, strict=True)]
-    assert alignment_error_rate(sure, more, hypothesis) <= alignment_error_rate(sure, possible, hypothesis)
+    assert parse_gold(format_pharaoh(sorted(links)), "f:1").sure == links

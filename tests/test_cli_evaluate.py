@@ -226,6 +226,23 @@ def test_attention_is_scored_as_alignment(
     assert counts == sorted(counts, reverse=True)
 
 
+def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    save_run(tmp_path / "back", ATTENTIONS[0], ("y", "x"))
+    (tmp_path / "gold").write_text("0-0\n" * 9 + "\n")
+    options = ("--model", "bahdanau", "--device", "cpu", "--beam-size", "1", "--gold", str(tmp_path / "gold"))
+    scores = tmp_path / "scores"
+    code, out, _ = run(evaluate.main, *TEST_SET, *options, "--reverse", str(tmp_path / "back"), "--json", str(scores))
+    assert code == 0
+    names = ["of the other direction", "both", "grow-diag-final-and of both", "weights from"]
+    assert all(any(name in line for line in out.splitlines()) for name in names)
+    report = json.loads(scores.read_text("utf-8"))["alignment"]
+    assert report["intersection"]["links"] <= report["grow_diag_final_and"]["links"]
+    assert report["grow_diag_final_and"]["links"] <= report["likeliest"]["links"] + report["reverse"]["links"]
+    words = [len(line.split()) for line in Path("src").read_text("utf-8").splitlines()]
+    assert report["reverse"]["links"] == sum(words)  # one for each source word
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -235,7 +252,12 @@ def test_attention_is_scored_as_alignment(
         ),
         (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect: --gold is not given"),
         (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
-        (("--model", "bahdanau", "--gold", "short"), "src has 10 lines and short has 1:"),
+        (("--hypotheses", "ref", "--reverse", "none"), "--reverse: has no effect: --gold is not given"),
+        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each must"),
+        (
+            ("--model", "bahdanau", "--gold", "blank", "--reverse", "none"),
+            "--reverse: none translates x to y; wanted is y to x, the way back of bahdanau",
+        ),
         (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link of words counted from 0"),
     ],
 )

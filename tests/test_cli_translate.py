@@ -19,13 +19,14 @@ from tests.small_translator import ATTENTIONS, LINES, model_section, network, sm
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
-def save_run(path: Path, attention: dict[str, object]) -> Path:
+def save_run(path: Path, attention: dict[str, object], languages: tuple[str, str] = ("x", "y")) -> Path:
     """A run directory as nmt-train leaves it, with random weights."""
+    direction = dict(zip(("source_language", "target_language"), languages, strict=True))
     tokenizers = small_tokenizers()
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
-            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
+            "data": {**direction, "train": files, "validation": files},
             "tokenizer": {"type": "bpe", "vocabulary": 90},
             "model": model_section(attention).model_dump(),
             "training": {"updates": 1},

@@ -1,19 +1,27 @@
 """Gold alignments, their scores, and two directions made one, by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.corpus import Pair
 from nmt.errors import DataError
 from nmt.evaluation.alignment import Link
 from nmt.evaluation.links import (
     AlignmentScore,
     Gold,
+    GoldPairs,
+    alignment_report,
+    best_threshold,
     diagonal,
+    format_alignment,
     grow_diag_final_and,
     links_from,
     parse_gold,
+    read_gold,
     score_alignments,
 )
 
@@ -38,6 +46,58 @@ def test_scores_by_hand() -> None:
     assert score_alignments(gold, proposed) == AlignmentScore(0.5, 2 / 3, 1 / 3, 3)
     assert score_alignments(gold, [gold[0].sure, gold[1].sure]) == AlignmentScore(0.0, 1.0, 1.0, 3)
     assert score_alignments([], []) == AlignmentScore(0.0, 1.0, 1.0, 0)
+
+
+def test_error_rate_by_hand() -> None:
+    gold = [parse_gold("0-0 1-1 1p2", "x"), parse_gold("0-0 0p1", "x")]
+    proposed: list[set[Link]] = [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]
+    # A has 4 links, S 3; A and S share 1, A and P 3: 1 - (1 + 3) / (4 + 3)
+    assert score_alignments(gold, proposed).error_rate == pytest.approx(3 / 7)
+    assert score_alignments(gold, [set(), set()]).error_rate == 1
+    with pytest.raises(ValueError):
+        score_alignments(gold, [set()])
+
+
+def test_gold_is_read_line_by_line(tmp_path: Path) -> None:
+    files = {"source": "a b\nc\n", "target": "A\nB C\n", "links": "1-1 2p1\n1-2\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in files]
+    gold = read_gold(*paths, first=1)
+    assert gold.pairs == [Pair("a b", "A"), Pair("c", "B C")]
+    assert gold.links == [parse_gold("0-0 1p0", "x"), parse_gold("0-1", "x")]
+    assert read_gold(*paths, first=1, limit=1) == GoldPairs(gold.pairs[:1], gold.links[:1])
+    with pytest.raises(
+        DataError, match=r"links:1: 1-1 links a word that is not there: the pair has 2 and 1 words, cou"
+    ):
+        read_gold(*paths)
+    (tmp_path / "links").write_text("1-1\n")
+    with pytest.raises(DataError, match=r"source 2, .*target 2, .*links 1 lines: line n of each must belong to"):
+        read_gold(*paths, first=1)
+    with pytest.raises(DataError, match="no such file"):
+        read_gold(paths[0], paths[1], tmp_path / "none")
+
+
+def test_a_report_by_hand() -> None:
+    gold = GoldPairs([Pair("a b", "A B")], [parse_gold("0-0 1-1", "x")])
+    weights = [np.array([[0.9, 0.1], [0.6, 0.4]])]  # both target words look at the first source word
+    reverse = [np.array([[0.8, 0.2], [0.1, 0.9]])]  # of two source words, each at its own
+    report = alignment_report(gold, weights, reverse)
+    rates = {name: each["error_rate"] for name, each in report.items() if name != "thresholds"}
+    assert rates == {
+        "likeliest": pytest.approx(0.5),
+        "reverse": 0,
+        "intersection": pytest.approx(1 / 3),
+        "grow_diag_final_and": pytest.approx(0.2),  # (0, 1) and (1, 1) each bring a free word
+        "diagonal": 0,
+    }
+    assert best_threshold(report)["threshold"] == 0.15  # from there on (1, 0) is gone
+    assert best_threshold(report)["links"] == 3
+    assert [line.split()[1] for line in format_alignment(report).splitlines()] == [
+        *("0.500", "0.000", "0.333", "0.200"),
+        *("0.200", "0.000"),
+    ]
+    assert set(alignment_report(gold, weights)) == {"likeliest", "diagonal", "thresholds"}
 
 
 def test_links_of_weights_by_hand() -> None:

@@ -20,6 +20,8 @@ from nmt.corpus import read_lines
 from nmt.dataset import prepare
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
+from nmt.evaluation.links import alignment_report, read_gold
+from nmt.forced import word_attention
 from nmt.model import build_model
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
@@ -353,6 +355,34 @@ def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> N
     assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
     assert [event.step for event in board.Images("validation/attention")] == [2, 3]
     assert [event.step for event in board.Tensors("validation/samples/text_summary")] == [2, 3]
+
+
+def test_attention_is_held_against_gold_links_while_training(folder: Path) -> None:
+    files = {"source": folder / "test.low", "target": folder / "test.up", "links": folder / "test.align"}
+    lines = list(read_lines(files["source"]))
+    reversed_links = [" ".join(f"{len(line.split()) - 1 - j}-{j}" for j in range(len(line.split()))) for line in lines]
+    files["links"].write_text("".join(f"{line}\n" for line in reversed_links))
+    gold = {"gold": {name: str(path) for name, path in files.items()} | {"limit": 10}}
+    for attention in ("bahdanau", "none"):
+        values = config(
+            folder, attention, output=f"gold-{attention}", updates=60, validation={"every": 30}
+        ).model_dump()
+        values["training"]["optimiser"]["learning_rate"] = 0.01
+        said = train(Config.model_validate(values | {"evaluation": values["evaluation"] | gold}))
+        recorded = [line.get("aer") for line in metrics(folder / f"gold-{attention}", "validation")]
+        if attention == "none":
+            assert recorded == [None, None]
+            continue
+        assert all(rate is not None and 0 <= rate <= 1 for rate in recorded)
+        assert any(f"AER {recorded[1]:.3f}" in line for line in said)
+        board = EventAccumulator(str(folder / f"gold-{attention}" / "tensorboard")).Reload()
+        assert [event.value for event in board.Scalars("validation/aer")] == pytest.approx(recorded)
+        run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))
+        gold_pairs = read_gold(*files.values(), limit=10)
+        report = alignment_report(
+            gold_pairs, word_attention(run.model, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
+        )
+        assert report["likeliest"]["error_rate"] in [pytest.approx(rate) for rate in recorded]
 
 
 @pytest.mark.parametrize(

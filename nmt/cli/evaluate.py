@@ -4,7 +4,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from nmt.config import load_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import Pair, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.alignment import likeliest_links, word_weights
+from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
-from nmt.evaluation.links import Gold, diagonal, links_from, parse_gold, score_alignments
+from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 
 PROGRESS_SECONDS = 10.0
 
@@ -34,6 +33,9 @@ def parser() -> argparse.ArgumentParser:
         "attention of --model reading the reference",
     )
     arguments.add_argument("--gold-first", type=int, choices=(0, 1), metavar="N", help="number of a first word (0)")
+    arguments.add_argument(
+        "--reverse", metavar="RUN", help="with --gold: a run of the other direction, to join the links of both"
+    )
     arguments.add_argument("--json", metavar="FILE", help="write the scores there, too")
     arguments.add_argument("--output", metavar="FILE", help="write the translations of the run there")
     add_decoding_options(arguments)
@@ -45,9 +47,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Score one system; the results go to standard output."""
     sources, references = read_test_set(arguments.source, arguments.reference)
     evaluation, alignment = Evaluation(), None
-    gold = read_gold(arguments, len(sources)) if arguments.gold is not None else None
-    if gold is None and arguments.gold_first is not None:
-        raise ConfigError("--gold-first: has no effect: --gold is not given")
+    gold = check_gold(arguments)
     if arguments.model is None:
         refuse_decoding_options(arguments, "--hypotheses is given")
         if arguments.output is not None:
@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> None:
         hypotheses = read_hypotheses(arguments.hypotheses, arguments.source, len(sources))
     else:
         if gold is not None:
-            alignment = align(arguments, sources, references, gold)
+            alignment = align(arguments, gold)
         translations = translate(arguments.model, arguments.source, sources, arguments)
         evaluation = load_config(Path(arguments.model) / "config.yaml").evaluation
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
@@ -77,60 +77,48 @@ def main(arguments: argparse.Namespace) -> None:
         write_lines(arguments.json, [json.dumps(scores, ensure_ascii=False, indent=1)])
 
 
-def read_gold(arguments: argparse.Namespace, count: int) -> list[Gold]:
-    """The gold links of each pair. Raises ConfigError without a model to align with, DataError for a wrong file."""
+def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
+    """The gold links, if there are to be any. Raises ConfigError for options without effect, DataError for files."""
+    if arguments.gold is None:
+        useless = [name for name in ("gold_first", "reverse") if getattr(arguments, name) is not None]
+        if useless:
+            raise ConfigError(*(f"--{name.replace('_', '-')}: has no effect: --gold is not given" for name in useless))
+        return None
     if arguments.model is None:
         raise ConfigError("--gold: has no effect: --hypotheses is given; attention comes from --model")
-    lines = list(read_lines(arguments.gold))
-    _same_count(arguments.gold, lines, arguments.source, count)
-    first = arguments.gold_first or 0
-    return [parse_gold(line, f"{arguments.gold}:{number}", first=first) for number, line in enumerate(lines, 1)]
+    return read_gold(arguments.source, arguments.reference, arguments.gold, first=arguments.gold_first or 0)
 
 
-def align(
-    arguments: argparse.Namespace, sources: Sequence[str], references: Sequence[str], gold: Sequence[Gold]
-) -> dict[str, Any]:
-    """How well the attention of a run, made to read the references, links the words that people have linked.
-
-    By the source word that each target word looks at most, by all of at least some weight, and by the diagonal.
-    """
+def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
+    """How well the attention of a run, made to read the references, links the words that people have linked."""
     from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch, as below)
     from nmt.device import resolve_device  # noqa: PLC0415
-    from nmt.forced import force  # noqa: PLC0415
+    from nmt.forced import word_attention  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")
-    run = load_run(arguments.model, device)
-    if not run.model.has_attention:
-        raise ConfigError(f"--gold: {arguments.model} has no attention (model.attention.type is none)")
-    pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
-    weights = []
-    for pair, each in zip(pairs, force(run.model, run.tokenizers, pairs, device), strict=True):
-        assert each.attention is not None
-        weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
-    likeliest = [frozenset(likeliest_links(each)) for each in weights]
-    diagonals = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in pairs]
-    return {
-        "likeliest": asdict(score_alignments(gold, likeliest)),
-        "diagonal": asdict(score_alignments(gold, diagonals)),
-        "thresholds": [
-            {"threshold": threshold} | asdict(score_alignments(gold, [links_from(each, threshold) for each in weights]))
-            for threshold in (round(0.05 * k, 2) for k in range(1, 20))
-        ],
-    }
+
+    def attention(option: str, run: str, pairs: Sequence[Pair]) -> list[Weights]:
+        loaded = load_run(run, device)
+        if not loaded.model.has_attention:
+            raise ConfigError(f"{option}: {run} has no attention (model.attention.type is none)")
+        return word_attention(loaded.model, loaded.tokenizers, pairs, device)
+
+    if arguments.reverse is not None:
+        check_directions(arguments.model, arguments.reverse)
+        backward = attention("--reverse", arguments.reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
+    else:
+        backward = None
+    return alignment_report(gold, attention("--gold", arguments.model, gold.pairs), backward)
 
 
-def format_alignment(alignment: dict[str, Any]) -> str:
-    """The error rates for a person."""
-    best = min(alignment["thresholds"], key=lambda row: float(row["error_rate"]))
-    rows = {
-        "likeliest source word": alignment["likeliest"],
-        f"weights from {best['threshold']:.2f} on": best,
-        "diagonal": alignment["diagonal"],
-    }
-    return "\n".join(
-        f"AER {row['error_rate']:.3f}  precision {row['precision']:.3f}  recall {row['recall']:.3f}  {name}"
-        for name, row in rows.items()
-    )
+def check_directions(run: str, reverse: str) -> None:
+    """Raise ConfigError unless one run translates the way back of the other."""
+    data, other = (load_config(Path(each) / "config.yaml").data for each in (run, reverse))
+    if (data.source_language, data.target_language) != (other.target_language, other.source_language):
+        raise ConfigError(
+            f"--reverse: {reverse} translates {other.source_language} to {other.target_language}; wanted is "
+            f"{data.target_language} to {data.source_language}, the way back of {run}"
+        )
 
 
 # --- shared with nmt-length-curve -------------------------------------------------------------------------------------

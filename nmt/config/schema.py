@@ -414,13 +414,28 @@ class Decoding(Section):
     """A translation has at most so many pieces for each source piece, and ten more."""
 
 
+class GoldAlignment(Section):
+    """Pairs whose words people have linked, in three files that belong together line by line."""
+
+    source: Text
+    target: Text
+    links: Text
+    """``i-j`` for a sure link of source word i and target word j, ``ipj`` for a possible one."""
+    first: Literal[0, 1] = 0
+    """The number of a first word."""
+    limit: Size | None = None
+    """Read only the first so many pairs; null reads all."""
+
+
 class Evaluation(Section):
-    """Scores by source length."""
+    """Scores by source length, and of attention as word alignment."""
 
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
     """Largest source length, in words, of each bin; longer sentences form one more."""
     bootstrap: Size = 1000
     """Resamples behind each 95% interval."""
+    gold: GoldAlignment | None = None
+    """At each validation the attention's alignment error rate on these pairs; a model without attention has none."""
 
     @field_validator("bins")
     @classmethod

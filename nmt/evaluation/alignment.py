@@ -1,17 +1,14 @@
-"""Attention as word alignment, the Pharaoh format, and the alignment error rate.
+"""Attention as word alignment.
 
 Shapes: S source pieces, T target pieces, I source words, J target words. A link (i, j) joins source word i and target
 word j, both counted from 0 among the whitespace words of the raw text.
 """
 
-import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
 import numpy.typing as npt
-
-from nmt.errors import DataError
 
 Link = tuple[int, int]
 Weights = npt.NDArray[np.floating]
@@ -120,28 +117,3 @@ def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
 def format_pharaoh(links: Iterable[Link]) -> str:
     """Links as ``i-j i-j ...``, in the order given."""
     return " ".join(f"{i}-{j}" for i, j in links)
-
-
-def parse_pharaoh(line: str, place: str) -> frozenset[Link]:
-    """The links of a line of ``i-j`` separated by spaces. Raises DataError, with ``place``, for anything else."""
-    links = set()
-    for token in line.split():
-        match = re.fullmatch(r"([0-9]+)-([0-9]+)", token)
-        if match is None:
-            raise DataError(f"{place}: '{token}' is not a link; links are written i-j, as in: 0-0 1-2")
-        links.add((int(match[1]), int(match[2])))
-    return frozenset(links)
-
-
-def alignment_error_rate(
-    sure: Sequence[Set[Link]], possible: Sequence[Set[Link]], hypothesis: Sequence[Set[Link]]
-) -> float:
-    """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences (Och & Ney 2003); 0 is perfect.
-
-    Sure links are possible too, whether or not ``possible`` repeats them. Without any link there is no error.
-    """
-    hits = links = 0
-    for s, p, a in zip(sure, possible, hypothesis, strict=True):
-        hits += len(a & s) + len(a & (p | s))
-        links += len(a) + len(s)
-    return 1.0 - hits / links if links else 0.0

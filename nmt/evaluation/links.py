@@ -4,14 +4,18 @@ A link (i, j) joins source word i and target word j, both counted from 0.
 """
 
 import re
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.corpus import Pair, read_lines
 from nmt.errors import DataError
-from nmt.evaluation.alignment import Link, alignment_error_rate
+from nmt.evaluation.alignment import Link, likeliest_links
 
 Links = frozenset[Link]
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -44,10 +48,46 @@ def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
 
 
 @dataclass(frozen=True)
+class GoldPairs:
+    """Sentences and what people linked in them."""
+
+    pairs: list[Pair]
+    links: list[Gold]
+
+
+def read_gold(
+    source: str | Path, target: str | Path, links: str | Path, *, first: int = 0, limit: int | None = None
+) -> GoldPairs:
+    """The first ``limit`` lines, or all, of three files that belong together line by line.
+
+    Raises DataError for a file that cannot be read, counts that differ, what is no link (see :func:`parse_gold`), and a
+    link to a word that its sentence does not have.
+    """
+    columns = [list(islice(read_lines(path), limit)) for path in (source, target, links)]
+    if len(set(map(len, columns))) > 1 or not columns[0]:
+        counts = ", ".join(f"{path} {len(c):,}" for path, c in zip((source, target, links), columns, strict=True))
+        raise DataError(f"{counts} lines: line n of each must belong to line n of the others")
+    pairs, gold = [], []
+    for number, (source_line, target_line, line) in enumerate(zip(*columns, strict=True), 1):
+        place = f"{links}:{number}"
+        pairs.append(Pair(source_line, target_line))
+        gold.append(parse_gold(line, place, first=first))
+        sizes = len(source_line.split()), len(target_line.split())
+        for i, j in sorted(gold[-1].possible):
+            if i >= sizes[0] or j >= sizes[1]:
+                raise DataError(
+                    f"{place}: {i + first}-{j + first} links a word that is not there: the pair has {sizes[0]} and "
+                    f"{sizes[1]} words, counted from {first}"
+                )
+    return GoldPairs(pairs, gold)
+
+
+@dataclass(frozen=True)
 class AlignmentScore:
     """Of all sentences together (Och & Ney 2003)."""
 
     error_rate: float
+    """AER: 0 is perfect."""
     precision: float
     """Of the proposed links, those that are possible."""
     recall: float
@@ -57,12 +97,15 @@ class AlignmentScore:
 
 
 def score_alignments(gold: Sequence[Gold], proposed: Sequence[Set[Link]]) -> AlignmentScore:
-    """AER, precision and recall; a ratio of nothing is 1: no link is wrong, none is missing."""
+    """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), precision and recall of links A, sure S and possible P.
+
+    A ratio of nothing is 1: no link is wrong, none is missing.
+    """
     links = sum(map(len, proposed))
     sure = sum(len(each.sure) for each in gold)
     right = sum(len(each.possible & found) for each, found in zip(gold, proposed, strict=True))
     found_sure = sum(len(each.sure & found) for each, found in zip(gold, proposed, strict=True))
-    rate = alignment_error_rate([each.sure for each in gold], [each.possible for each in gold], list(proposed))
+    rate = 1.0 - (right + found_sure) / (links + sure) if links + sure else 0.0
     return AlignmentScore(rate, right / links if links else 1.0, found_sure / sure if sure else 1.0, links)
 
 
@@ -101,3 +144,72 @@ def grow_diag_final_and(forward: Set[Link], backward: Set[Link]) -> Links:
             if all(free(link)):
                 links.add(link)
     return frozenset(links)
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+THRESHOLDS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+
+
+def likeliest(weights: Sequence[npt.NDArray[np.floating]]) -> list[Links]:
+    """Each target word linked to the source word it attends to most, of attention between words (J, I)."""
+    return [frozenset(likeliest_links(each)) for each in weights]
+
+
+def alignment_report(
+    gold: GoldPairs,
+    weights: Sequence[npt.NDArray[np.floating]],
+    reverse: Sequence[npt.NDArray[np.floating]] | None = None,
+) -> dict[str, Any]:
+    """How well attention between words links what people have linked; for JSON.
+
+    By the source word that each target word looks at most, by all of at least some weight, and by the diagonal.
+
+    Args:
+        gold: what to hold it against.
+        weights: of each pair, (J, I).
+        reverse: of each pair by a model of the other direction, (I, J): then its own links, the intersection of both
+            directions and :func:`grow_diag_final_and` are scored too.
+    """
+    forward = likeliest(weights)
+    proposed = {"likeliest": forward}
+    if reverse is not None:
+        backward: list[Links] = [frozenset((i, j) for j, i in links) for links in likeliest(reverse)]
+        both = list(zip(forward, backward, strict=True))
+        proposed |= {
+            "reverse": backward,
+            "intersection": [one & other for one, other in both],
+            "grow_diag_final_and": [grow_diag_final_and(one, other) for one, other in both],
+        }
+    proposed["diagonal"] = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs]
+    by_threshold = [
+        {"threshold": each} | asdict(score_alignments(gold.links, [links_from(one_pair, each) for one_pair in weights]))
+        for each in THRESHOLDS
+    ]
+    scores = {name: asdict(score_alignments(gold.links, links)) for name, links in proposed.items()}
+    return {**scores, "thresholds": by_threshold}
+
+
+def best_threshold(report: Mapping[str, Any]) -> dict[str, float]:
+    """The row of :func:`alignment_report`'s thresholds with the lowest error rate."""
+    best: dict[str, float] = min(report["thresholds"], key=lambda row: float(row["error_rate"]))
+    return best
+
+
+def format_alignment(report: Mapping[str, Any]) -> str:
+    """The error rates for a person."""
+    names = {
+        "likeliest": "likeliest source word",
+        "reverse": "likeliest target word, of the other direction",
+        "intersection": "both",
+        "grow_diag_final_and": "grow-diag-final-and of both",
+        "diagonal": "diagonal",
+    }
+    rows = {name: report[key] for key, name in names.items() if key in report}
+    best = best_threshold(report)
+    last = rows.popitem()
+    rows |= {f"weights from {best['threshold']:.2f} on": best, last[0]: last[1]}
+    return "\n".join(
+        f"AER {row['error_rate']:.3f}  precision {row['precision']:.3f}  recall {row['recall']:.3f}  {name}"
+        for name, row in rows.items()
+    )

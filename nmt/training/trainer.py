@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -147,10 +147,10 @@ class Trainer:
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(self._score(result), self.config)
         best = self.progress.best is not before.best
-        self.log.record(self.progress.update, "validation", **asdict(result), best=best)
+        self.log.record(self.progress.update, "validation", **result.as_dict(), best=best)
         self.log.say(
-            f"validation at update {self.progress.update}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  "
-            f"BLEU {result.bleu:.2f}{'  best' if best else ''}  ({duration(result.seconds)})"
+            f"validation at update {self.progress.update}: {result}{'  best' if best else ''}  "
+            f"({duration(result.seconds)})"
         )
         weights = self.model.state_dict()
         if best:
@@ -183,10 +183,10 @@ class Trainer:
         result = self.validator(self.progress.update, samples=False)
         better = self._score(result) > self.progress.best.score
         updates = sorted(each.update for each in kept)
-        self.log.record(self.progress.update, "average", **asdict(result), best=better, updates=updates)
+        self.log.record(self.progress.update, "average", **result.as_dict(), best=better, updates=updates)
         self.log.say(
-            f"mean of the checkpoints of updates {', '.join(map(str, updates))}: loss {result.loss:.3f}  "
-            f"BLEU {result.bleu:.2f}: {'becomes' if better else 'does not become'} best"
+            f"mean of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
+            f"{'becomes' if better else 'does not become'} best"
         )
         if better:
             self.run.save("best", mean)

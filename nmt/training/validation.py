@@ -3,7 +3,7 @@
 import html
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -12,7 +12,9 @@ from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
 from nmt.errors import NmtError
+from nmt.evaluation.links import likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
+from nmt.forced import word_attention
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
@@ -28,6 +30,16 @@ class ValidationResult:
     perplexity: float
     bleu: float
     seconds: float
+    aer: float | None = None
+    """Alignment error rate of the attention, where evaluation.gold is configured."""
+
+    def as_dict(self) -> dict[str, float]:
+        """What there is, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        aer = "" if self.aer is None else f"  AER {self.aer:.3f}"
+        return f"loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}{aer}"
 
 
 class Validator:
@@ -52,6 +64,12 @@ class Validator:
         self.translator = Translator(model, prepared.tokenizers, device, precision, fused=fused)
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
+        gold = config.evaluation.gold
+        self.gold = (
+            read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
+            if gold is not None and model.has_attention
+            else None
+        )
 
     def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
@@ -70,7 +88,8 @@ class Validator:
             score = bleu(hypotheses, [pair.target for pair in self.pairs]).value
             if samples:
                 self._show(update, hypotheses)
-        return ValidationResult(loss, math.exp(min(loss, 700)), score, time.perf_counter() - started)
+        perplexity, aer = math.exp(min(loss, 700)), self.alignment_error_rate()
+        return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer)
 
     @torch.inference_mode()
     def loss(self) -> float:
@@ -84,6 +103,14 @@ class Validator:
                 total += loss.likelihood.item()
                 tokens += batch.target_tokens
         return total / tokens
+
+    def alignment_error_rate(self) -> float | None:
+        """AER of the likeliest source word of each target word; None without gold links."""
+        if self.gold is None:
+            return None
+        with evaluating(self.model):
+            weights = word_attention(self.model, self.translator.tokenizers, self.gold.pairs, self.device)
+        return score_alignments(self.gold.links, likeliest(weights)).error_rate
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         shown = range(min(self.config.training.validation.samples, len(self.pairs)))
