@@ -70,10 +70,11 @@ $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
 		$(foreach system,$(SYSTEMS_OF_DEMO),--system $(system)=$(DEMO)/$(system)/test.hypotheses.txt)
 
-# --- the length-decay figure of your own systems ---------------------------------------------------------------------
+# --- the length-decay figure ------------------------------------------------------------------------------------------
 # CONFIGS are trained with each of SEEDS into FIGURE/NAME/seed-N, NAME being the file's; each translates SOURCE, and the
-# curves, means over the seeds, are drawn into FIGURE/TEST.*, TEST being the name of SOURCE. What is done is left alone,
-# what was cut short goes on; another SOURCE needs no training again.
+# curves, means over the seeds, are drawn into FIGURE/TEST.*, TEST being the name of SOURCE, and what may be the reasons
+# into FIGURE/TEST.why.*. What is done is left alone, what was cut short goes on; another SOURCE needs no training again.
+# Without CONFIGS it is docs/length-decay.md that is made, with all its figures: see scripts/length_decay.sh.
 
 SEEDS ?= 1
 FIGURE ?= runs/figure
@@ -96,18 +97,27 @@ endef
 $(foreach config,$(CONFIGS),$(foreach seed,$(SEEDS),\
 	$(eval $(call SYSTEM,$(config),$(notdir $(basename $(config))),$(seed)))))
 
-figure: $(READY) ## CONFIGS="FILE ..." SOURCE=FILE REFERENCE=FILE: train, translate, draw (SEEDS="1 2 3", FIGURE=FOLDER)
-	@$(foreach name,CONFIGS SOURCE REFERENCE,$(if $($(name)),,$(error make figure needs $(name)=...; for example: \
+SIZE ?= cpu
+
+figure: $(READY) ## docs/length-decay.md; or with CONFIGS="FILE ..." SOURCE=FILE REFERENCE=FILE the figure of your systems
+ifeq ($(CONFIGS),)
+	@BIN=$(BIN) SEEDS="$(SEEDS)" SIZE="$(SIZE)" scripts/length_decay.sh
+else
+	@$(foreach name,SOURCE REFERENCE,$(if $($(name)),,$(error make figure CONFIGS=... needs $(name)=...; for example: \
 		make figure CONFIGS="configs/demo/none.yaml configs/demo/bahdanau.yaml" SEEDS="1 2" \
 		SOURCE=data/demo/test.en REFERENCE=data/demo/test.fr)))
 	@$(if $(filter-out $(words $(sort $(NAMES))),$(words $(CONFIGS))),$(error two of CONFIGS have the same name: $(NAMES)))
-	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).png
-	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json"
+	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).png $(FIGURE)/$(TEST).why.csv
+	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json; the reasons: $(FIGURE)/$(TEST).why.*"
 
-ifneq ($(CONFIGS),)
 $(FIGURE)/$(TEST).png: $(HYPOTHESES) $(REFERENCE)
 	@$(BIN)/nmt-length-curve --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST) $(ARGS) \
 		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
+
+$(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE)
+	@$(BIN)/nmt-diagnose --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST).why \
+		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/seed-$(seed) \
+			--hypotheses $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 endif
 
 # --- work -----------------------------------------------------------------------------------------------------------

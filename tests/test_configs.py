@@ -29,7 +29,7 @@ def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     settings = [
         f"data.{split}={{source: {files['source']}, target: {files['target']}}}" for split, files in corpora.items()
     ]
-    settings += ["tokenizer.vocabulary=50", "training.validation.samples=0"]
+    settings += ["tokenizer.vocabulary=50", "training.validation.samples=0", "evaluation.gold=null"]
     arguments = [word for setting in settings for word in ("--set", setting)]
     code = main(["--config", str(path), "--output", str(tmp_path / "run"), "--dry-run", *arguments])
     assert code == 0, capsys.readouterr().err

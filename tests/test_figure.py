@@ -61,6 +61,7 @@ def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
     with (tmp_path / "figure" / "test.csv").open(encoding="utf-8", newline="") as file:
         assert {row["system"] for row in csv.DictReader(file)} == {"none", "bahdanau"}
     assert (tmp_path / "figure" / "test.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "figure" / "test.why.attention.png").read_bytes().startswith(b"\x89PNG")
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "figure").rglob("*") if path.is_file()}
     finish(start(tmp_path))
     assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "figure").rglob("*") if path.is_file()}
@@ -69,8 +70,7 @@ def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["CONFIGS="], "make figure needs CONFIGS=...; for example"),
-        (["REFERENCE="], "make figure needs REFERENCE=...; for example"),
+        (["REFERENCE="], "make figure CONFIGS=... needs REFERENCE=...; for example"),
         (["CONFIGS=a/x.yaml b/x.yaml"], "two of CONFIGS have the same name: x x"),
     ],
 )
