@@ -4,14 +4,17 @@
 #   SIZE   cpu: an hour a model on two cores; gpu: the widths of the paper
 #   SEEDS  of the trainings, as in "1 2 3"
 #   BIN    where the commands are
+#   DATA, CONFIGS_FROM, RUNS, PAGE, SYSTEMS, WITH_ATTENTION, TESTS: other corpora, systems and places, for a trial
 set -euo pipefail
 
 SIZE=${SIZE:-cpu} SEEDS=${SEEDS:-1} BIN=${BIN:-.venv/bin}
-DATA=data/downloads
-RUNS=runs/length-decay/$SIZE
-SYSTEMS="rnnencdec-30 rnnencdec-50 rnnsearch-30 rnnsearch-50 luong-50"
-WITH_ATTENTION="rnnsearch-30 rnnsearch-50 luong-50"
-TESTS="europarl/test_lenstrat europarl/test3000 newstest/newstest2014"
+DATA=${DATA:-data/downloads}
+CONFIGS_FROM=${CONFIGS_FROM:-configs/europarl/$SIZE}
+RUNS=${RUNS:-runs/length-decay/$SIZE}
+PAGE=${PAGE:-docs/length-decay.md}
+SYSTEMS=${SYSTEMS:-rnnencdec-30 rnnencdec-50 rnnsearch-30 rnnsearch-50 luong-50}
+WITH_ATTENTION=${WITH_ATTENTION:-rnnsearch-30 rnnsearch-50 luong-50}
+TESTS=${TESTS:-europarl/test_lenstrat europarl/test3000 newstest/newstest2014}
 GOLD=$DATA/hansards/test
 
 for test in $TESTS; do
@@ -23,7 +26,7 @@ done
 
 for test in $TESTS; do
     make --no-print-directory figure SEEDS="$SEEDS" FIGURE="$RUNS" ARGS="--title $(basename "$test")" \
-        CONFIGS="$(printf "configs/europarl/$SIZE/%s.yaml " $SYSTEMS)" SOURCE="$DATA/$test.en" REFERENCE="$DATA/$test.fr"
+        CONFIGS="$(printf "$CONFIGS_FROM/%s.yaml " $SYSTEMS)" SOURCE="$DATA/$test.en" REFERENCE="$DATA/$test.fr"
 done
 
 # 51 to 70 words in one bin, for the claims that are about them
@@ -44,4 +47,4 @@ else
     echo "$GOLD.talp is not there: the page is written without word alignment"
 fi
 
-"$BIN/python" scripts/length_decay.py --runs "$RUNS" --output docs/length-decay.md
+"$BIN/python" scripts/length_decay.py --runs "$RUNS" --output "$PAGE"

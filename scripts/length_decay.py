@@ -1,0 +1,351 @@
+"""Write docs/length-decay.md and its figures; every number is read from what ``make figure`` has left on disk."""
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nmt.checkpoint import RunDirectory, read_json
+from nmt.cli.common import command, say
+from nmt.config import load_config
+from nmt.errors import DataError
+from nmt.evaluation.diagnosis import PARTS
+from nmt.evaluation.links import best_threshold
+from nmt.plots.alignment import draw_error_rates
+from nmt.plots.files import write_all
+from nmt.plots.style import png
+from nmt.training.log import duration
+
+Row = Mapping[str, Any]
+SHORT, LONG = (11, 20), (51, 70)
+BASELINE, ATTENDING = "rnnencdec-50", "rnnsearch-50"
+ENOUGH = {"cpu": 22.0, "gpu": 34.0}
+"""BLEU that RNNsearch-50 is to reach on test3000."""
+TEMPLATE = Path(__file__).with_suffix(".template.md")
+ONE_SEED = "One training each: the intervals say how much depends on the sentences, not how much on the seed."
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    arguments = argparse.ArgumentParser(prog="length_decay.py", description=__doc__)
+    arguments.add_argument("--runs", required=True, metavar="FOLDER", help="where make figure trained and drew")
+    arguments.add_argument(
+        "--output", required=True, metavar="FILE", help="the page; its figures go to figures/ beside it"
+    )
+    return arguments
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is on disk."""
+
+    folder: Path
+    curves: dict[str, dict[str, Any]]
+    """Of each test set what nmt-length-curve wrote."""
+    halves: dict[str, Any]
+    """Of test_lenstrat in wide bins."""
+    reasons: dict[str, Any]
+    """Of test_lenstrat what nmt-diagnose wrote: system to rows."""
+    gold: dict[str, dict[str, Any]]
+    """Of each system with attention, the first seed: what nmt-evaluate --gold wrote."""
+    runs: dict[str, list[Path]]
+    """Of each system its trainings."""
+
+    @property
+    def systems(self) -> list[str]:
+        """In the order in which they are drawn."""
+        return list(self.curves["test_lenstrat"]["systems"])
+
+    def bleu(self, system: str, test: str = "test_lenstrat") -> float:
+        """Of the whole test set."""
+        return float(self.curves[test]["systems"][system]["BLEU"]["score"])
+
+    def bins(self, system: str) -> list[Row]:
+        """The rows of test_lenstrat."""
+        return list(self.curves["test_lenstrat"]["systems"][system]["by_length"])
+
+    def kept(self, system: str, low: int, high: int) -> float:
+        """BLEU between two lengths as a share of the system's own BLEU on short sentences; in wide or narrow bins."""
+        rows = {
+            (row["low"], row["high"]): row for row in [*self.halves["systems"][system]["by_length"], *self.bins(system)]
+        }
+        return float(rows[low, high]["bleu"] / rows[SHORT]["bleu"])
+
+
+def read(folder: Path) -> Found:
+    """Raises DataError for what is missing."""
+    tests = [path.stem for path in sorted(folder.glob("*.json")) if path.with_suffix(".why.json").exists()]
+    if "test_lenstrat" not in tests:
+        raise DataError(f"{folder}/test_lenstrat.json: missing; make figure draws it")
+    curves = {
+        name: read_json(folder / f"{name}.json") for name in sorted(tests, key=lambda name: name != "test_lenstrat")
+    }
+    runs = {name: sorted((folder / name).glob("seed-*")) for name in curves["test_lenstrat"]["systems"]}
+    gold = {
+        name: read_json(path)
+        for name in runs
+        if (path := next(iter(sorted((folder / name).glob("hansards.seed-*.json"))), None)) is not None
+    }
+    reasons = read_json(folder / "test_lenstrat.why.json")["systems"]
+    return Found(folder, curves, read_json(folder / "halves.json"), reasons, gold, runs)
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that was expected before it was measured."""
+
+    expected: str
+    found: str
+    holds: bool
+
+
+def claims(found: Found, size: str) -> Iterator[Claim]:
+    """Each expectation, and what came out."""
+    against = [
+        {**row, "difference": row["difference"] if row["system"] == ATTENDING else -row["difference"]}
+        for row in found.curves["test_lenstrat"]["comparisons"]
+        if {row["system"], row["other"]} == {BASELINE, ATTENDING} and row["low"] > 20
+    ]
+    least, largest = min(row["difference"] for row in against), max(row["p_value"] for row in against)
+    yield Claim(
+        "With attention BLEU is higher in every bin from 21 words on, p < 0.05",
+        f"by {least:.1f} BLEU or more; largest p {largest:.3f}",
+        least > 0 and largest < 0.05,
+    )
+    for system, most, words in ((ATTENDING, False, "at least 85%"), (BASELINE, True, "no more than 60%")):
+        share = found.kept(system, *LONG)
+        yield Claim(
+            f"{system} keeps {words} of its BLEU at 11–20 words at 51–70",
+            f"{share:.0%}",
+            share <= 0.60 if most else share >= 0.85,
+        )
+    middle = [(row["low"], row["high"]) for row in found.bins(BASELINE) if 31 <= row["low"] <= 61]
+    earlier = [found.kept("rnnencdec-30", *each) < found.kept(BASELINE, *each) for each in middle]
+    yield Claim(
+        "Trained on up to 30 words, the baseline falls earlier than trained on up to 50",
+        "share of BLEU at 11–20 words kept at "
+        + ", ".join(
+            f"{low}–{high}: {found.kept('rnnencdec-30', low, high):.0%} and {found.kept(BASELINE, low, high):.0%}"
+            for low, high in middle
+        ),
+        all(earlier),
+    )
+    if "test3000" in found.curves:
+        reached = found.bleu(ATTENDING, "test3000")
+        yield Claim(
+            f"{ATTENDING} reaches {ENOUGH[size]:.0f} BLEU on test3000", f"{reached:.2f}", reached >= ENOUGH[size]
+        )
+    if ATTENDING in found.gold:
+        report = found.gold[ATTENDING]["alignment"]
+        best = min(report["likeliest"]["error_rate"], best_threshold(report)["error_rate"])
+        below = report["diagonal"]["error_rate"] - best
+        yield Claim(
+            "Its attention aligns words with an error rate at least 0.10 below the diagonal's",
+            f"{best:.3f}, {below:.3f} below",
+            below >= 0.10,
+        )
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """As Markdown."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def lengths(row: Row) -> str:
+    """The name of a bin."""
+    return f"{row['low']}–{row['high']}"
+
+
+def trained(found: Found) -> str:
+    """A row for each training."""
+    rows = []
+    for name, runs in found.runs.items():
+        for path in runs:
+            run = RunDirectory(path)
+            config, manifest = load_config(run.config), read_json(run.manifest)
+            progress = read_json(run.checkpoints / "last" / "training.json")
+            rows.append(
+                {
+                    "system": name,
+                    "seed": str(config.seed),
+                    "attention": config.model.attention.type,
+                    "longest pair": f"{config.data.filter.max_words} words",
+                    "updates": f"{progress['update']:,}",
+                    "target pieces": f"{progress['target_tokens'] / 1e6:.1f} M",
+                    "time in updates": duration(progress["seconds"]),
+                    "threads": str(manifest["threads"]),
+                    "pieces/s": f"{progress['target_tokens'] / progress['seconds']:,.0f}",
+                    "begun": manifest["started"][:16].replace("T", " "),
+                }
+            )
+    return table(rows)
+
+
+def bleu_table(found: Found) -> str:
+    """BLEU, its interval and the length ratio by length, and the p-value of the two systems that are compared."""
+    p_values = {
+        row["low"]: row["p_value"]
+        for row in found.curves["test_lenstrat"]["comparisons"]
+        if {row["system"], row["other"]} == {BASELINE, ATTENDING}
+    }
+    rows = []
+    for places in zip(*map(found.bins, found.systems), strict=True):
+        row = {"source words": lengths(places[0]), "sentences": str(places[0]["n"])}
+        for name, each in zip(found.systems, places, strict=True):
+            row[name] = (
+                f"{each['bleu']:.1f} [{each['bleu_low']:.1f}, {each['bleu_high']:.1f}] {each['length_ratio']:.2f}"
+            )
+        rows.append(row | {"p": f"{p_values[places[0]['low']]:.3f}"})
+    return table(rows)
+
+
+def reasons_table(found: Found, measures: Mapping[str, Sequence[str]], places: int = 2) -> str:
+    """By length, a column for each system and each heading that it has measures for."""
+    rows: list[dict[str, str]] = [{"source words": lengths(each)} for each in found.reasons[found.systems[0]]]
+    for name in found.systems:
+        for heading, columns in measures.items():
+            if any(each[column] is not None for each in found.reasons[name] for column in columns):
+                for row, each in zip(rows, found.reasons[name], strict=True):
+                    row[f"{name}{heading}"] = slashed(each, columns, places)
+    return table(rows)
+
+
+def slashed(row: Row, columns: Sequence[str], places: int = 2) -> str:
+    """Some measures of one bin."""
+    return " / ".join("–" if row[column] is None else f"{row[column]:.{places}f}" for column in columns)
+
+
+def thirds(measure: str) -> list[str]:
+    """Its columns."""
+    return [f"{measure}_{part}" for part in PARTS]
+
+
+def alignment_section(found: Found) -> str:
+    """The error rates on the gold links, or that there are none."""
+    if not found.gold:
+        return "No gold alignment was there when this page was written."
+    rows = []
+    for name, scores in found.gold.items():
+        report = scores["alignment"]
+        best = best_threshold(report)
+        for how, score in (("likeliest word", report["likeliest"]), (f"weight from {best['threshold']:.2f}", best)):
+            rows.append(scored(name, how, score))
+    diagonal = next(iter(found.gold.values()))["alignment"]["diagonal"]
+    rows.append(scored("diagonal", "", diagonal))
+    return f"![Alignment error rate against the least weight](figures/length_decay_alignment.png)\n\n{table(rows)}"
+
+
+def scored(name: str, how: str, score: Row) -> dict[str, str]:
+    """A row of the table of error rates."""
+    numbers = {key.replace("error_rate", "AER"): f"{score[key]:.3f}" for key in ("error_rate", "precision", "recall")}
+    return {"system": name, "link": how} | numbers
+
+
+def other_sets(found: Found) -> str:
+    """BLEU of every test set as a whole."""
+    return table(
+        [
+            {"test set": name, "sentences": f"{curve['sentences']:,}"}
+            | {system: f"{scores['BLEU']['score']:.2f}" for system, scores in curve["systems"].items()}
+            for name, curve in found.curves.items()
+        ]
+    )
+
+
+def machine() -> str:
+    """What this runs on."""
+    cpu = Path("/proc/cpuinfo")
+    models = [line.partition(":")[2].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")]
+    return f"{os.cpu_count()} cores of {models[0] if models else platform.machine()}"
+
+
+def commit() -> str:
+    """Of the code that writes the page."""
+    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
+def page(found: Found, size: str) -> str:
+    """The template with everything in its place."""
+    config = load_config(RunDirectory(found.runs[ATTENDING][0]).config)
+    curve = found.curves["test_lenstrat"]
+    several = max(len(runs) for runs in found.runs.values()) > 1
+    verdicts = [
+        {"expected": each.expected, "found": each.found, "": "holds" if each.holds else "**does not hold**"}
+        for each in claims(found, size)
+    ]
+    other_curves = [
+        f"![BLEU against source length on {name}](figures/length_decay_{name}.png)"
+        for name in found.curves
+        if name != "test_lenstrat"
+    ]
+    return TEMPLATE.read_text("utf-8").format(
+        config=config,
+        size=size,
+        baseline=BASELINE,
+        attending=ATTENDING,
+        trained=trained(found),
+        sentences=f"{curve['sentences']:,}",
+        signature=curve["signature"],
+        resamples=f"{curve['interval']['resamples']:,}",
+        seeds="Scores are means over the seeds." if several else ONE_SEED,
+        verdicts=table(verdicts),
+        bleu=bleu_table(found),
+        other_sets=other_sets(found),
+        other_curves="\n\n".join(other_curves),
+        recall_short={name: recall(found, name, SHORT[0]) for name in found.systems},
+        recall_long={name: recall(found, name, 61) for name in found.systems},
+        recall=reasons_table(found, {"": thirds("recall")}),
+        probability=reasons_table(found, {"": thirds("log_probability")}),
+        attention=reasons_table(found, {": entropy": ["entropy"], ": distance": ["distance_from_diagonal"]}, places=3),
+        failures=reasons_table(found, {"": ["stops_early", "runs_on", "repeats"]}, places=3),
+        pairs=sum(row["n"] for row in next(iter(found.gold.values()))["by_length"]) if found.gold else 0,
+        alignment=alignment_section(found),
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        commit=commit(),
+        machine=machine(),
+    )
+
+
+def recall(found: Found, system: str, low: int) -> str:
+    """Of content words, by thirds, in the bin that begins at ``low``."""
+    return slashed(next(row for row in found.reasons[system] if row["low"] == low), thirds("recall"))
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Copy the figures, draw the one of alignment, write the page."""
+    folder, output = Path(arguments.runs), Path(arguments.output)
+    found = read(folder)
+    figures = output.parent / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    for name in found.curves:
+        shutil.copy(folder / f"{name}.png", figures / f"length_decay_{name}.png")
+    shutil.copy(folder / "test_lenstrat.csv", figures / "length_decay_test_lenstrat.csv")
+    shutil.copy(folder / "test_lenstrat.why.csv", figures / "length_decay_why.csv")
+    for name in ("recall", "probability", "attention", "failures"):
+        shutil.copy(folder / f"test_lenstrat.why.{name}.png", figures / f"length_decay_{name}.png")
+    if found.gold:
+        reports = {name: scores["alignment"] for name, scores in found.gold.items()}
+        figure = draw_error_rates(reports, test_set="Hansards")
+        write_all(figures / "length_decay_alignment", {".png": png(figure)})
+    output.write_text(page(found, "gpu" if folder.name == "gpu" else "cpu"), encoding="utf-8")
+    say(f"written: {output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
