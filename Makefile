@@ -40,7 +40,7 @@ $(READY): pyproject.toml constraints.txt
 # How a run is begun: $(call HOW,mark of a finished run,run). Finished and now out of date, or cut short before anything
 # was saved: anew. Cut short later: resumed.
 HOW = if [ -e $(1) ]; then how=--overwrite; \
-	elif [ -e $(2)/checkpoints/last ] || [ -e $(2)/checkpoints/.last.old ]; then how=--resume; \
+	elif [ -e $(2)/checkpoints/last ] || [ -e $(2)/checkpoints/previous ]; then how=--resume; \
 	elif [ -e $(2) ]; then how=--overwrite; else how=; fi; rm -f $(1)
 
 # --- the demo -------------------------------------------------------------------------------------------------------

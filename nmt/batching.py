@@ -7,7 +7,7 @@ resume, and a slice of the plan is a shard.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -74,6 +74,14 @@ class Batch:
             change(self.target_mask),
             self.target_tokens,
         )
+
+    def halves(self) -> "list[Batch]":
+        """The upper and the lower half of its pairs, padded as before; itself if it is of one pair."""
+        middle = len(self.source) // 2
+        if not middle:
+            return [self]
+        parts = self.each(lambda tensor: tensor[:middle]), self.each(lambda tensor: tensor[middle:])
+        return [replace(part, target_tokens=int(part.target_mask.sum())) for part in parts]
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device; lengths stay on the CPU."""

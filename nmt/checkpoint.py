@@ -3,14 +3,19 @@
 RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
+RUN/checkpoints/previous                             the ``last`` before this one
+RUN/checkpoints/*/sha256.json                        of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            of the test set, when training has finished
 """
 
+import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +26,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nmt.config import Config, dump_config, load_config, schema
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.model import Seq2Seq, build_model
 from nmt.tokenizer import Tokenizers
 
-CHECKPOINT = re.compile(r"best|last|update-[0-9]+")
+CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """What a checkpoint may be called."""
+CHECKSUMS = "sha256.json"
 
 
 @dataclass(frozen=True)
@@ -77,13 +83,35 @@ class RunDirectory:
         for part in made:
             part.unlink(missing_ok=True)
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else trains here meanwhile. Raises ConfigError if somebody does.
+
+        The operating system lets go when the process ends, however it ends.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ConfigError(
+                f"output: another nmt-train is at work in {self.path}; let it finish, stop it, or name another --output"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
     def save(self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None) -> None:
-        """Write a checkpoint aside, then put it in the place of the one before.
+        """Write a checkpoint aside, then put it in the place of the one before; that of ``last`` becomes ``previous``.
 
         Raises CheckpointError if it cannot be written; the one before is then still there.
         """
         folder = self._place(name)
-        aside, before = folder.with_name(f".{name}.new"), folder.with_name(f".{name}.old")
+        aside, before = folder.with_name(f".{name}.new"), self._before(name)
         try:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
@@ -91,13 +119,17 @@ class RunDirectory:
             if training is not None:
                 save_file(dict(training.tensors), aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
+            write_json(aside / CHECKSUMS, {file.name: digest(file) for file in sorted(aside.iterdir())})
             for file in aside.iterdir():
                 sync(file)
+            sync(aside)
             if folder.exists():  # else a crash has left the one before as the only one
                 shutil.rmtree(before, ignore_errors=True)
                 folder.rename(before)
             aside.rename(folder)
-            shutil.rmtree(before, ignore_errors=True)
+            sync(self.checkpoints)
+            if name != "last":
+                shutil.rmtree(before, ignore_errors=True)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder}: cannot be written: {error}") from None
 
@@ -105,18 +137,50 @@ class RunDirectory:
         """Whether there is such a checkpoint."""
         return self._folder(name).exists()
 
+    def resumable(self, say: Callable[[str], None]) -> str:
+        """The newest checkpoint that training can go on from: ``last``, or ``previous`` if that is damaged, which is
+        then said. Raises CheckpointError if there is none."""
+        problems: list[str] = []
+        for name in ("last", "previous"):
+            if not self._place(name).exists():
+                continue
+            try:
+                self.weights(name)
+                self.training(name)
+            except CheckpointError as error:
+                problems += error.problems
+                continue
+            for problem in problems:
+                say(f"{problem}; going on from {self.checkpoints / name}, which is older")
+            return name
+        raise CheckpointError(*(problems or [f"{self.checkpoints / 'last'}: missing, nothing to resume from"]))
+
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""
         shutil.rmtree(self._place(name), ignore_errors=True)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
-        return load_tensors(self._folder(name) / "model.safetensors")
+        return load_tensors(self._whole(name, "model.safetensors"))
 
     def training(self, name: str) -> TrainingCheckpoint:
         """What training resumes from. Raises CheckpointError."""
-        folder = self._folder(name)
-        return TrainingCheckpoint(load_tensors(folder / "training.safetensors"), read_json(folder / "training.json"))
+        tensors, state = (self._whole(name, file) for file in ("training.safetensors", "training.json"))
+        return TrainingCheckpoint(load_tensors(tensors), read_json(state))
+
+    def _whole(self, name: str, file: str) -> Path:
+        """A file of a checkpoint, which is as it was written if there are checksums. Raises CheckpointError if not."""
+        path = self._folder(name) / file
+        sums = path.with_name(CHECKSUMS)
+        if path.is_file() and sums.exists():
+            expected = read_json(sums)
+            if not isinstance(expected, dict) or expected.get(file) != digest(path):
+                raise CheckpointError(f"{path}: damaged: it is not what was written ({CHECKSUMS} beside it)")
+        return path
+
+    def _before(self, name: str) -> Path:
+        """Where ``save`` puts the checkpoint that it replaces."""
+        return self.checkpoints / "previous" if name == "last" else self.checkpoints / f".{name}.old"
 
     def _place(self, name: str) -> Path:
         """Where a checkpoint is put. Raises CheckpointError for a name that could lead elsewhere."""
@@ -126,8 +190,7 @@ class RunDirectory:
 
     def _folder(self, name: str) -> Path:
         """Where a checkpoint lies; after a crash between the two renames of ``save``, still the one before."""
-        folder = self._place(name)
-        before = folder.with_name(f".{name}.old")
+        folder, before = self._place(name), self._before(name)
         return before if before.exists() and not folder.exists() else folder
 
     def cut_metrics(self, step: int) -> None:
@@ -256,8 +319,14 @@ def write_text(path: Path, text: str) -> None:
     aside.replace(path)
 
 
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sync(path: Path) -> None:
-    """Have the operating system put a file on the disk before going on."""
+    """Have the operating system put a file, or the names in a folder, on the disk before going on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

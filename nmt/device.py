@@ -72,3 +72,10 @@ def keep_freed_memory() -> None:
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
     for parameter, value in ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26)):
         mallopt(parameter, value)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it says that memory did not suffice; PyTorch has an exception for that on a GPU alone."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint import CHECKSUMS, digest
 from nmt.config import Config
 from nmt.training.pipeline import train_run
 
@@ -95,6 +96,12 @@ def metrics(run: Path, split: str | None = None) -> list[dict[str, Any]]:
     """The lines of ``metrics.jsonl``, of one split or all."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     return [line for line in lines if split in (None, line["split"])]
+
+
+def reseal(checkpoint: Path) -> None:
+    """Make the checksums of a checkpoint those of its files, as whoever changed them with intent would."""
+    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS]
+    (checkpoint / CHECKSUMS).write_text(json.dumps({path.name: digest(path) for path in files}))
 
 
 def pickles(folder: Path) -> list[Path]:

@@ -22,10 +22,10 @@ from nmt.checkpoint import (
     write_text,
 )
 from nmt.config import Config
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.model import build_model
 from tests.models import SOURCE, model_config, small_model
-from tests.small_run import pickles
+from tests.small_run import pickles, reseal
 from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
 
 CPU = torch.device("cpu")
@@ -198,6 +198,7 @@ def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> No
     run = RunDirectory(tmp_path)
     run.save("last", TENSORS, TrainingCheckpoint({}, {}))
     (run.checkpoints / "last" / "training.json").write_bytes(content)
+    reseal(run.checkpoints / "last")
     with pytest.raises(CheckpointError, match=r"last/training\.json: cannot be read"):
         run.training("last")
 
@@ -250,7 +251,8 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(
     assert equal(run.weights("last"), weights_of(1))
     run.save("last", weights_of(4))
     assert equal(run.weights("last"), weights_of(4))
-    assert [path.name for path in run.checkpoints.iterdir()] == ["last"]
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["last", "previous"]
+    assert equal(run.weights("previous"), weights_of(1))
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,3 +329,30 @@ def test_nothing_is_a_pickle(run: RunDirectory) -> None:
     torch.save({}, run.path / "model.pt")  # what the search must be able to find
     (run.path / "object").write_bytes(pickle.dumps({}))
     assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+
+def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    with run.locked():
+        with pytest.raises(ConfigError) as error, RunDirectory(run.path).locked():
+            pass
+        assert str(error.value) == (
+            f"output: another nmt-train is at work in {run.path}; let it finish, stop it, or name another --output"
+        )
+    with run.locked():
+        pass
+    assert list(run.path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_trained_on_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    with RunDirectory(tmp_path).locked():
+        pass

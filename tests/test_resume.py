@@ -14,7 +14,7 @@ from nmt.checkpoint import RunDirectory, load_tensors
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.training.trainer import Trainer
-from tests.small_run import config, metrics, train
+from tests.small_run import config, metrics, reseal, train
 
 TIMINGS = {"seconds", "validation_seconds", "target_tokens_per_second"}
 
@@ -36,8 +36,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def assert_same_run(one: Path, other: Path) -> None:
     """Weights, optimiser, random numbers, progress and metrics alike in every bit; times may differ."""
-    names = sorted(path.name for path in (one / "checkpoints").iterdir())
-    assert names == sorted(path.name for path in (other / "checkpoints").iterdir())
+
+    def checkpoints(run: Path) -> list[str]:
+        """Without ``previous``: a run that was stopped saved at other updates, too."""
+        return sorted(path.name for path in (run / "checkpoints").iterdir() if path.name != "previous")
+
+    names = checkpoints(one)
+    assert names == checkpoints(other)
     for file in (*(f"{name}/model.safetensors" for name in names), "last/training.safetensors"):
         tensors, others = load_tensors(one / "checkpoints" / file), load_tensors(other / "checkpoints" / file)
         assert tensors.keys() == others.keys()
@@ -148,6 +153,45 @@ def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors", "training.json", "sha256.json"])
+@pytest.mark.parametrize("damage", ["a bit", "cut", "gone"])
+def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
+    folder: Path, tmp_path: Path, file: str, damage: str
+) -> None:
+    whole = config(folder, output=f"whole {file} {damage}", updates=6, average=2)
+    damaged = config(folder, output=f"damaged {file} {damage}", updates=6, average=2)
+    train(whole)
+    train(damaged, stop_after=5)
+    path = RunDirectory(str(damaged.output)).checkpoints / "last" / file
+    content = bytearray(path.read_bytes())
+    if damage == "a bit":
+        content[-3] ^= 1
+    path.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
+    if damage == "gone":
+        path.unlink()
+    said = train(damaged, resume=True)
+    if (file, damage) == ("sha256.json", "gone"):  # nothing says that anything is wrong, and nothing is
+        assert "resumed after update 5" in said
+    else:
+        [line] = [line for line in said if "going on from" in line]
+        assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
+        assert line.endswith("checkpoints/previous, which is older")
+        assert "resumed after update 4" in said
+    assert_same_run(Path(str(damaged.output)), Path(str(whole.output)))
+
+
+def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None:
+    damaged = two_updates(folder, tmp_path)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    for name in ("last", "previous"):
+        (checkpoints / name / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError) as error:
+        train(damaged, resume=True)
+    assert [line.partition(": ")[0] for line in error.value.problems] == [
+        f"{checkpoints}/{name}/model.safetensors" for name in ("last", "previous")
+    ]
+
+
 def two_updates(folder: Path, tmp_path: Path, **training: Any) -> Config:
     """The configuration of a run of two updates that a test may damage."""
     values = config(folder, updates=2, **training).model_dump() | {"output": str(tmp_path / "run")}
@@ -159,7 +203,9 @@ def two_updates(folder: Path, tmp_path: Path, **training: Any) -> Config:
 @pytest.mark.parametrize("content", ["{}", "[]", '{"update": 3}'])
 def test_training_state_that_is_none_is_named(folder: Path, tmp_path: Path, content: str) -> None:
     damaged = two_updates(folder, tmp_path)
-    (tmp_path / "run" / "checkpoints" / "last" / "training.json").write_text(content)
+    last = tmp_path / "run" / "checkpoints" / "last"
+    (last / "training.json").write_text(content)
+    reseal(last)
     with pytest.raises(CheckpointError, match=r"last/training\.json: not the progress of a training"):
         train(damaged, resume=True)
 
@@ -172,6 +218,7 @@ def test_a_crafted_candidate_deletes_nothing(folder: Path, tmp_path: Path) -> No
     state = json.loads(file.read_text())
     state["kept"].append({"update": "1/../../../../mine", "score": -1.0})
     file.write_text(json.dumps(state))
+    reseal(file.parent)
     longer = Config.model_validate(crafted.model_dump() | {"training": {**crafted.training.model_dump(), "updates": 4}})
     with pytest.raises(CheckpointError, match=r"not the progress of a training \(kept\.1\.update: "):
         train(longer, resume=True)
@@ -228,6 +275,7 @@ def test_training_tensors_that_do_not_fit_are_named(folder: Path, tmp_path: Path
     file = tmp_path / "run" / "checkpoints" / "last" / "training.safetensors"
     change, problem = DAMAGES[damage]
     save_file(change(load_tensors(file)), file)
+    reseal(file.parent)
     with pytest.raises(CheckpointError) as error:
         train(damaged, resume=True)
     assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)

@@ -24,6 +24,7 @@ from nmt.evaluation.links import alignment_report, read_gold
 from nmt.forced import word_attention
 from nmt.model import build_model
 from nmt.training import trainer as trainer_module
+from nmt.training.gradients import Gradients
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer
@@ -67,9 +68,9 @@ def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
-def without_dropout(make: Make, folder: Path, **training: Any) -> Trainer:
+def without_dropout(make: Make, folder: Path, said: list[str] | None = None, **training: Any) -> Trainer:
     model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
-    return make(sections={"model": model}, **training)
+    return make(said, sections={"model": model}, **training)
 
 
 def batch_of(trainer: Trainer, rows: list[int]) -> Batch:
@@ -153,7 +154,7 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make
     trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
     assert torch.equal(parameters(trainer), before)
     assert trainer.progress.skipped == 1 and trainer.progress.update == 1
-    assert said == ["update 1: the gradient is not finite; the update is skipped"]
+    assert said == ["update 1 (epoch 1, batch 1): the gradient is not finite; the update is skipped"]
 
 
 def test_training_that_only_fails_is_ended(make: Make) -> None:
@@ -173,7 +174,7 @@ def test_skips_are_counted_across_a_resumption(make: Make) -> None:
         stopped.update([batch_of(stopped, [1])], Position(0, 1))
     resumed.run = stopped.run
     stopped.save()
-    resumed.restore()
+    resumed.restore("last")
     with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient"):
         resumed.update([batch_of(resumed, [1])], Position(0, 1))
 
@@ -190,6 +191,62 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
             bias[5] = good
         trainer.update([batch_of(trainer, [1])], Position(0, 1))
     assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
+
+
+class Cramped:
+    """In the place of the gradients: memory that suffices for so many pairs, and breaks off in the middle."""
+
+    def __init__(self, gradients: Gradients, pairs: int, error: Exception) -> None:
+        self.gradients, self.pairs, self.error = gradients, pairs, error
+
+    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+        likelihood = self.gradients(batch, tokens)
+        if len(batch.source) > self.pairs:
+            raise self.error
+        return likelihood
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.gradients, name)
+
+
+NO_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception) -> None:
+    said: list[str] = []
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    roomy, cramped = (without_dropout(make, folder, lines, optimiser=sgd) for lines in (None, said))
+    cramped.gradients = Cramped(cramped.gradients, 2, error)
+    results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, cramped)]
+    assert results[1].loss == pytest.approx(results[0].loss, rel=1e-12)
+    assert results[1].gradient_norm == pytest.approx(results[0].gradient_norm, rel=1e-9)
+    torch.testing.assert_close(parameters(cramped), parameters(roomy), rtol=1e-9, atol=1e-12)
+    assert (cramped.progress.halved, cramped.progress.update) == (1, 1)
+    assert [line.partition(";")[0] for line in said] == [
+        f"update 1 (epoch 1, batch 1): memory does not suffice for {pairs} pairs at once, they are halved"
+        for pairs in (7, 4)
+    ]
+
+
+def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
+    trainer = make()
+    trainer.gradients = Cramped(trainer.gradients, 0, NO_MEMORY[0])
+    with pytest.raises(
+        CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): memory does not suffice for a pair of it"
+    ):
+        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+
+
+def test_other_errors_are_none_of_memory(make: Make) -> None:
+    trainer = make()
+    trainer.gradients = Cramped(trainer.gradients, 0, RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
@@ -260,6 +317,7 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
         assert sorted(path.name for path in trainer.run.checkpoints.iterdir()) == [
             "best",
             "last",
+            "previous",
             "update-2",
             "update-4",
         ]

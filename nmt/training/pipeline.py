@@ -79,40 +79,56 @@ def train_run(
         _refuse_other_config(run, config)
     prepared = prepare(config, say)
     say(describe(prepared.report))
+    with run.locked():
+        checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
+        torch.manual_seed(config.seed)
+        model = _model(config, prepared)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
+        say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
+        begun = saved_progress(run, checkpoint).update if checkpoint else None
+        if begun is not None:
+            run.cut_metrics(begun)
+        with closing(Log(run, say, purge=None if begun is None else begun + 1)) as log:
+            trainer = Trainer(config, prepared, model, run, log, device)
+            if checkpoint:
+                trainer.restore(checkpoint)
+                say(f"resumed after update {trainer.progress.update}")
+            else:
+                trainer.save()  # from here on there is something to resume; and a disk that is full is found out
+            with stopping as stopped:
+                if not trainer.fit(stopped) or stopped():
+                    return False
+                trainer.average_best()
+                if stopped():
+                    return False
+                pairs = prepared.test_pairs[:test_sentences]
+                return not pairs or score_test(config, run, pairs, device, log, trainer.progress.update, stopped)
+
+
+def _opened(
+    run: RunDirectory,
+    config: Config,
+    prepared: Prepared,
+    device: torch.device,
+    *,
+    resume: bool,
+    overwrite: bool,
+    say: Say,
+) -> str | None:
+    """Make the run directory ready; -> the checkpoint to go on from, None for a new run."""
     manifest = _manifest(config, prepared, device)
     if resume:
         _refuse_other_data(run, manifest)
+        checkpoint = run.resumable(say)
         write_text(run.config, dump_config(config))
-    else:
-        if overwrite:
-            run.remove()
-        run.create(config, prepared.tokenizers, prepared.report, manifest)
-    torch.manual_seed(config.seed)
-    model = _model(config, prepared)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
-    say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
-    if resume:
-        begun = saved_progress(run).update
-        run.cut_metrics(begun)
-    log = Log(run, say, purge=begun + 1 if resume else None)
-    try:
-        trainer = Trainer(config, prepared, model, run, log, device)
-        if resume:
-            trainer.restore()
-            say(f"resumed after update {trainer.progress.update}")
-        else:
-            trainer.save()  # from here on there is something to resume; and a disk that is full is found out
-        with stopping as stopped:
-            if not trainer.fit(stopped) or stopped():
-                return False
-            trainer.average_best()
-            if stopped():
-                return False
-            pairs = prepared.test_pairs[:test_sentences]
-            return not pairs or score_test(config, run, pairs, device, log, trainer.progress.update, stopped)
-    finally:
-        log.close()
+        return checkpoint
+    if overwrite:
+        run.remove()
+    elif run.exists:  # made by somebody else meanwhile
+        raise _exists_already(run)
+    run.create(config, prepared.tokenizers, prepared.report, manifest)
+    return None
 
 
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
@@ -151,7 +167,7 @@ def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
     _refuse_other_data(run, _manifest(config, prepared, device))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, _model(config, prepared), run, log, device)
-        trainer.restore()
+        trainer.restore(run.resumable(say))
     say(f"{run.path} can be resumed after update {trainer.progress.update}")
 
 
@@ -169,12 +185,16 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         raise ConfigError("--resume and --overwrite exclude each other")
     _refuse_unwritable(run.path)
     if run.exists and not (resume or overwrite):
-        raise ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
+        raise _exists_already(run)
     if resume and not run.exists:
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
         raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; start with --overwrite")
     return run
+
+
+def _exists_already(run: RunDirectory) -> ConfigError:
+    return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
 
 
 def _refuse_unwritable(folder: Path) -> None:

@@ -48,6 +48,8 @@ class Progress:
     """Updates left out because their gradient was not finite."""
     skipped_in_a_row: Count = 0
     """Of these, the ones since the last update that was made."""
+    halved: Count = 0
+    """Updates whose batches were halved, for memory did not suffice."""
     window: Window = field(default_factory=Window)
     best: Kept | None = None
     waited: Count = 0
@@ -88,6 +90,8 @@ class Progress:
     @classmethod
     def from_json(cls, value: Any) -> Self:
         """Back from JSON. Raises ValueError for what :meth:`to_json` cannot have made."""
+        if isinstance(value, dict):
+            value = {"halved": 0, **value}  # written before batches were ever halved
         text = json.dumps(value, sort_keys=True)
         try:
             progress = TypeAdapter(cls).validate_json(text, strict=True)

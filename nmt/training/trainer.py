@@ -13,7 +13,7 @@ from nmt.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.checkpoint import RunDirectory, TrainingCheckpoint, average, load_weights, unshared
 from nmt.config import Config
 from nmt.dataset import Prepared
-from nmt.device import resolve_precision
+from nmt.device import out_of_memory, resolve_precision
 from nmt.errors import CheckpointError
 from nmt.model import Seq2Seq
 from nmt.training.gradients import gradients_on
@@ -111,9 +111,7 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         tokens = sum(batch.target_tokens for batch in batches)
-        likelihood = torch.zeros((), device=self.device)
-        for batch in batches:
-            likelihood += self.gradients(batch, tokens)
+        likelihood = self._gradients_of(batches, tokens)
         total_norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         norm, total = torch.stack((total_norm.double(), likelihood.double())).tolist()  # a GPU is waited for once
         if math.isfinite(norm):
@@ -130,10 +128,46 @@ class Trainer:
         )
         return Update(total / tokens, tokens, norm, rate)
 
+    def _gradients_of(self, batches: Sequence[Batch], tokens: int) -> torch.Tensor:
+        """Add up the gradients of an update; -> its negative log-likelihood. Where memory does not suffice, batches are
+        halved: the same gradients, but for dropout, which draws anew.
+
+        Raises CheckpointError where memory does not suffice for single pairs.
+        """
+        first = self.progress
+        while True:
+            try:
+                likelihood = torch.zeros((), device=self.device)
+                for batch in batches:
+                    likelihood += self.gradients(batch, tokens)
+                return likelihood
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+            self.gradients.reset()  # some may have been added
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            largest = max(len(batch.source) for batch in batches)
+            if largest == 1:
+                raise CheckpointError(
+                    f"{self._named()}: memory does not suffice for a pair of it; lower data.filter.max_pieces"
+                )
+            batches = [half for batch in batches for half in batch.halves()]
+            self.progress = replace(first, halved=first.halved + 1)
+            self.log.say(
+                f"{self._named()}: memory does not suffice for {largest} pairs at once, they are halved; "
+                "a smaller training.batch_tokens makes that unnecessary"
+            )
+
+    def _named(self) -> str:
+        """The update that is being made, and where its text stands."""
+        position = self.progress.position
+        return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"
+
     def _skip(self, number: int) -> None:
         row = self.progress.skipped_in_a_row + 1
         self.progress = replace(self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=row)
-        self.log.say(f"update {number}: the gradient is not finite; the update is skipped")
+        self.log.say(f"{self._named()}: the gradient is not finite; the update is skipped")
         if row >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the checkpoint in "
@@ -175,7 +209,7 @@ class Trainer:
         Progress does not hear of it: a run that is made longer goes on as if it had been longer from the start. There
         a checkpoint takes the place of ``best`` where it is better than those before it, be the mean better or not.
         """
-        kept = self.progress.kept
+        kept = [each for each in self.progress.kept if self.run.has(kept_name(each))]  # see RunDirectory.resumable
         if self.config.average == 1 or len(kept) < 2 or self.progress.best is None:
             return
         mean = average(self.run.weights(kept_name(each)) for each in kept)
@@ -202,12 +236,12 @@ class Trainer:
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimiser)), self.progress.to_json())
 
-    def restore(self) -> None:
-        """Go on from ``last``. Raises CheckpointError."""
-        load_weights(self.model, self.run.weights("last"), str(self.run.checkpoints / "last"))
-        self.progress = saved_progress(self.run)
-        tensors = dict(self.run.training("last").tensors)
-        where = str(self.run.checkpoints / "last" / "training.safetensors")
+    def restore(self, checkpoint: str) -> None:
+        """Go on from a checkpoint. Raises CheckpointError."""
+        load_weights(self.model, self.run.weights(checkpoint), str(self.run.checkpoints / checkpoint))
+        self.progress = saved_progress(self.run, checkpoint)
+        tensors = dict(self.run.training(checkpoint).tensors)
+        where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         begun = self.progress.update > self.progress.skipped
         load_moments(self.optimiser, self.config.optimiser, tensors, where, begun=begun)
@@ -234,6 +268,8 @@ class Trainer:
             learning_rate=update.learning_rate,
             gradient_norm=update.gradient_norm,
             epoch=self.progress.position.epoch,
+            skipped=self.progress.skipped,
+            halved=self.progress.halved,
         )
         self.log.say(
             f"update {done}/{total}  epoch {self.progress.position.epoch + 1}  loss {loss:.3f}  "
@@ -241,13 +277,13 @@ class Trainer:
         )
 
 
-def saved_progress(run: RunDirectory) -> Progress:
-    """How far the training of ``last`` had come. Raises CheckpointError."""
-    state = run.training("last").state
+def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
+    """How far the training of a checkpoint had come. Raises CheckpointError."""
+    state = run.training(checkpoint).state
     try:
         return Progress.from_json(state)
     except ValueError as error:
-        where = run.checkpoints / "last" / "training.json"
+        where = run.checkpoints / checkpoint / "training.json"
         raise CheckpointError(f"{where}: not the progress of a training ({error})") from None
 
 
