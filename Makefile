@@ -17,7 +17,7 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark test lint format figure clean distclean
+.PHONY: help demo benchmark torture test lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -124,6 +124,9 @@ endif
 
 benchmark: $(READY) ## training speed of this CPU, against what it multiplies (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
+
+torture: $(READY) ## faults, hostile input and sameness, at length: 20 minutes (ARGS=... goes to scripts/torture.py)
+	@$(BIN)/python scripts/torture.py $(ARGS)
 
 test: $(READY) ## the tests (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(ARGS)

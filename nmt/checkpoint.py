@@ -226,13 +226,15 @@ def load_run(
 ) -> LoadedRun:
     """Load the model of a run directory, with other ``kernels`` than its configuration says if they are given.
 
-    Raises CheckpointError naming the file that is missing or does not fit.
+    A run may come from a stranger: nothing in it is executed, nothing outside of it is opened.
+    Raises CheckpointError naming the file that is missing, does not fit or is not to be trusted.
     """
     run = RunDirectory(path)
     if not run.path.is_dir():
         raise CheckpointError(f"{run.path}: no such run directory; nmt-train makes one")
     if not run.config.is_file():
         raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
+    _refuse_links_outside(run, checkpoint)
     try:
         config = load_config(run.config)
         tokenizers = Tokenizers.load(run.tokenizer)
@@ -240,15 +242,47 @@ def load_run(
         raise CheckpointError(*error.problems) from None
     config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
+    weights = run.weights(checkpoint)
+    _refuse_gigantic(config, sizes, weights, run.config)
     model = build_model(config.model, *sizes, fused=config.kernels == "auto")
-    load_weights(model, run.weights(checkpoint), f"{run.checkpoints / checkpoint}")
+    load_weights(model, weights, f"{run.checkpoints / checkpoint}")
     return LoadedRun(config, tokenizers, model.to(device).eval())
 
 
+def _refuse_links_outside(run: RunDirectory, checkpoint: str) -> None:
+    """Raise CheckpointError if a file that is loaded lies outside of the run, by a symbolic link."""
+    folder = run._folder(checkpoint)
+    files = [run.config, *(run.tokenizer / f"{side}.model" for side in ("source", "target"))]
+    files += [folder / name for name in ("model.safetensors", CHECKSUMS)]
+    home = run.path.resolve()
+    outside = [
+        f"{file}: leads out of the run, to {real}" for file in files if home not in (real := file.resolve()).parents
+    ]
+    if outside:
+        raise CheckpointError(
+            *outside, "a run directory needs no other file; copy in what it links to, if you trust it"
+        )
+
+
+def _refuse_gigantic(config: Config, sizes: tuple[int, int], weights: Mapping[str, Tensor], where: Path) -> None:
+    """Raise CheckpointError for a network that would take far more memory than its weights: it is not theirs."""
+    with torch.device("meta"):  # sizes alone
+        described = sum(parameter.numel() for parameter in build_model(config.model, *sizes, fused=False).parameters())
+    found = sum(tensor.numel() for tensor in weights.values())
+    if described > 2 * found:
+        raise CheckpointError(f"{where}: describes a network of {described:,} numbers; its weights are {found:,}")
+
+
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
-    """Copy weights into a model; a name or shape that differs raises CheckpointError, all of them at once."""
+    """Copy weights into a model.
+
+    A name or shape that differs raises CheckpointError, all of them at once; so do values that are no finite numbers.
+    """
     shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
     refuse_other_tensors(weights, shapes, where, "model")
+    wrong = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise CheckpointError(*(f"{where}: tensor {name} holds values that are no finite numbers" for name in wrong))
     model.load_state_dict(dict(weights), strict=False)  # tied tensors stand in the file once
 
 

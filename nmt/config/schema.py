@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 Size = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=1, le=1 << 20)]
+Layers = Annotated[int, Field(ge=1, le=64)]
 Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -188,7 +190,7 @@ AnyTokenizer = Annotated[
 class Embeddings(Section):
     """Word embeddings E of both sides."""
 
-    size: Size = 256
+    size: Width = 256
     tie: Literal["none", "target", "all"] = "none"
     """target: the output layer is the target embedding; all: the source embedding too (shared vocabulary only)."""
 
@@ -197,17 +199,17 @@ class GruEncoder(Section):
     """Bidirectional GRU; annotations are twice ``hidden`` wide."""
 
     type: Literal["gru"] = "gru"
-    hidden: Size = 256
+    hidden: Width = 256
     """Units of each direction."""
-    layers: Size = 1
+    layers: Layers = 1
 
 
 class GruDecoder(Section):
     """GRU conditioned on the context."""
 
     type: Literal["gru"] = "gru"
-    hidden: Size = 256
-    readout: Size | None = None
+    hidden: Width = 256
+    readout: Width | None = None
     """Width of what the output layer reads (maxout, or Luong's attentional vector); null: the embedding size."""
 
 
@@ -215,7 +217,7 @@ class BahdanauAttention(Section):
     """Additive, before the update (Bahdanau et al. 2015)."""
 
     type: Literal["bahdanau"]
-    hidden: Size = 256
+    hidden: Width = 256
     """Units of the alignment model."""
 
 
@@ -224,7 +226,7 @@ class LuongAttention(Section):
 
     type: Literal["luong"]
     score: Literal["dot", "general", "concat"] = "general"
-    hidden: Size | None = None
+    hidden: Width | None = None
     """Units of the ``concat`` score, which alone has any; null there: the decoder's ``hidden``."""
     input_feeding: bool = True
 

@@ -1,0 +1,307 @@
+"""Training while the machine, the disk and other people do their worst."""
+
+import errno
+import io
+import os
+import random
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import IO, Any
+
+from nmt.checkpoint import RunDirectory
+from nmt.cli.train import main as nmt_train
+from nmt.errors import CheckpointError
+from nmt.torture.work import Result, Trials, Work, differences, start
+
+WRITES = {
+    *("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"),
+    *("shutil.move", "shutil.rmtree"),
+}
+"""Audit events of operations that change the disk; an ``open`` does, too, if it is for writing."""
+ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
+
+
+def killed(work: Work, kills: int) -> Result:
+    """SIGKILL at random moments, anywhere from the start of the process on, until a training is through; and again."""
+    calm, trials, chance = work.calm(), Trials("SIGKILL at a random moment of training, resumed"), random.Random(2)
+    inside = 0
+    number, since = 0, 0
+    while trials.tried + since < kills:
+        run = work.run(f"killed-{number}")
+        process = work.start(run.name)
+        assert process.stderr is not None
+        kind = chance.random()
+        if kind < 0.2:
+            time.sleep(chance.uniform(0, 4))  # while it starts
+        elif _wait_for(process.stderr, "resumed after", "update "):
+            time.sleep(chance.uniform(0, 0.2))
+            if kind < 0.7:
+                _wait_until_written(run, process)
+                time.sleep(chance.uniform(0, 0.005))
+        process.kill()
+        process.communicate()
+        if process.returncode != -signal.SIGKILL:  # it was through already
+            trials.add(differences(calm, run), since)
+            number, since = number + 1, 0
+            continue
+        since += 1
+        inside += any((run / "checkpoints").glob(".*.new"))
+    if since:
+        trials.add(work.finish(run.name) or differences(calm, run), since)
+    return trials.result(f"{inside} of them while a checkpoint was being written")
+
+
+def _wait_until_written(run: Path, process: "subprocess.Popen[str]") -> None:
+    """Until a checkpoint is being written, or the training is through."""
+    while process.poll() is None and not any((run / "checkpoints").glob(".*.new")):
+        pass
+
+
+def _wait_for(stream: IO[str], *beginnings: str) -> bool:
+    """Read lines until one begins so; False at the end."""
+    return any(line.startswith(beginnings) for line in stream)
+
+
+def stopped(work: Work, times: int) -> Result:
+    """Ctrl-C and SIGTERM: it saves, ends with 130 or 143, and says how to go on; that is then done, literally."""
+    calm, trials, chance = work.calm(), Trials("Ctrl-C or SIGTERM, gone on with as it says"), random.Random(3)
+    for number in range(times):
+        sent, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[number % 2]
+        run = work.run(f"stopped-{number}")
+        process = work.start(run.name)
+        assert process.stderr is not None
+        _wait_for(process.stderr, "update ")
+        time.sleep(chance.uniform(0, 0.2))
+        process.send_signal(sent)
+        _, err = process.communicate()
+        if process.returncode == 0:  # it was through already
+            trials.add(differences(calm, run))
+            continue
+        command, *arguments = shlex.split(err.rpartition("continue with: ")[2])
+        problems = [] if process.returncode == code else [f"ended with {process.returncode}, not {code}"]
+        again = start(command, *arguments)
+        again.communicate()
+        trials.add(problems + differences(calm, run))
+    return trials.result()
+
+
+def stopped_twice(work: Work, times: int) -> Result:
+    """A second Ctrl-C leaves at once, and loses nothing older."""
+    calm, trials, chance = work.calm(), Trials("Ctrl-C twice"), random.Random(4)
+    for number in range(times):
+        run = work.run(f"twice-{number}")
+        process = work.start(run.name)
+        assert process.stderr is not None
+        _wait_for(process.stderr, "update ")
+        time.sleep(chance.uniform(0, 0.1))
+        begun = time.monotonic()
+        for _ in range(20):  # until the process is gone
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.005)
+            if process.poll() is not None:
+                break
+        process.communicate()
+        seconds = time.monotonic() - begun
+        slow = [] if seconds < 2 else [f"it took {seconds:.1f} s to leave"]
+        trials.add(slow + (work.finish(run.name) or differences(calm, run)))
+    return trials.result()
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+
+class FailingDisk:
+    """From one operation on the disk on, all in a folder fail, until it is mended.
+
+    A Python audit hook cannot be taken away again: there is one, and it does nothing most of the time.
+    """
+
+    def __init__(self) -> None:
+        self.folder = ""
+        self.left = -1
+        self.seen = 0
+        self.error = 0
+        sys.addaudithook(self._hook)
+
+    @contextmanager
+    def failing(self, folder: Path, after: int, error: int) -> Iterator[None]:
+        """``after`` so many operations; -1: never, they are counted."""
+        self.folder, self.left, self.seen, self.error = str(folder), after, 0, error
+        try:
+            yield
+        finally:
+            self.folder = ""
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.folder or not (event in WRITES or (event == "open" and _for_writing(arguments))):
+            return
+        path = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
+        if path.startswith(self.folder):
+            self.seen += 1
+            if 0 <= self.left < self.seen:
+                raise OSError(self.error, os.strerror(self.error), path)
+
+
+def _for_writing(arguments: tuple[Any, ...]) -> bool:
+    _, mode, flags = arguments
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+DISK = FailingDisk()
+
+
+def failing_disk(work: Work, times: int) -> Result:
+    """The disk is full, read-only, out of quota or broken from some operation on: the error names the file, what was
+    saved can be loaded; and mended, training goes on to the same end."""
+    calm, trials = work.calm(), Trials("disk full, over quota, read-only or broken from an operation on, then mended")
+    run = work.run("disk-count")
+    with DISK.failing(run, -1, 0):
+        _train(work, run.name)
+    operations = DISK.seen
+    for number in range(times):
+        after = number * operations // times
+        run = work.run(f"disk-{number}")
+        error = ERRORS[number % len(ERRORS)]
+        with DISK.failing(run, after, error):
+            code, err = _train(work, run.name)
+        problems = []
+        if code == 0:
+            problems.append(f"operation {after}: {os.strerror(error)}: nobody noticed")
+        elif code != 2 or "Traceback" in err or str(run) not in err:
+            problems.append(f"operation {after}: ended with {code}: {err[-200:]}")
+        trials.add(problems + (_loads(run) or work_on(work, run, calm)))
+        shutil.rmtree(run, ignore_errors=True)
+    return trials.result(f"a training has {operations} operations that change the disk")
+
+
+def _train(work: Work, name: str) -> tuple[int, str]:
+    """``nmt-train`` in this process: exit code and standard error."""
+    err = io.StringIO()
+    with redirect_stderr(err):
+        code = nmt_train(work.arguments(name))
+    return code, err.getvalue()
+
+
+def _loads(run: Path) -> list[str]:
+    """What is wrong with what training would go on from; nothing if there is nothing yet."""
+    directory = RunDirectory(run)
+    try:
+        if directory.has("last"):
+            directory.resumable(lambda _: None)
+    except CheckpointError as error:
+        return list(error.problems)
+    return []
+
+
+def work_on(work: Work, run: Path, calm: Path) -> list[str]:
+    """Train to the end in this process; -> what went wrong, or differs from the calm training."""
+    code, err = _train(work, run.name)
+    return [f"went not on: {err[-300:]}"] if code else differences(calm, run)
+
+
+def small_files(work: Work, times: int) -> Result:
+    """Files may not grow beyond a limit: writing breaks off in the middle of one."""
+    calm, trials = work.calm(), Trials("a file cannot grow in the middle of a write, then can")
+    sizes = sorted(path.stat().st_size for path in calm.rglob("*") if path.is_file())
+    chance = random.Random(5)
+    for number in range(times):
+        limit = chance.choice(sizes) * chance.randint(30, 99) // 100
+        run = work.run(f"limit-{number}")
+        process = start(
+            "nmt-train",
+            *work.arguments(run.name),
+            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )
+        _, err = process.communicate()
+        problems = []
+        if process.returncode not in (0, 2) or "Traceback" in err:
+            problems.append(f"limit {limit}: ended with {process.returncode}: {err[-200:]}")
+        trials.add(problems + (_loads(run) or work_on(work, run, calm)))
+    return trials.result()
+
+
+def vanished(work: Work, times: int) -> Result:
+    """The run directory is deleted under a training: it ends with an error that names it."""
+    trials, chance = Trials("the run directory vanishes"), random.Random(6)
+    for number in range(times):
+        run = work.run(f"vanished-{number}")
+        process = work.start(run.name)
+        assert process.stderr is not None
+        _wait_for(process.stderr, "update ")
+        time.sleep(chance.uniform(0, 0.1))
+        gone = run.rename(f"{run}-gone")
+        _, err = process.communicate()
+        named = process.returncode == 2 and str(run) in err and "Traceback" not in err
+        shutil.rmtree(run, ignore_errors=True)
+        gone.rename(run)
+        trials.add(([] if named else [f"ended with {process.returncode}: {err[-200:]}"]) + _loads(run))
+    return trials.result()
+
+
+def damaged(work: Work, times: int) -> Result:
+    """A bit of ``last`` changes, or a file of it is cut: it is noticed, and training goes on from the one before."""
+    calm, trials, chance = work.calm(), Trials("a damaged checkpoint, resumed"), random.Random(7)
+    work_name = "damaged-base"
+    process = work.start(work_name)
+    assert process.stderr is not None
+    _wait_for(process.stderr, f"update {work.values['training']['updates'] // 2}/")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    for number in range(times):
+        run = work.run(f"damaged-{number}")
+        shutil.copytree(work.run(work_name), run)
+        file = chance.choice(sorted((run / "checkpoints" / "last").iterdir()))
+        content = bytearray(file.read_bytes())
+        place = chance.randrange(len(content))
+        if chance.random() < 0.5:
+            content[place] ^= 1 << chance.randrange(8)
+        else:
+            del content[place:]
+        file.write_bytes(content)
+        code, err = _train(work, run.name)
+        said = "going on from" in err
+        problems = [] if code == 0 and said else [f"{file.name} damaged at {place}: ended with {code}: {err[-200:]}"]
+        trials.add(problems + ([] if code else differences(calm, run)))
+        shutil.rmtree(run)
+    return trials.result()
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+
+def two_at_once(work: Work, times: int) -> Result:
+    """Into one run directory: the second is refused, and the first is as if nothing had been. Two preparations of one
+    cache: both end well, with the same."""
+    calm, trials = work.calm(), Trials("two trainings into one run; two preparations of one cache")
+    for number in range(times):
+        run = work.run(f"two-{number}")
+        first = work.start(run.name)
+        assert first.stderr is not None
+        _wait_for(first.stderr, "model: ")
+        second = start("nmt-train", "--config", str(work.config), "--output", str(run), "--overwrite")
+        _, err = second.communicate()
+        first.communicate()
+        refused = second.returncode == 2 and "another nmt-train is at work" in err
+        if second.returncode == 0 and first.returncode == 0:  # the first was through before the second looked
+            refused = True
+        trials.add([] if refused else [f"the second ended with {second.returncode}: {err[-200:]}"])
+        trials.add([] if first.returncode == 0 and not differences(calm, run) else [f"{run} is not as it should be"])
+
+        cache = work.folder / f"cache-{number}"
+        options = ("--config", str(work.config), "--set", f"data.cache={cache}")
+        both = [start("nmt-prepare", *options, "--json", str(work.folder / f"report-{k}")) for k in range(2)]
+        ends = [process.communicate() for process in both]
+        reports = {(work.folder / f"report-{k}").read_bytes() for k in range(2)}
+        well = all(process.returncode == 0 for process in both) and len(reports) == 1
+        trials.add([] if well else [f"two preparations: {ends[0][1][-200:]} {ends[1][1][-200:]}"])
+    return trials.result()

@@ -1,0 +1,413 @@
+"""Models from strangers, text from the web, configurations of any kind."""
+
+import io
+import json
+import os
+import pickle
+import random
+import resource
+import select
+import shutil
+import signal
+import struct
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from nmt.checkpoint import CHECKSUMS, digest, load_run
+from nmt.cli.translate import main as nmt_translate
+from nmt.config import load_config
+from nmt.errors import ConfigError, NmtError
+from nmt.torture.work import Result, Trials, Work, start
+
+SECONDS, MEGABYTES = 1.0, 100.0
+"""A refusal takes no longer and no more memory; the program itself, about 400 MB, does not count."""
+WEIGHTS = Path("checkpoints/best/model.safetensors")
+Attack = Callable[[Path], None]
+"""Changes a good run into one that must be refused."""
+
+
+class Payload:
+    """What a pickle would run."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (f"touch {self.mark}",)
+
+
+def _replace(file: str | Path, content: Callable[[Path], bytes]) -> Attack:
+    """Put other content in the place of a file."""
+
+    def attack(run: Path) -> None:
+        (run / file).write_bytes(content(run))
+
+    return attack
+
+
+def _pickle(run: Path) -> bytes:
+    return pickle.dumps(Payload(run.parent / "executed"))
+
+
+def _archive(run: Path) -> bytes:
+    archive = io.BytesIO()
+    torch.save({"weights": Payload(run.parent / "executed")}, archive)
+    return archive.getvalue()
+
+
+def _zip(run: Path) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("../../escaped", _pickle(run))
+    return archive.getvalue()
+
+
+def _header(length: int, text: bytes = b"") -> Callable[[Path], bytes]:
+    return lambda _: struct.pack("<Q", length) + text
+
+
+def _tensors(change: Callable[[dict[str, torch.Tensor]], None]) -> Attack:
+    """Other tensors in the place of the weights."""
+
+    def attack(run: Path) -> None:
+        tensors = load_file(run / WEIGHTS)
+        change(tensors)
+        save_file(tensors, run / WEIGHTS)
+
+    return attack
+
+
+def _first(tensors: dict[str, torch.Tensor]) -> str:
+    return sorted(tensors)[0]
+
+
+def _drop(tensors: dict[str, torch.Tensor]) -> None:
+    del tensors[_first(tensors)]
+
+
+def _lie(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[_first(tensors)] = (
+        tensors[_first(tensors)].T.contiguous() if tensors[_first(tensors)].ndim > 1 else torch.ones(3)
+    )
+
+
+def _nan(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[_first(tensors)].view(-1)[0] = torch.nan
+
+
+def _infinite(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[_first(tensors)].view(-1)[-1] = torch.inf
+
+
+def _integers(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[_first(tensors)] = tensors[_first(tensors)].long()
+
+
+def _overlong(run: Path) -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
+def _config(change: Callable[[str], str]) -> Attack:
+    def attack(run: Path) -> None:
+        path = run / "config.yaml"
+        path.write_text(change(path.read_text("utf-8")), "utf-8")
+
+    return attack
+
+
+def _bomb(_: str) -> str:
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    return "\n".join(lines + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12)])
+
+
+def _link(file: str | Path, target: str) -> Attack:
+    """A symbolic link in the place of a file."""
+
+    def attack(run: Path) -> None:
+        (run / file).unlink()
+        (run / file).symlink_to(target)
+
+    return attack
+
+
+def _outside(run: Path) -> None:
+    """The weights, good as they are, through a link to somewhere else."""
+    shutil.move(run / WEIGHTS, run.parent / "elsewhere.safetensors")
+    (run / WEIGHTS).symlink_to("../../../elsewhere.safetensors")
+
+
+def _other_tokenizer(run: Path) -> None:
+    from nmt.config.schema import CharacterTokenizer  # noqa: PLC0415
+    from nmt.corpus import Pair  # noqa: PLC0415
+    from nmt.tokenizer import learn  # noqa: PLC0415
+
+    learn(CharacterTokenizer(type="character", vocabulary=30), [Pair("abc def ghi", "jkl mno pqr")]).save(
+        run / "tokenizer"
+    )
+
+
+ATTACKS: dict[str, Attack] = {
+    "a pickle as weights": _replace(WEIGHTS, _pickle),
+    "PyTorch's archive as weights": _replace(WEIGHTS, _archive),
+    "a zip as weights": _replace(WEIGHTS, _zip),
+    "a pickle as tokenizer": _replace("tokenizer/source.model", _pickle),
+    "a pickle as configuration": _replace("config.yaml", _pickle),
+    "weights cut short": _replace(WEIGHTS, lambda run: (run / WEIGHTS).read_bytes()[:-100]),
+    "no weights at all": _replace(WEIGHTS, lambda _: b""),
+    "a header of 2^63 bytes": _replace(WEIGHTS, _header(1 << 63)),
+    "a header of 99 MB that is not there": _replace(WEIGHTS, _header(99 << 20)),
+    "a header of nested lists": _replace(WEIGHTS, _header(1 << 20, b"[" * (1 << 20))),
+    "tensors of terabytes": _replace(WEIGHTS, _overlong),
+    "another shape": _tensors(_lie),
+    "a tensor too few": _tensors(_drop),
+    "a tensor too many": _tensors(lambda tensors: tensors.update(extra=torch.ones(1))),
+    "whole numbers as weights": _tensors(_integers),
+    "NaN weights": _tensors(_nan),
+    "infinite weights": _tensors(_infinite),
+    "a tokenizer of another size": _other_tokenizer,
+    "a tokenizer cut short": _replace(
+        "tokenizer/target.model", lambda run: (run / "tokenizer/target.model").read_bytes()[:99]
+    ),
+    "a YAML tag that calls": _config(
+        lambda text: f"output: !!python/object/apply:os.system ['touch executed']\n{text}"
+    ),
+    "a bomb of YAML aliases": _config(_bomb),
+    "a megabyte of brackets": _config(lambda _: "[" * (1 << 20)),
+    "a gigantic network": _config(lambda text: text.replace("hidden: 16", "hidden: 1000000000")),
+    "more layers than memory": _config(lambda text: text.replace("layers: 1", "layers: 1000000000")),
+    "a configuration through a link": _link("config.yaml", "/etc/passwd"),
+    "a tokenizer through a link": _link("tokenizer/source.model", "/etc/passwd"),
+    "weights through a link": _outside,
+    "a device in the place of the weights": _link(WEIGHTS, "/dev/zero"),
+}
+
+
+def strangers(work: Work, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
+    """Each is refused with an error, soon and with little memory, and executes nothing."""
+    calm, trials = work.calm(), Trials("a run from a stranger, crafted")
+    slowest, largest = 0.0, 0.0
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    load_run(calm, torch.device("cpu"))  # what is imported late is imported now
+    for name in attacks:
+        with tempfile.TemporaryDirectory(dir=work.folder) as folder:
+            run = Path(shutil.copytree(calm, Path(folder) / "run"))
+            ATTACKS[name](run)
+            _reseal(run / WEIGHTS.parent)
+            problem, seconds, megabytes = _refusal(run)
+            slowest, largest = max(slowest, seconds), max(largest, megabytes)
+            executed = [
+                path.name for path in Path(folder).iterdir() if path.name not in ("run", "elsewhere.safetensors")
+            ]
+            problems = [problem] if problem else []
+            if executed or (run / "executed").exists():
+                problems.append(f"it was executed: {executed}")
+            if seconds > SECONDS or megabytes > MEGABYTES:
+                problems.append(f"refused after {seconds:.1f} s with {megabytes:.0f} MB")
+            trials.add([f"{name}: {each}" for each in problems])
+    return trials.result(f"at most {slowest:.2f} s and {largest:.0f} MB for a refusal")
+
+
+def _reseal(checkpoint: Path) -> None:
+    """Make the checksums fit: a stranger knows how."""
+    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS and path.resolve().is_file()]
+    (checkpoint / CHECKSUMS).write_text(json.dumps({path.name: digest(path) for path in files}))
+
+
+def _refusal(run: Path) -> tuple[str, float, float]:
+    """Load a run in a process of its own; -> what was wrong with the refusal, seconds, megabytes more than before."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        answer: dict[str, Any] = {"problem": "it was not refused"}
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun = time.perf_counter()
+        try:
+            load_run(run, torch.device("cpu"))
+        except NmtError:
+            answer["problem"] = ""
+        except BaseException as error:  # whatever it is, it is told
+            answer["problem"] = f"{type(error).__name__}: {error}"
+        answer["seconds"] = time.perf_counter() - begun
+        answer["megabytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        os.write(writer, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(writer)
+    ready, _, _ = select.select([reader], [], [], 30 * SECONDS)
+    os.kill(child, signal.SIGKILL)  # if it has not ended
+    with os.fdopen(reader) as pipe:
+        text = pipe.read() if ready else ""
+    os.waitpid(child, 0)
+    answer = json.loads(text) if text else {"problem": "it crashed or hung", "seconds": 0.0, "megabytes": 0.0}
+    return str(answer["problem"]), float(answer["seconds"]), float(answer["megabytes"])
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+NASTY = [
+    "",
+    " ",
+    "\t\t",
+    "e\u0301" * 40,  # combining marks
+    "a" + "\u0300" * 3000,
+    "\u202eright to left\u202c \u05d0\u05d1\u05d2 \u0627\u0644",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f3f4\U000e0067\U000e007f",
+    "\ue000\uf8ff\U000f0000",  # private use
+    "a\x00b\x00",
+    "lone\rcarriage\rreturns",
+    "para\u2029graph line\u2028separator next\x85line \x0b \x0c \x1c\x1d\x1e",
+    "\ufeff\ufeff mark",
+    "\ufffe\uffff \ufdd0",
+    "<script>alert(1)</script> &amp; $x^2$ `code` [link](javascript:0) \x1b[31mred",
+    "</s> <s> <unk> <pad> \u2581\u2581",
+    "0" * 5000,
+    "\u4e00" * 3000,
+    " ".join(["oak"] * 3000),
+]
+
+
+def nasty_text(work: Work, times: int) -> Result:
+    """N lines out for N lines in, or an error that names the line."""
+    calm, trials, chance = work.calm(), Trials("nasty text, translated"), random.Random(8)
+    for number in range(times):
+        lines = [NASTY[number % len(NASTY)], *(_any_line(chance) for _ in range(20))]
+        data = "".join(f"{line}\n" for line in lines).encode()
+        invalid = number % 3 == 2
+        if invalid:
+            data += bytes(chance.choices(range(256), k=60)) + b"\xff\n"
+        code, out, err = _translate(calm, work.folder / "nasty", data)
+        if invalid:
+            named = code == 2 and ": not UTF-8 (byte 0x" in err and "Traceback" not in err
+            trials.add([] if named else [f"bytes {number}: ended with {code}: {err[-200:]}"])
+        else:
+            whole = code == 0 and out.count(b"\n") == len(lines)
+            trials.add([] if whole else [f"text {number}: {out.count(bytes([10]))} lines, code {code}: {err[-200:]}"])
+    return trials.result()
+
+
+def _any_line(chance: random.Random) -> str:
+    """Characters from all over Unicode, but for line feeds and surrogates."""
+    codes = (chance.choice((chance.randrange(0x300), chance.randrange(0x110000))) for _ in range(chance.randrange(60)))
+    return "".join(chr(code) for code in codes if code != 10 and not 0xD800 <= code < 0xE000)
+
+
+def _translate(run: Path, file: Path, data: bytes) -> tuple[int, bytes, str]:
+    file.write_bytes(data)
+    output, err = file.with_suffix(".out"), io.StringIO()
+    with redirect_stderr(err), redirect_stdout(io.StringIO()):
+        code = nmt_translate(["--model", str(run), "--input", str(file), "--output", str(output), "--device", "cpu"])
+    return code, output.read_bytes() if output.exists() else b"", err.getvalue()
+
+
+def large_text(work: Work, megabytes: int, empty_lines: int) -> Result:
+    """One line of so many megabytes, and so many empty lines: as many lines out, in bounded memory."""
+    calm, trials = work.calm(), Trials("a huge line; a mass of empty ones")
+    remarks = []
+    for name, content, count in (
+        (f"a line of {megabytes} MB", b"oak elm " * (megabytes << 17) + b"\n", 1),
+        (f"{empty_lines:,} empty lines", b"\n" * empty_lines, empty_lines),
+    ):
+        file = work.folder / "large"
+        file.write_bytes(content)
+        options = (
+            "--model",
+            str(calm),
+            "--input",
+            str(file),
+            "--output",
+            str(work.folder / "large.out"),
+            "--device",
+            "cpu",
+        )
+        begun = time.perf_counter()
+        process = start("nmt-translate", *options)
+        _, err = process.communicate()
+        seconds = time.perf_counter() - begun
+        lines = (work.folder / "large.out").read_bytes().count(b"\n")
+        whole = process.returncode == 0 and lines == count
+        trials.add([] if whole else [f"{name}: {lines} lines, code {process.returncode}: {err[-200:]}"])
+        remarks.append(f"{name}: {seconds:.0f} s")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return trials.result(*remarks, f"at most {peak:.0f} MB, PyTorch included")
+
+
+# --- configurations ---------------------------------------------------------------------------------------------------
+
+
+def fuzzed_configs(work: Work, times: int) -> Result:
+    """A good configuration with some of its text changed: it is one, or a ConfigError says what is wrong."""
+    trials, chance = Trials("a configuration, fuzzed"), random.Random(9)
+    text = load_text(work)
+    path = work.folder / "fuzzed.yaml"
+    for _ in range(times):
+        path.write_bytes(_fuzzed(text, chance))
+        try:
+            load_config(path)
+        except ConfigError:
+            trials.add([])
+        except Exception as error:
+            trials.add([f"{type(error).__name__}: {error}"[:300]])
+        else:
+            trials.add([])
+    return trials.result()
+
+
+def load_text(work: Work) -> str:
+    """A configuration with everything in it."""
+    return (work.calm() / "config.yaml").read_text("utf-8")
+
+
+def _fuzzed(text: str, chance: random.Random) -> bytes:
+    """Some lines dropped, doubled, moved in; some values and some bytes replaced."""
+    lines = text.splitlines()
+    for _ in range(chance.randint(1, 6)):
+        place = chance.randrange(len(lines))
+        kind = chance.randrange(5)
+        if kind == 0 and len(lines) > 1:
+            del lines[place]
+        elif kind == 1:
+            lines.insert(place, chance.choice(lines))
+        elif kind == 2:
+            lines[place] = " " * chance.randrange(8) + lines[place].lstrip()
+        elif kind == 3:
+            lines[place] = lines[place].partition(":")[0] + ": " + chance.choice(VALUES)
+        else:
+            lines[place] = lines[place].replace(
+                chance.choice("abcdefgh:"), chance.choice(["", "\t", "\x00", "é", "'", "{"])
+            )
+    data = bytearray("\n".join(lines).encode())
+    if chance.random() < 0.3 and data:
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+VALUES = [
+    "-1",
+    "0",
+    "1e400",
+    ".nan",
+    "null",
+    "[]",
+    "{}",
+    "9" * 40,
+    "true",
+    "~",
+    '"',
+    "*a",
+    "&a b",
+    "!!int x",
+    "- x",
+    "\x07",
+    "''",
+    "0.5",
+    "a: b: c",
+]

@@ -1,0 +1,190 @@
+"""A small training that can be made to suffer, and how two trainings are compared."""
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.checkpoint import RunDirectory, load_tensors, read_json
+
+TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
+"""What may differ between two trainings that are the same."""
+WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one kind of fault."""
+
+    fault: str
+    tried: int
+    survived: int
+    notes: tuple[str, ...] = ()
+    """What was lost, each; or how hard the trial was."""
+
+    @property
+    def lost(self) -> int:
+        """Trials after which something was missing, wrong or let in."""
+        return self.tried - self.survived
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"lost": self.lost}
+
+
+class Trials:
+    """Counts the trials of one kind of fault."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        self.tried = 0
+        self.notes: list[str] = []
+        self._lost = 0
+
+    def add(self, problems: list[str], count: int = 1) -> None:
+        """So many trials, of which none survived if there are problems."""
+        self.tried += count
+        if problems:
+            self._lost += count
+            self.notes += problems
+
+    def result(self, *remarks: str) -> Result:
+        """What came of them."""
+        return Result(self.fault, self.tried, self.tried - self._lost, (*self.notes, *remarks))
+
+
+class Work:
+    """A folder with a corpus, a configuration, and trainings of it.
+
+    Args:
+        folder: where everything goes.
+        updates: of a training; each is saved, every fifth validated.
+    """
+
+    def __init__(self, folder: Path, updates: int = 60) -> None:
+        self.folder = folder
+        self.random = random.Random(1)
+        for split, size in (("train", 120), ("validation", 6), ("test", 6)):
+            lines = [" ".join(self.random.choices(WORDS, k=self.random.randint(1, 6))) for _ in range(size)]
+            self.write(f"{split}.source", lines)
+            self.write(f"{split}.target", [" ".join(reversed(line.upper().split())) for line in lines])
+        files = {
+            split: {"source": str(folder / f"{split}.source"), "target": str(folder / f"{split}.target")}
+            for split in ("train", "validation", "test")
+        }
+        self.values: dict[str, Any] = {
+            "device": "cpu",
+            "precision": "fp32",
+            "threads": 1,
+            "data": {"source_language": "a", "target_language": "b", "cache": str(folder / "cache"), **files},
+            "tokenizer": {"type": "word", "vocabulary": 20},
+            "model": {
+                "attention": {"type": "bahdanau", "hidden": 16},
+                "embeddings": {"size": 16},
+                "encoder": {"hidden": 16},
+                "decoder": {"hidden": 16},
+            },
+            "training": {
+                "updates": updates,
+                "batch_tokens": 60,
+                "average": 2,
+                "save_every": 1,
+                "log_every": 2,
+                "validation": {"every": 5, "sentences": 2, "samples": 0},
+            },
+            "evaluation": {"bootstrap": 2},
+        }
+        self.config = folder / "config.yaml"
+        self.config.write_text(json.dumps(self.values), "utf-8")  # JSON is YAML
+
+    def write(self, name: str, lines: list[str]) -> Path:
+        """A file of lines."""
+        path = self.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return path
+
+    def run(self, name: str) -> Path:
+        """Where a training goes."""
+        return self.folder / name
+
+    def arguments(self, name: str) -> list[str]:
+        """Of ``nmt-train``, to begin a training or go on with it."""
+        checkpoints = self.run(name) / "checkpoints"
+        begun = any((checkpoints / each).exists() for each in ("last", "previous"))
+        how = "--resume" if begun else "--overwrite"
+        return ["--config", str(self.config), "--output", str(self.run(name)), how]
+
+    def start(self, name: str, *more: str) -> "subprocess.Popen[str]":
+        """``nmt-train`` in a process of its own."""
+        return start("nmt-train", *self.arguments(name), *more)
+
+    def finish(self, name: str, *more: str) -> list[str]:
+        """Train to the end; -> what went wrong."""
+        process = self.start(name, *more)
+        _, err = process.communicate()
+        return [] if process.returncode == 0 else [f"nmt-train ended with {process.returncode}: {err[-300:]}"]
+
+    def calm(self) -> Path:
+        """The training that nothing happens to."""
+        run = self.run("calm")
+        if not (run / "test.scores.json").exists():
+            problems = self.finish("calm")
+            if problems:
+                raise RuntimeError(problems[0])
+        return run
+
+
+def start(command: str, *arguments: str, **how: Any) -> "subprocess.Popen[str]":
+    """A command of this environment, its output in pipes."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    path = Path(sys.executable).with_name(command)
+    return subprocess.Popen([str(path), *arguments], text=True, **pipes | how)
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """In what two finished trainings differ: weights, optimiser, progress, metrics, output. Times may."""
+    found = []
+    for checkpoint, names in (("best", ["model"]), ("last", ["model", "training"])):
+        for name in names:
+            file = f"checkpoints/{checkpoint}/{name}.safetensors"
+            tensors, others = load_tensors(one / file), load_tensors(other / file)
+            if tensors.keys() != others.keys() or any(not torch.equal(tensors[key], others[key]) for key in tensors):
+                found.append(f"{other / file} differs")
+    if _progress(one) != _progress(other):
+        found.append(f"{other}: the progress differs")
+    lines, other_lines = (_metrics(run) for run in (one, other))
+    if lines != other_lines:
+        found.append(f"{other / 'metrics.jsonl'}: {len(other_lines)} lines instead of {len(lines)}, or other numbers")
+    if (one / "test.hypotheses.txt").read_bytes() != (other / "test.hypotheses.txt").read_bytes():
+        found.append(f"{other / 'test.hypotheses.txt'} differs")
+    return found
+
+
+def _progress(run: Path) -> dict[str, Any]:
+    state = dict(RunDirectory(run).training("last").state)
+    state["window"] = _untimed(state["window"])
+    return _untimed(state)
+
+
+def _metrics(run: Path) -> list[dict[str, Any]]:
+    return [_untimed(json.loads(line)) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+
+
+def _untimed(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in TIMINGS}
+
+
+def loadable(run: Path) -> list[str]:
+    """What is wrong with the checkpoint that training would go on from; nothing if there is none yet."""
+    directory = RunDirectory(run)
+    if not directory.has("last"):
+        return []
+    name = directory.resumable(lambda _: None)
+    directory.weights(name)
+    read_json(directory.checkpoints / name / "training.json")
+    return []

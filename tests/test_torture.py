@@ -1,0 +1,116 @@
+"""Short forms of what scripts/torture.py does at length."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.torture import faults, sameness, strangers
+from nmt.torture.work import Result, Trials, Work, differences
+from tests.test_scripts import script
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
+    threads = torch.get_num_threads()
+    yield Work(tmp_path_factory.mktemp("torture"), updates=15)
+    torch.set_num_threads(threads)
+
+
+TRIALS = {
+    "kill": (faults.killed, 4),
+    "stop": (faults.stopped, 2),
+    "stop-twice": (faults.stopped_twice, 1),
+    "disk": (faults.failing_disk, 12),
+    "file-size": (faults.small_files, 3),
+    "vanish": (faults.vanished, 1),
+    "damage": (faults.damaged, 6),
+    "two": (faults.two_at_once, 1),
+    "text": (strangers.nasty_text, len(strangers.NASTY)),
+    "configs": (strangers.fuzzed_configs, 300),
+    "batches": (sameness.any_batch, 6),
+    "moved": (sameness.moved, 1),
+}
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_nothing_is_lost(work: Work, name: str) -> None:
+    trial, times = TRIALS[name]
+    result = trial(work, times)
+    assert result.lost == 0, result.notes
+    assert result.tried >= times
+
+
+@pytest.mark.parametrize("attack", strangers.ATTACKS)
+def test_a_crafted_run_is_refused(work: Work, attack: str) -> None:
+    result = strangers.strangers(work, [attack])
+    assert result.lost == 0, result.notes
+
+
+def test_large_text_goes_through(work: Work) -> None:
+    result = strangers.large_text(work, megabytes=1, empty_lines=10_000)
+    assert result.lost == 0, result.notes
+
+
+# --- that the harness can see a loss ----------------------------------------------------------------------------------
+
+
+def test_a_good_run_is_not_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(strangers.ATTACKS, "none", lambda _: None)
+    assert strangers.strangers(work, ["none"]).notes[0] == "none: it was not refused"
+
+
+def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pickle
+
+    def careless(path: Path, _: object) -> None:
+        pickle.loads((Path(path) / strangers.WEIGHTS).read_bytes())
+
+    calm = work.calm()
+    monkeypatch.setattr(strangers, "load_run", lambda path, device: None if path == calm else careless(path, device))
+    result = strangers.strangers(work, ["a pickle as weights"])
+    assert result.lost == 1
+    assert any("it was executed" in note for note in result.notes)
+
+
+def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
+    import shutil
+
+    calm = work.calm()
+    other = Path(shutil.copytree(calm, tmp_path / "other"))
+    assert differences(calm, other) == []
+    lines = (other / "metrics.jsonl").read_text("utf-8").splitlines(keepends=True)
+    for changed in (lines[:-1], [*lines, lines[-1]], [*lines[:-1], lines[-1].replace("bleu", "blue")]):
+        (other / "metrics.jsonl").write_text("".join(changed), "utf-8")
+        assert len(differences(calm, other)) == 1
+    (other / "metrics.jsonl").write_text("".join(lines), "utf-8")
+    shutil.copy(other / "checkpoints/previous/model.safetensors", other / "checkpoints/last/model.safetensors")
+    (other / "checkpoints/last/sha256.json").unlink()
+    assert differences(calm, other) == [f"{other}/checkpoints/last/model.safetensors differs"]
+
+
+def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:
+    with faults.DISK.failing(tmp_path, 2, 28):
+        (tmp_path / "a").write_text("1")
+        (tmp_path / "b").mkdir()
+        (tmp_path.parent / "elsewhere").write_text("1")
+        assert (tmp_path / "a").read_text() == "1"
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "a").write_text("2")
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "a").rename(tmp_path / "c")
+    (tmp_path / "a").rename(tmp_path / "c")
+
+
+def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trials = Trials("x")
+    trials.add([], 3)
+    trials.add(["gone"])
+    result = trials.result("remark")
+    assert result == Result("x", 4, 3, ("gone", "remark")) and result.lost == 1
+    torture = script("torture")
+    assert torture.format_results([result]).splitlines()[-1] == "| x | 4 | 3 | 1 | gone; remark |"
+    assert torture.main(["--only", "configs", "--times", "3", "--json", str(tmp_path / "rows.json")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "| a configuration, fuzzed | 3 | 3 | 0 |  |"
+    assert '"lost": 0' in (tmp_path / "rows.json").read_text()
