@@ -17,11 +17,11 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture test lint format figure clean distclean
+.PHONY: help demo benchmark torture test test-lowest audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
 
@@ -131,6 +131,18 @@ torture: $(READY) ## faults, hostile input and sameness, at length: 20 minutes (
 test: $(READY) ## the tests (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
+test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project claims to work with
+	@$(PYTHON) -m venv $(VENV)-lowest
+	@$(BIN)/python scripts/lowest_versions.py > $(VENV)-lowest/constraints.txt
+	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "$$(grep ^torch== constraints.txt)"
+	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/constraints.txt --editable '.[dev]'
+	@$(VENV)-lowest/bin/python -m pytest -W ignore::DeprecationWarning $(ARGS)
+
+audit: ## whether a vulnerability is known of any package in constraints.txt (asks pypi.org)
+	@$(PYTHON) -m venv $(VENV)-audit
+	@$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt
+
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -145,4 +157,4 @@ clean: ## remove the demo and what tools leave behind; your own runs stay
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the virtual environment
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit

@@ -2,6 +2,12 @@
 
 import importlib.util
 import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -9,7 +15,8 @@ import pytest
 
 from tests.small_run import config, metrics, train
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+ROOT = Path(__file__).parent.parent
+SCRIPTS = ROOT / "scripts"
 
 
 def script(name: str) -> ModuleType:
@@ -57,3 +64,69 @@ def test_results_are_those_of_the_runs(tmp_path: Path, capsys: pytest.CaptureFix
             assert cell[:2] == [f"{each['low']}-{each['high']}", str(each["n"])]
             assert cell[2 + 2 * place].startswith(f"{each['bleu']:.1f} [")
             assert cell[3 + 2 * place] == f"{each['length_ratio']:.2f}"
+
+
+def test_the_lowest_versions_are_those_that_are_claimed(capsys: pytest.CaptureFixture[str]) -> None:
+    lowest = script("lowest_versions")
+    assert lowest.lowest(["a>=1.2", "b", "c>=3,<4; sys_platform == 'linux'"]) == ["a==1.2", "c==3"]
+    assert lowest.main([]) == 0
+    pins = dict(line.split("==") for line in capsys.readouterr().out.splitlines())
+    tested = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if "==" in line
+    )
+    assert pins["torch"] == tested["torch"] and pins["pytest"] == tested["pytest"]
+    claimed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert {f"{name}>={version}" for name, version in pins.items()} >= {
+        each for each in claimed if not each.startswith("torch")
+    }
+
+
+def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("licences").main([]) == 0
+    printed = capsys.readouterr().out
+    assert "unknown" not in printed
+
+    def listed(text: str) -> dict[str, str]:
+        return {row[0]: row[1] for row in map(cells, text.splitlines()) if len(row) == 3}
+
+    assert listed(printed) == listed((ROOT / "docs/licences.md").read_text("utf-8")), "write it anew"
+
+
+def build(source: Path, kind: str, place: Path) -> Path:
+    """Build a source distribution or a wheel of a checkout, offline; -> the one file that it becomes."""
+    code = f"import setuptools.build_meta, sys; setuptools.build_meta.build_{kind}(sys.argv[1])"
+    place.mkdir()
+    subprocess.run([sys.executable, "-c", code, str(place)], cwd=source, check=True, capture_output=True)
+    [file] = place.iterdir()
+    return file
+
+
+def test_the_package_is_built_and_works_where_nothing_else_is(tmp_path: Path) -> None:
+    """The wheel, and a wheel of the source distribution, put into empty folders: the commands run from there."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    tracked = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(lambda name: (ROOT / name).is_file(), tracked.stdout.splitlines()):
+        (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "copy" / name)
+    with tarfile.open(build(tmp_path / "copy", "sdist", tmp_path / "sdist")) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    [source] = (tmp_path / "source").iterdir()
+    wheels = build(tmp_path / "copy", "wheel", tmp_path / "one"), build(source, "wheel", tmp_path / "other")
+    for number, file in enumerate(wheels):
+        place = tmp_path / f"installed-{number}"
+        with zipfile.ZipFile(file) as archive:
+            assert not [name for name in archive.namelist() if name.startswith(("tests", "scripts"))]
+            archive.extractall(place)
+        assert (place / "nmt/py.typed").exists()
+        smoke = (
+            f"import nmt; from nmt.cli.translate import main; assert {str(place)!r} in nmt.__file__; main(['--help'])"
+        )
+        shown = subprocess.run(
+            [sys.executable, "-c", smoke],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(place)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert shown.stdout.startswith("usage: nmt-translate"), shown.stderr

@@ -1,0 +1,51 @@
+"""Print the licences of the packages in constraints.txt, as they themselves state them: docs/licences.md."""
+
+import argparse
+import sys
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from nmt.cli.common import command
+from nmt.errors import DataError
+
+ROOT = Path(__file__).parent.parent
+LONGEST = 120
+"""Of what is a name; some packages put the whole text of a licence in its place."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options: none."""
+    return argparse.ArgumentParser(prog="licences.py", description=__doc__)
+
+
+def licence(package: str) -> str:
+    """What an installed package says: an SPDX expression, a classifier, or a name."""
+    stated = metadata(package)
+
+    def first(field: str) -> str:
+        values: list[str] = stated.get_all(field) or [""]
+        return values[0].strip().partition("\n")[0][:LONGEST]
+
+    classifiers = [each.rpartition(" :: ")[2] for each in stated.get_all("Classifier") or [] if "License ::" in each]
+    names = ", ".join(each for each in classifiers if each != "OSI Approved")
+    return first("License-Expression") or names or first("License") or "unknown"
+
+
+@command(parser)
+def main(_: argparse.Namespace) -> None:
+    """Print the page."""
+    print(
+        "# Licences\n\nOf what the toolkit and its tests need, as `scripts/licences.py` reads it from the packages.\n"
+    )
+    print("| package | version | licence |\n| --- | --- | --- |")
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines():
+        name, equals, version = line.partition("==")
+        if equals:
+            try:
+                print(f"| {name} | {version} | {licence(name)} |")
+            except PackageNotFoundError:
+                raise DataError(f"constraints.txt: {name} is not installed; make test sets everything up") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
