@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -294,6 +295,31 @@ def test_a_dry_run_tries_the_cache_that_training_would_use(train: Train, tmp_pat
     cache = tmp_path / "file" / "cache"
     [line] = refused(train("--output", tmp_path / "run", "--dry-run", "--set", f"data.cache={cache}"))
     assert line.startswith(f"data.cache: {cache}: cannot be written: Not a directory")
+
+
+def test_a_dry_run_sees_that_the_disk_is_too_small(
+    train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=used))
+    [*_, line] = refused(train("--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"))
+    assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
+    assert train("--output", run, "--dry-run", "--resume")[0] == 0  # which has its own room already
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> None:
+    with RunDirectory(run).locked():
+        [line] = refused(train("--output", run, "--dry-run", "--resume"))
+    assert line.startswith(f"output: another nmt-train is at work in {run};")
+
+
+def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:
+    files = f"source: {corpus}/test.low, target: {corpus}/test.up, links: {tmp_path}/gold"
+    how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
+    assert refused(train(*how))[-1] == f"{tmp_path}/gold: no such file"
+    (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
+    assert "gold:20: 0-99 links a word that is not there" in refused(train(*how))[-1]
 
 
 def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

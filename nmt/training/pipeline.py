@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -134,9 +135,15 @@ def _opened(
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     """Do once, in a folder that vanishes, everything that could fail later: the largest batch, a validation, a
     checkpoint written and read, BLEU of the test set's first sentences; with ``resume``, compare configuration and text
-    with those of the run, and load it. Only the mean of several checkpoints is left out: it needs nothing else."""
+    with those of the run, and load it. Only the mean of several checkpoints is left out: it needs nothing else.
+
+    Raises what training would, and ConfigError if the checkpoints would not fit on the disk.
+    """
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
+    if run.exists:
+        with run.locked():  # nobody else trains there
+            pass
     if resume:
         _refuse_other_config(run, config)
     with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
@@ -157,7 +164,24 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         if resume:
             _try_restoring(run, once, say)
         train_run(once, say=say, test_sentences=8)
+        _refuse_small_disk(run, RunDirectory(once.output or ""), config.training.average)
     say("dry run: everything that training needs is there and works; nothing was kept")
+
+
+def _refuse_small_disk(run: RunDirectory, tried: RunDirectory, average: int) -> None:
+    """Raise ConfigError if the checkpoints of a training would not fit where it goes, going by a run that was tried."""
+
+    def size(folder: Path) -> int:
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+    best, last = size(tried.checkpoints / "best"), size(tried.checkpoints / "last")
+    needed = 3 * last + (2 + (average if average > 1 else 0)) * best  # last, previous, and each one once more, aside
+    existing = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free + size(run.checkpoints)
+    if needed > free:
+        raise ConfigError(
+            f"output: {run.path}: the checkpoints need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free there"
+        )
 
 
 def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
