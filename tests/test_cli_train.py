@@ -301,7 +301,7 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
     train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=used))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * used))
     [*_, line] = refused(train("--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"))
     assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
     assert train("--output", run, "--dry-run", "--resume")[0] == 0  # which has its own room already
