@@ -1,5 +1,6 @@
 """Short forms of what scripts/torture.py does at length."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,3 +115,27 @@ def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_pa
     assert torture.main(["--only", "configs", "--times", "3", "--json", str(tmp_path / "rows.json")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "| a configuration, fuzzed | 3 | 3 | 0 |  |"
     assert '"lost": 0' in (tmp_path / "rows.json").read_text()
+
+
+def test_translating_opens_nothing_that_a_configuration_names(work: Work, tmp_path: Path) -> None:
+    import shutil
+    import sys
+
+    from nmt.cli.translate import main
+
+    run = Path(shutil.copytree(work.calm(), tmp_path / "run"))
+    names = [f"{tmp_path}/secret", "../../secret", "/etc/passwd", "~/secret"]
+    values = work.values | {
+        "output": names[0],
+        "data": work.values["data"] | {"train": {"source": names[2], "target": names[1]}, "cache": names[3]},
+        "evaluation": {"gold": {"source": names[0], "target": names[1], "links": names[2]}},
+    }
+    (run / "config.yaml").write_text(json.dumps(values))
+    (tmp_path / "lines").write_text("oak elm\n")
+    opened: list[str] = []
+    listening = True
+    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if listening and event == "open" else None)
+    assert main(["--model", str(run), "--input", str(tmp_path / "lines"), "--output", str(tmp_path / "out")]) == 0
+    listening = False
+    assert str(run / "config.yaml") in opened, "the hook hears"
+    assert [path for path in opened if "secret" in path or "passwd" in path] == []
