@@ -18,6 +18,7 @@ TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
     "stop": (faults.stopped, 10),
     "stop-twice": (faults.stopped_twice, 10),
     "disk": (faults.failing_disk, 100),
+    "cache": (faults.failing_cache, 30),
     "file-size": (faults.small_files, 20),
     "vanish": (faults.vanished, 5),
     "damage": (faults.damaged, 40),

@@ -24,6 +24,7 @@ TRIALS = {
     "stop": (faults.stopped, 2),
     "stop-twice": (faults.stopped_twice, 1),
     "disk": (faults.failing_disk, 12),
+    "cache": (faults.failing_cache, 6),
     "file-size": (faults.small_files, 3),
     "vanish": (faults.vanished, 1),
     "damage": (faults.damaged, 6),

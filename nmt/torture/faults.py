@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import IO, Any
 
 from nmt.checkpoint import RunDirectory
+from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.train import main as nmt_train
 from nmt.errors import CheckpointError
 from nmt.torture.work import Result, Trials, Work, differences, start
@@ -182,6 +183,32 @@ def failing_disk(work: Work, times: int) -> Result:
         trials.add(problems + (_loads(run) or work_on(work, run, calm)))
         shutil.rmtree(run, ignore_errors=True)
     return trials.result(f"a training has {operations} operations that change the disk")
+
+
+def failing_cache(work: Work, times: int) -> Result:
+    """The disk of the cache fails in the same ways while a corpus is prepared: said, and mended it is prepared."""
+    trials = Trials("disk of the cache full, over quota, read-only or broken from an operation on, then mended")
+
+    def prepare(number: int, after: int, error: int) -> tuple[int, str]:
+        cache = work.folder / f"failing-cache-{number}"
+        options = ["--config", str(work.config), "--set", f"data.cache={cache}", "--json", str(work.folder / "report")]
+        err = io.StringIO()
+        with DISK.failing(cache, after, error), redirect_stderr(err), redirect_stdout(io.StringIO()):
+            code = nmt_prepare(options)
+        return code, err.getvalue()
+
+    prepare(0, -1, 0)
+    operations, report = DISK.seen, (work.folder / "report").read_bytes()
+    for number in range(1, times + 1):
+        after, error = (number - 1) * operations // times, ERRORS[number % len(ERRORS)]
+        code, err = prepare(number, after, error)
+        named = code == 2 and f"failing-cache-{number}" in err and "Traceback" not in err
+        problems = [] if named else [f"operation {after}: ended with {code}: {err[-200:]}"]
+        code, err = prepare(number, -1, 0)
+        if code or (work.folder / "report").read_bytes() != report:
+            problems.append(f"operation {after}: not prepared afterwards: {err[-200:]}")
+        trials.add(problems)
+    return trials.result(f"a preparation has {operations} operations that change the disk")
 
 
 def _train(work: Work, name: str) -> tuple[int, str]:
