@@ -245,7 +245,11 @@ def load_run(
     weights = run.weights(checkpoint)
     _refuse_gigantic(config, sizes, weights, run.config)
     model = build_model(config.model, *sizes, fused=config.kernels == "auto")
-    load_weights(model, weights, f"{run.checkpoints / checkpoint}")
+    where = f"{run.checkpoints / checkpoint}"
+    load_weights(model, weights, where)
+    wrong = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise CheckpointError(*(f"{where}: tensor {name} holds values that are no finite numbers" for name in wrong))
     return LoadedRun(config, tokenizers, model.to(device).eval())
 
 
@@ -274,15 +278,9 @@ def _refuse_gigantic(config: Config, sizes: tuple[int, int], weights: Mapping[st
 
 
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
-    """Copy weights into a model.
-
-    A name or shape that differs raises CheckpointError, all of them at once; so do values that are no finite numbers.
-    """
+    """Copy weights into a model; a name or shape that differs raises CheckpointError, all of them at once."""
     shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
     refuse_other_tensors(weights, shapes, where, "model")
-    wrong = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
-    if wrong:
-        raise CheckpointError(*(f"{where}: tensor {name} holds values that are no finite numbers" for name in wrong))
     model.load_state_dict(dict(weights), strict=False)  # tied tensors stand in the file once
 
 

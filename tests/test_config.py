@@ -131,7 +131,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "model.beam_size: unknown key; there is training.validation.beam_size, decoding.beam_size",
         ),
         ("model.beamsize=3", "model.beamsize: unknown key; there is training.validation.beam_size, decoding.beam_size"),
-        ("evaluation.colour=red", "evaluation.colour: unknown key; the keys here are bins, bootstrap"),
+        ("evaluation.colour=red", "evaluation.colour: unknown key; the keys here are bins, bootstrap, gold"),
         ("lerning={}", "lerning: unknown key; nearest: training"),
         (
             "model.attention={type: bahdnau}",

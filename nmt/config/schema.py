@@ -423,7 +423,7 @@ class GoldAlignment(Section):
     target: Text
     links: Text
     """``i-j`` for a sure link of source word i and target word j, ``ipj`` for a possible one."""
-    first: Literal[0, 1] = 0
+    first: Annotated[int, Field(ge=0, le=1)] = 0
     """The number of a first word."""
     limit: Size | None = None
     """Read only the first so many pairs; null reads all."""
