@@ -107,14 +107,19 @@ else
 		make figure CONFIGS="configs/demo/none.yaml configs/demo/bahdanau.yaml" SEEDS="1 2" \
 		SOURCE=data/demo/test.en REFERENCE=data/demo/test.fr)))
 	@$(if $(filter-out $(words $(sort $(NAMES))),$(words $(CONFIGS))),$(error two of CONFIGS have the same name: $(NAMES)))
-	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).png $(FIGURE)/$(TEST).why.csv
+	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).csv $(FIGURE)/$(TEST).why.csv
 	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json; the reasons: $(FIGURE)/$(TEST).why.*"
 
-$(FIGURE)/$(TEST).png: $(HYPOTHESES) $(REFERENCE)
+# which systems the figures are of: touched where that has changed
+$(FIGURE)/.$(TEST).systems: FORCE
+	@mkdir -p $(@D); echo "$(HYPOTHESES)" | cmp -s - $@ || echo "$(HYPOTHESES)" > $@
+FORCE:
+
+$(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems
 	@$(BIN)/nmt-length-curve --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST) $(ARGS) \
 		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 
-$(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE)
+$(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems
 	@$(BIN)/nmt-diagnose --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST).why \
 		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/seed-$(seed) \
 			--hypotheses $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))

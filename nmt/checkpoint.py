@@ -114,7 +114,8 @@ class RunDirectory:
         aside, before = folder.with_name(f".{name}.new"), self._before(name)
         try:
             shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
+            self.checkpoints.mkdir(exist_ok=True)  # alone: a run that has vanished must not come back in parts
+            aside.mkdir()
             save_file(unshared(model), aside / "model.safetensors")
             if training is not None:
                 save_file(dict(training.tensors), aside / "training.safetensors")
@@ -154,6 +155,12 @@ class RunDirectory:
                 say(f"{problem}; going on from {self.checkpoints / name}, which is older")
             return name
         raise CheckpointError(*(problems or [f"{self.checkpoints / 'last'}: missing, nothing to resume from"]))
+
+    def fall_back(self) -> None:
+        """Put ``previous`` in the place of ``last``, which is damaged or gone: the next save must not replace it."""
+        shutil.rmtree(self.checkpoints / "last", ignore_errors=True)
+        (self.checkpoints / "previous").rename(self.checkpoints / "last")
+        sync(self.checkpoints)
 
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""

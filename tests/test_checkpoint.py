@@ -71,7 +71,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 def test_weights_and_training_state_come_back_bit_for_bit(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path / "run")
+    run = RunDirectory(tmp_path)
     state = {"update": 3, "best": None, "score": 0.1 + 0.2, "words": ["é", "\u2028"]}
     run.save("last", TENSORS, TrainingCheckpoint({"random": torch.get_rng_state()}, state))
     assert equal(run.weights("last"), TENSORS)
@@ -253,6 +253,16 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(
     assert equal(run.weights("last"), weights_of(4))
     assert sorted(path.name for path in run.checkpoints.iterdir()) == ["last", "previous"]
     assert equal(run.weights("previous"), weights_of(1))
+
+
+def test_a_run_that_has_vanished_does_not_come_back_in_parts(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    run.save("last", weights_of(1))
+    shutil.rmtree(run.path)
+    with pytest.raises(CheckpointError, match=r"checkpoints/last: cannot be written: .*No such file"):
+        run.save("last", weights_of(2))
+    assert not run.path.exists()
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,10 @@ def test_several_seeds_are_one_system(folder: Path, capsys: pytest.CaptureFixtur
     [
         (["--system=a={}/none", "--hypotheses=b={}/test.up"], "--hypotheses b={}/test.up: there is no --system b that"),
         (["--system=a={}/test.up"], "--system a: {}/test.up: no run directory of nmt-train: config.yaml is missing"),
+        (
+            ["--system=a={}/none", "--hypotheses=a={}/test.up", "--beam-size=2"],
+            "--beam-size: has no effect: all --hypotheses are given",
+        ),
         (["--system=a={}/no"], "--system a: {}/no: no such run directory"),
         (["--system=a={}/none", "--hypotheses=a={}/train.up"], "{}/test.low has 20 lines and {}/train.up has 300"),
     ],

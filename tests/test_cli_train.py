@@ -157,7 +157,8 @@ def test_a_run_that_vanishes_is_said_to_be_missing(
 
     monkeypatch.setattr(RunDirectory, "save", saved_and_gone)
     [*_, line] = refused(train("--output", tmp_path / "run"))
-    assert line == f"{tmp_path}/run: no such run directory; nmt-train makes one"
+    assert line.startswith(f"{tmp_path}/run/checkpoints/best: cannot be written: [Errno 2] No such file or directory")
+    assert not (tmp_path / "run").exists()
 
 
 # --- resuming ---------------------------------------------------------------------------------------------------------

@@ -48,15 +48,27 @@ def test_recall_by_hand() -> None:
     reference = "The cat saw a dog and the dog saw birds."  # ten words: 3, 4 and 3
     function_words = frozenset({"the", "a", "and"})
     hypothesis = "a Cat, saw the dog"
-    # cat and saw | dog (found) and dog of the ninth place... of which there is only one | saw, birds
-    np.testing.assert_equal(recall_by_third(hypothesis, reference, function_words), [1, 1, 0])
-    np.testing.assert_equal(recall_by_third("birds dog dog", reference, function_words), [0, 1, 2 / 3])
+    # cat saw | dog | dog saw birds: of the reference's two dogs one is found, of the two "saw" too, half of each
+    np.testing.assert_allclose(recall_by_third(hypothesis, reference, function_words), [0.75, 0.5, 1 / 3])
+    np.testing.assert_allclose(recall_by_third("birds dog dog", reference, function_words), [0, 1, 2 / 3])
     np.testing.assert_equal(recall_by_third("x", "the a and", function_words), [np.nan] * 3)
     np.testing.assert_equal(recall_by_third("", "one two three"), [0, 0, 0])
 
 
+def test_recall_prefers_no_third() -> None:
+    """Whichever third is missing, the words that it has in common with the others are missed alike."""
+    early, middle, late = "a b c d", "e f a g", "h b i a"
+    reference = f"{early} {middle} {late}"
+    without_early = recall_by_third(f"{middle} {late}", reference)
+    without_late = recall_by_third(f"{early} {middle}", reference)
+    assert without_early[0] == pytest.approx((2 / 3 + 1 / 2) / 4) and without_late[2] == pytest.approx(
+        (2 / 3 + 1 / 2) / 4
+    )
+
+
 def test_the_commonest_words_are_the_function_words() -> None:
     assert most_frequent(["the cat", "The dog.", "the end, a dog"], 2) == {"the", "dog"}
+    assert most_frequent(["« l'un — l’autre ? »", "? - !"]) == {"l", "un", "autre"}
 
 
 def test_failures_by_hand() -> None:
@@ -67,7 +79,8 @@ def test_failures_by_hand() -> None:
     assert failure(" ".join("abcdefghijklm"), reference) == Failure(False, True, False)
     assert failure("x y z w " * 3, reference) == Failure(False, False, True)
     assert failure("x y z w " * 3, "x y z w " * 3) == Failure(False, False, False)
-    assert failure("", "") == Failure(True, False, False)
+    assert failure("", "a") == Failure(True, False, False)
+    assert failure("", "") == failure("a b", "") == Failure(False, False, False)
 
 
 def test_means_pass_over_what_is_not_there() -> None:
@@ -122,3 +135,12 @@ def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
     lines = format_diagnoses([diagnosis]).splitlines()
     assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
     assert lines[2].split()[:4] == ["a", "5-6", "2", "28.500/29.500/30.500"]
+
+
+def test_an_interval_of_few_values_is_one() -> None:
+    values = np.full((2, len(MEASURES)), np.nan)
+    values[0] = 1.0  # the other sentence has none: every fourth resample has no value at all
+    values[:, MEASURES.index("entropy")] = np.nan
+    diagnosis = diagnose("a", bins_by_length(np.array([1, 2]), [4]), [values], 100)
+    for ends in (diagnosis.lows, diagnosis.highs):
+        assert [name for name, end in zip(MEASURES, ends[0], strict=True) if end != 1] == ["entropy"]

@@ -16,10 +16,13 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from nmt.errors import DataError
-from nmt.evaluation.by_length import COLUMNS, LengthRow, SystemScores
+from nmt.evaluation.by_length import COLUMNS, Bin, LengthRow, SystemScores
+from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.metrics import Score
 from nmt.evaluation.significance import Comparison
+from nmt.plots.alignment import draw_error_rates
 from nmt.plots.attention import attention_image, draw_attention
+from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import plain, png, series, style
 
@@ -234,3 +237,44 @@ def test_matplotlib_is_left_as_it_was() -> None:
     before = dict(matplotlib.rcParams)
     png(draw(systems(1)))
     assert dict(matplotlib.rcParams) == before
+
+
+# --- the reasons, and alignment ---------------------------------------------------------------------------------------
+
+
+def reasons(name: str, bins: Sequence[tuple[int, int]], attention: bool = True) -> Diagnosis:
+    means = np.linspace(0.1, 0.9, len(bins) * len(MEASURES)).reshape(len(bins), -1)
+    for measure in ("entropy", "distance_from_diagonal") if not attention else ():
+        means[:, MEASURES.index(measure)] = np.nan
+    each = tuple(Bin(low, high, np.arange(40)) for low, high in bins)
+    return Diagnosis(name, each, means, means - 0.05, means + 0.05)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("bins", [DECADES, DECADES[:1]], ids=["decades", "one bin"])
+def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple[int, int]]) -> None:
+    several = [reasons("RNNencdec-50", bins, attention=False), reasons("RNNsearch-50", bins)]
+    figure = draw_diagnosis(several, name, test_set="test_lenstrat", resamples=1000)
+    _, measures = FIGURES[name]
+    assert [axes.get_title() for axes in figure.axes] == list(measures.values())
+    for axes, measure in zip(figure.axes, measures, strict=True):
+        drawn = several if name != "attention" else several[1:]
+        lines = [line.get_ydata() for line in axes.get_lines()]
+        np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] for each in drawn])
+        assert len(axes.collections) == len(drawn), "a band, or an upright line, for each"
+    inside = figure.bbox
+    for text, box in boxes(figure):
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1, text
+
+
+def test_error_rates_are_drawn_against_their_thresholds() -> None:
+    rows = [{"threshold": k / 10, "error_rate": 1 / k} for k in range(1, 10)]
+    report = {"thresholds": rows, "likeliest": {"error_rate": 0.4}, "diagonal": {"error_rate": 0.6}}
+    figure = draw_error_rates({"a": report, NASTY: report}, test_set="Hansards")
+    [axes] = figure.axes
+    curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 9]  # type: ignore[arg-type]
+    for line in curves:
+        drawn = np.array([line.get_xdata(), line.get_ydata()], np.float64)
+        np.testing.assert_allclose(drawn, np.transpose([list(row.values()) for row in rows]))
+    assert len(curves) == 2 and len(axes.get_lines()) == 2 + 2 + 1
+    assert {"a", "diagonal"} <= {text for text, _ in boxes(figure)}

@@ -15,6 +15,7 @@ from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.training.trainer import Trainer
 from tests.small_run import config, metrics, reseal, train
+from tests.test_checkpoint import Crash, crash_at_rename
 
 TIMINGS = {"seconds", "validation_seconds", "target_tokens_per_second"}
 
@@ -177,6 +178,24 @@ def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
         assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
         assert line.endswith("checkpoints/previous, which is older")
         assert "resumed after update 4" in said
+    assert_same_run(Path(str(damaged.output)), Path(str(whole.output)))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_crash_after_falling_back_loses_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Renames: ``previous`` to ``last``; then of the next save, ``last`` to ``previous``, the new one to ``last``."""
+    whole, damaged = (config(folder, output=f"{name} {number}", updates=6) for name in ("fall whole", "fall damaged"))
+    train(whole)
+    train(damaged, stop_after=5)
+    (RunDirectory(str(damaged.output)).checkpoints / "last" / "model.safetensors").write_bytes(b"")
+    with monkeypatch.context() as patch:
+        crash_at_rename(patch, number)
+        with pytest.raises(Crash):
+            train(damaged, resume=True)
+    said = train(damaged, resume=True)
+    assert "resumed after update 4" in said
     assert_same_run(Path(str(damaged.output)), Path(str(whole.output)))
 
 

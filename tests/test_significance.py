@@ -41,9 +41,10 @@ def test_a_system_does_not_differ_from_itself() -> None:
 def test_large_differences_are_seen_and_small_ones_are_not() -> None:
     good, alike, bad = statistics(0.2, 1), statistics(0.2, 2), statistics(0.4, 3)
     difference, p = compare(good, bad, 500, 1)
-    assert difference > 5 and p < 0.01
+    assert difference > 5 and p is not None and p < 0.01
     assert compare(bad, good, 500, 1) == (-difference, p)
-    assert compare(good, alike, 500, 1)[1] > 0.05
+    _, p = compare(good, alike, 500, 1)
+    assert p is not None and p > 0.05
 
 
 def test_sacrebleu_agrees() -> None:
@@ -56,8 +57,8 @@ def test_sacrebleu_agrees() -> None:
 
 def test_no_difference_is_called_one_as_often_as_said() -> None:
     """Of many pairs of alike systems about a twentieth have p < 0.05."""
-    found = [compare(statistics(0.3, 100 + 2 * k), statistics(0.3, 101 + 2 * k), 100, k)[1] < 0.05 for k in range(60)]
-    assert sum(found) <= 9  # beyond three standard deviations
+    found = [compare(statistics(0.3, 100 + 2 * k), statistics(0.3, 101 + 2 * k), 100, k)[1] or 0 for k in range(60)]
+    assert sum(p < 0.05 for p in found) <= 9  # beyond three standard deviations
 
 
 def test_every_two_systems_in_every_bin() -> None:
@@ -72,7 +73,10 @@ def test_every_two_systems_in_every_bin() -> None:
     ]
     expected = 100 - sacrebleu.corpus_bleu(["a b c d f"] * 2, [references[:2]]).score
     assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
-    assert format_comparisons(rows[:1]) == f"x - y  1-10: {expected:+.2f} BLEU, p = {rows[0].p_value:.3f}"
+    assert format_comparisons(rows[:1]) == f"x - y  1-10: {expected:+.2f} BLEU, too few for a p-value"
+    assert {row.p_value for row in rows} == {None}, "two sentences prove nothing"
+    [row] = compare_by_length({"x": [same * 2], "y": [same * 2]}, ["w"] * 10, references * 2, bins=(10,), resamples=50)
+    assert row.p_value == 1 and format_comparisons([row]) == "x - y  1-10: +0.00 BLEU, p = 1.000"
 
 
 def test_of_several_trainings_the_mean_counts() -> None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.cli.common import add_decoding_options, command, say
+from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, say
 from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
 from nmt.cli.length_curve import System, check_systems, system_argument
 from nmt.config import load_config
@@ -58,6 +58,12 @@ def main(arguments: argparse.Namespace) -> None:
     evaluation = load_config(Path(systems[0].path) / "config.yaml").evaluation
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))
+    if len(ready) == len(systems):
+        useless = given(arguments, (*SEARCH_OPTIONS, "precision"))
+        if useless:
+            raise ConfigError(
+                *(f"--{name.replace('_', '-')}: has no effect: all --hypotheses are given" for name in useless)
+            )
     make_folder(arguments.output)
     function_words = most_frequent(references)
     measured: dict[str, list[Floats]] = {}
@@ -108,7 +114,7 @@ def measures(
     forced = force(loaded.model, loaded.tokenizers, pairs, resolve_device(device))
     return np.stack(
         [
-            sentence_measures(each.log_probabilities, each.attention, hypothesis, reference, function_words)
+            sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words)
             for each, hypothesis, reference in zip(forced, hypotheses, references, strict=True)
         ]
     )

@@ -4,6 +4,7 @@ are missing from one part of the sentence, output that stops, repeats itself or 
 Each measure is of one sentence; :func:`diagnose` makes a table of them. S source and T target pieces.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -12,15 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
-from nmt.evaluation.metrics import Floats
-
-Weights = npt.NDArray[np.floating]
+from nmt.evaluation.metrics import Floats, draws
 
 THIRDS = 3
 """Early, middle, late."""
 SHORT, LONG = 0.5, 1.5
 """Words of the hypothesis over words of the reference: below it stopped early, above it ran on."""
+FUNCTION_WORDS = 100
+"""So many of the commonest words of a text are taken for its function words."""
 REPEATED = 3
 """So many times the same four words: it repeats itself, if the reference does not."""
 
@@ -28,12 +30,12 @@ REPEATED = 3
 def entropy(attention: Weights) -> float:
     """The mean over target pieces of -sum_j alpha_j ln alpha_j, nats: 0 looks at one piece, ln S at all alike."""
     safe = np.where(attention > 0, attention, 1.0)
-    return float(-(attention * np.log(safe)).sum(axis=1).mean())
+    return float((attention * -np.log(safe)).sum(axis=1).mean())
 
 
 def distance_from_diagonal(attention: Weights) -> float:
     """The mean over target pieces of how far, as a share of the source, the attention's mean position lies from where
-    it would be if both sentences ran in parallel: 0 is monotone and even."""
+    it would be if both sentences ran in parallel: 0 is monotone and even, a quarter looks at all pieces alike."""
     targets, sources = attention.shape
     looked = (attention * (np.arange(sources) + 0.5)).sum(axis=1) / np.maximum(attention.sum(axis=1), 1e-9) / sources
     return float(np.abs(looked - (np.arange(targets) + 0.5) / targets).mean())
@@ -57,26 +59,27 @@ def third(positions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]
 def recall_by_third(hypothesis: str, reference: str, function_words: Set[str] = frozenset()) -> Floats:
     """Of the reference's content words in each third of it, the share that the hypothesis has too, (3,).
 
-    Words are whitespace words in lower case without punctuation around them; the function words do not count. A word
-    that stands n times in the hypothesis finds at most n of the reference's. NaN for a third without content words.
+    The function words do not count. Of a word that stands r times in the reference and h times in the hypothesis each
+    is found to a share of min(1, h / r): which of them was translated nobody knows. NaN for a third without any.
     """
-    words, left = _words(reference), Counter(_words(hypothesis))
-    found: list[list[bool]] = [[], [], []]
+    words, there = _words(reference), Counter(_words(hypothesis))
+    wanted = Counter(words)
+    found: list[list[float]] = [[], [], []]
     for word, k in zip(words, third(np.arange(len(words)), len(words)).tolist(), strict=True):
-        if word and word not in function_words:
-            found[k].append(left[word] > 0)
-            left[word] -= 1
+        if word not in function_words:
+            found[k].append(min(1.0, there[word] / wanted[word]))
     return np.array([np.mean(each) if each else np.nan for each in found])
 
 
-def most_frequent(references: Sequence[str], count: int = 100) -> frozenset[str]:
+def most_frequent(references: Sequence[str], count: int = FUNCTION_WORDS) -> frozenset[str]:
     """The commonest words of a text: its function words, near enough."""
     words = Counter(word for line in references for word in _words(line))
     return frozenset(word for word, _ in words.most_common(count))
 
 
 def _words(line: str) -> list[str]:
-    return [word.lower().strip(".,;:!?()[]\"'«»") for word in line.split()]
+    """Runs of letters and digits, in lower case."""
+    return re.findall(r"\w+", line.lower())
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,12 @@ class Failure:
 
 
 def failure(hypothesis: str, reference: str) -> Failure:
-    """By the numbers of words, and by four words in a row that come again and again."""
+    """By the numbers of words, and by four words in a row that come again and again.
+
+    Nothing is too long or too short for a blank reference.
+    """
     words, expected = hypothesis.split(), reference.split()
-    ratio = len(words) / max(len(expected), 1)
+    ratio = len(words) / len(expected) if expected else 1.0
     return Failure(ratio < SHORT, ratio > LONG, _most_repeated(words) >= REPEATED > _most_repeated(expected))
 
 
@@ -115,7 +121,7 @@ def sentence_measures(
     """All measures of one sentence, (MEASURES,); NaN for what it does not have, as the attention of a model without.
 
     Args:
-        log_probabilities: (T,) of the reference's pieces, by forced decoding; nats.
+        log_probabilities: of the reference's pieces without the end symbol, (T - 1,), by forced decoding; nats.
         attention: (T, S), by the same.
         hypothesis: the system's own translation.
         reference: the one to hold it against.
@@ -171,7 +177,7 @@ def diagnose(system: str, bins: Mapping[int, Bin], trainings: Sequence[Floats], 
     resampled = [
         bootstrap_means(values, resamples, (SEED, number)) for number, values in zip(bins, inside, strict=True)
     ]
-    lows, highs = np.percentile(resampled, PERCENTILES, axis=1)
+    lows, highs = _percentiles(np.array(resampled))
     return Diagnosis(system, tuple(bins.values()), np.array([mean(values) for values in inside]), lows, highs)
 
 
@@ -184,14 +190,18 @@ def mean(values: Floats) -> Floats:
 
 def bootstrap_means(values: Floats, resamples: int, seed: int | Sequence[int]) -> Floats:
     """The :func:`mean` of ``resamples`` sets drawn with replacement from the sentences, (resamples, ...)."""
-    generator = np.random.default_rng(seed)
-    size = len(values)
-    draws = np.stack(
-        [np.bincount(generator.integers(size, size=size), minlength=size) for _ in range(resamples)]
-    ).astype(np.float64)
     kept = ~np.isnan(values)
-    counts = draws @ kept
-    return np.where(counts > 0, draws @ np.where(kept, values, 0.0) / np.maximum(counts, 1), np.nan)
+    filled = np.where(kept, values, 0.0)
+    sums, counts = (np.stack([draw @ each for draw in draws(len(values), resamples, seed)]) for each in (filled, kept))
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _percentiles(resampled: Floats) -> tuple[Floats, Floats]:
+    """The ends of the interval, (bins, resamples, MEASURES) -> 2 x (bins, MEASURES); resamples without any value do not
+    count, and NaN is the interval of nothing else."""
+    empty: npt.NDArray[np.bool_] = np.asarray(np.isnan(resampled).all(axis=1))
+    lows, highs = np.nanpercentile(np.where(empty[:, None], 0.0, resampled), PERCENTILES, axis=1)
+    return np.where(empty, np.nan, lows), np.where(empty, np.nan, highs)
 
 
 def format_diagnoses(diagnoses: Sequence[Diagnosis]) -> str:

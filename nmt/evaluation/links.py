@@ -130,15 +130,19 @@ def grow_diag_final_and(forward: Set[Link], backward: Set[Link]) -> Links:
     def free(link: Link) -> tuple[bool, bool]:
         return all(i != link[0] for i, _ in links), all(j != link[1] for _, j in links)
 
+    rows, columns = (range(max((link[side] for link in union), default=-1) + 1) for side in (0, 1))
     grown = True
     while grown:
         grown = False
-        for i, j in sorted(links):
-            for down, right in NEIGHBOURS:
-                link = i + down, j + right
-                if link in union and link not in links and any(free(link)):
-                    links.add(link)
-                    grown = True
+        for i in rows:
+            for j in columns:
+                if (i, j) not in links:
+                    continue  # those that were just added are grown from, too
+                for down, right in NEIGHBOURS:
+                    link = i + down, j + right
+                    if link in union and link not in links and any(free(link)):
+                        links.add(link)
+                        grown = True
     for direction in (forward, backward):
         for link in sorted(direction):
             if all(free(link)):

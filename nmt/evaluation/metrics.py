@@ -4,7 +4,7 @@ Detokenised hypotheses against untouched references, one reference a sentence, s
 13a, exponential smoothing, no effective order. A score is always accompanied by its signature.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +77,12 @@ def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[in
 
     The draws depend on the seed and the number of sentences alone: with one seed the systems' resamples are paired.
     """
+    return bleu_of_statistics(np.stack([draw @ statistics for draw in draws(len(statistics), resamples, seed)]))
+
+
+def draws(size: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Integers]:
+    """How often each of ``size`` sentences is drawn, (size,), when as many are drawn with replacement; ``resamples`` of
+    them. They depend on the seed and the size alone."""
     generator = np.random.default_rng(seed)
-    size = len(statistics)
-    draws = (np.bincount(generator.integers(size, size=size), minlength=size) for _ in range(resamples))
-    return bleu_of_statistics(np.stack([draw @ statistics for draw in draws]))
+    for _ in range(resamples):
+        yield np.bincount(generator.integers(size, size=size), minlength=size)

@@ -10,6 +10,9 @@ import numpy as np
 from nmt.evaluation.by_length import SEED, bins_by_length, source_words, training_statistics
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu
 
+FEWEST = 10
+"""Of fewer sentences resampling says nothing: there is no p-value."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -25,8 +28,9 @@ class Comparison:
     """Sentences."""
     difference: float
     """BLEU of ``system`` minus that of ``other``."""
-    p_value: float
-    """How often a difference as large, of either sign, would come if there were none."""
+    p_value: float | None
+    """How often a difference as large, of either sign, would come if there were none; None for fewer sentences than
+    ``FEWEST``."""
 
     def as_dict(self) -> dict[str, Any]:
         """Column to value."""
@@ -43,8 +47,8 @@ def p_value(difference: float, resampled: Floats) -> float:
     return float((extreme.sum() + 1) / (len(resampled) + 1))
 
 
-def compare(system: Integers, other: Integers, resamples: int, seed: int | Sequence[int]) -> tuple[float, float]:
-    """The difference in BLEU of two systems on the same sentences, and its p-value.
+def compare(system: Integers, other: Integers, resamples: int, seed: int | Sequence[int]) -> tuple[float, float | None]:
+    """The difference in BLEU of two systems on the same sentences, and its p-value, if they are not too few.
 
     Statistics of each are (trainings, sentences, STATISTICS); of several trainings the mean BLEU counts.
     """
@@ -54,6 +58,8 @@ def compare(system: Integers, other: Integers, resamples: int, seed: int | Seque
         return float(bleu_of_statistics(statistics.sum(axis=1)).mean()), np.mean(resampled, axis=0)
 
     (one, resampled), (another, others_resampled) = mean_bleu(system), mean_bleu(other)
+    if system.shape[1] < FEWEST:
+        return one - another, None
     return one - another, p_value(one - another, resampled - others_resampled)
 
 
@@ -94,6 +100,7 @@ def compare_by_length(
 def format_comparisons(comparisons: Sequence[Comparison]) -> str:
     """A line for each two systems and bin, for a person."""
     return "\n".join(
-        f"{each.system} - {each.other}  {each.low}-{each.high}: {each.difference:+.2f} BLEU, p = {each.p_value:.3f}"
+        f"{each.system} - {each.other}  {each.low}-{each.high}: {each.difference:+.2f} BLEU"
+        + (", too few for a p-value" if each.p_value is None else f", p = {each.p_value:.3f}")
         for each in comparisons
     )

@@ -37,7 +37,7 @@ FIGURES = {
 
 def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, test_set: str, resamples: int) -> list[Path]:
     """Draw and write ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and the numbers of
-    all as ``stem``.csv and .json; all or none. Without a system that has attention, nothing is drawn of it.
+    all as ``stem``.json and .csv, each of them whole. Without a system that has attention, nothing is drawn of it.
 
     Args:
         diagnoses: one or more, of the same sentences in the same bins.
@@ -53,11 +53,11 @@ def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, test_se
             figure = draw_diagnosis(diagnoses, name, test_set=test_set, resamples=resamples)
             contents |= {f".{name}.png": png(figure), f".{name}.svg": svg(figure)}
     rows = [row for each in diagnoses for row in each.rows()]
-    contents[".csv"] = table(rows)
     interval = {"level": 0.95, "method": "percentile bootstrap", "resamples": resamples, "seed": SEED}
     contents[".json"] = numbers(
         {"test_set": test_set, "interval": interval, "systems": {each.system: _numbers(each) for each in diagnoses}}
     )
+    contents[".csv"] = table(rows)
     return write_all(stem, contents)
 
 
@@ -109,6 +109,9 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, test_set: str, 
 def _draw(axes: Axes, diagnosis: Diagnosis, measure: str, number: int, places: Floats) -> Line2D:
     column, look = MEASURES.index(measure), series(number)
     means, lows, highs = (each[:, column] for each in (diagnosis.means, diagnosis.lows, diagnosis.highs))
-    axes.fill_between(places, lows, highs, color=look["color"], alpha=0.16, linewidth=0)
+    if len(places) == 1:  # a band would have no width
+        axes.vlines(places, lows, highs, color=look["color"])
+    else:
+        axes.fill_between(places, lows, highs, color=look["color"], alpha=0.16, linewidth=0)
     (line,) = axes.plot(places, means, **look | {"markersize": 4, "linewidth": 1.4})
     return line

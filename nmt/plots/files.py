@@ -1,4 +1,4 @@
-"""The files of a figure: pictures and the numbers behind them, all whole or none at all."""
+"""The files of a figure: pictures and the numbers behind them, each of them whole."""
 
 import csv
 import io
@@ -11,7 +11,9 @@ from nmt.errors import DataError
 
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write a file ``stem`` + ending for each ending, all aside, then all in place; returns their paths.
+    """Write a file ``stem`` + ending for each ending; returns their paths.
+
+    All are written aside, then put in place one after the other: the last is there when all are.
 
     The folder is made if it is missing. Raises DataError if they cannot be written.
     """
@@ -52,4 +54,4 @@ def table(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def numbers(value: Mapping[str, Any]) -> bytes:
     """A JSON file."""
-    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode(errors="replace")
+    return (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode(errors="replace")

@@ -37,7 +37,7 @@ def write_length_curve(
     comparisons: Sequence[Comparison] = (),
     binned_by: str = "source",
 ) -> list[Path]:
-    """Draw and write ``stem``.png, .svg, .json and .csv, each whole or not at all; returns their paths.
+    """Draw and write ``stem``.png, .svg, .json and .csv, each of them whole; returns their paths.
 
     Args:
         systems: one or more, all scored on the same sentences in the same bins.

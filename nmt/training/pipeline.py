@@ -121,9 +121,10 @@ def _opened(
     manifest = _manifest(config, prepared, device)
     if resume:
         _refuse_other_data(run, manifest)
-        checkpoint = run.resumable(say)
+        if run.resumable(say) == "previous":
+            run.fall_back()
         write_text(run.config, dump_config(config))
-        return checkpoint
+        return "last"
     if overwrite:
         run.remove()
     elif run.exists:  # made by somebody else meanwhile
