@@ -33,7 +33,8 @@ class StopRequest:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.signal = number
-        signal.signal(number, signal.SIG_DFL)
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
         with contextlib.suppress(RuntimeError):  # it may have come in the middle of another line
             say("stopping after this step; once more stops at once")
 
