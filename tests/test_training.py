@@ -331,6 +331,21 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
         assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
 
 
+def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -> None:
+    loss = {"every": 2, "metric": "loss"}
+    short, longer = (make(updates=updates, average=2, validation=loss) for updates in (4, 6))
+    short.validator = results(2.0, 1.0, 0.5)  # type: ignore[assignment]
+    short.fit()
+    short.average_best()
+    longer.run = short.run
+    longer.restore("last")
+    longer.validator = results(1.5, 3.0)  # type: ignore[assignment]
+    longer.fit()
+    longer.average_best()
+    best, four = longer.run.weights("best"), longer.run.weights("update-4")
+    assert all(torch.equal(best[name], four[name]) for name in four)
+
+
 # --- what is written down ---------------------------------------------------------------------------------------------
 
 

@@ -222,8 +222,8 @@ class Trainer:
             f"mean of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
             f"{'becomes' if better else 'does not become'} best"
         )
-        if better:
-            self.run.save("best", mean)
+        best = mean if better else self.run.weights(kept_name(kept[0]))  # of a run made longer it may be an older mean
+        self.run.save("best", best)
 
     def save(self) -> None:
         """Write ``last``: weights, optimiser, random generators, progress."""
