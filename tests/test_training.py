@@ -1,5 +1,6 @@
 """The training loop: its arithmetic, and what it writes down."""
 
+import gc
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -463,3 +464,11 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_log_that_cannot_be_begun_leaves_no_file_open(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.tensorboard.write_text("no folder")
+    with pytest.raises(OSError, match="tensorboard"):
+        Log(run, print)
+    gc.collect()  # an open file would be a warning, and warnings are errors

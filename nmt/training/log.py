@@ -33,7 +33,11 @@ class Log:
     def __init__(self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None) -> None:
         self.say = say
         self._metrics = _GrowingFile(run.metrics)
-        self._board = _EventFile(run.tensorboard, purge)
+        try:
+            self._board = _EventFile(run.tensorboard, purge)
+        except BaseException:
+            self._metrics.close()
+            raise
 
     def record(self, step: int, split: str, **values: Any) -> None:
         """One line of metrics.jsonl; numbers become TensorBoard scalars ``split/name``.
@@ -55,6 +59,10 @@ class Log:
         """An image for TensorBoard, (height, width, 3)."""
         self._board.add(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
+    def sync(self) -> None:
+        """Have metrics.jsonl on the disk before going on: a checkpoint must not outlive the lines before it."""
+        self._metrics.sync()
+
     def close(self) -> None:
         """Close the files; nothing is pending."""
         self._metrics.close()
@@ -75,6 +83,12 @@ class _GrowingFile:
         except OSError as error:
             raise CheckpointError(f"{self._path}: cannot be written: {error.strerror or error}") from None
 
+    def sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: cannot be written: {error.strerror or error}") from None
+
     def close(self) -> None:
         with suppress(OSError):  # has been told
             self._file.close()
@@ -88,9 +102,13 @@ class _EventFile:
         # TensorBoard reads the files of a folder in the order of their names
         self._file = _GrowingFile(folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
         self._records = RecordWriter(self._file)
-        self.add(0, file_version="brain.Event:2")
-        if purge is not None:
-            self.add(purge, session_log=SessionLog(status=SessionLog.START))
+        try:
+            self.add(0, file_version="brain.Event:2")
+            if purge is not None:
+                self.add(purge, session_log=SessionLog(status=SessionLog.START))
+        except BaseException:
+            self._file.close()
+            raise
 
     def add(self, step: int, **what: Any) -> None:
         self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())

@@ -227,6 +227,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write ``last``: weights, optimiser, random generators, progress."""
+        self.log.sync()
         self.run.save("last", self.model.state_dict(), self.checkpoint())
 
     def checkpoint(self) -> TrainingCheckpoint:
