@@ -143,7 +143,7 @@ test-lowest: $(READY) ## the tests, with the lowest versions of all packages tha
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/constraints.txt --editable '.[dev]'
 	@$(VENV)-lowest/bin/python -m pytest -W ignore::DeprecationWarning $(ARGS)
 
-audit: ## whether a vulnerability is known of any package in constraints.txt (asks pypi.org)
+audit: ## whether a vulnerability is known of any package in constraints.txt (asks the package index)
 	@$(PYTHON) -m venv $(VENV)-audit
 	@$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt

@@ -9,13 +9,14 @@ RUN/test.hypotheses.txt  test.scores.json            of the test set, when train
 """
 
 import fcntl
-import hashlib
 import json
+import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,28 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.config import Config, dump_config, load_config, schema
+from nmt.config import Config, dump_config, load_run_config, schema
 from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.files import (
+    CHECKSUMS,
+    digest,
+    read_json,
+    refuse_links_outside,
+    refuse_unlike_file,
+    sync,
+    write_checksums,
+    write_json,
+    write_text,
+)
 from nmt.model import Seq2Seq, build_model
 from nmt.tokenizer import Tokenizers
 
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """What a checkpoint may be called."""
-CHECKSUMS = "sha256.json"
+MOST_PROBLEMS = 50
+"""Tensors that are told of; weights with more that do not fit belong to something else."""
+LARGEST_HEADER, LARGEST_CHECKSUMS = 1 << 20, 1 << 16
+"""Bytes of what is read of a run that may come from a stranger; more is never needed."""
 
 
 @dataclass(frozen=True)
@@ -74,36 +89,47 @@ class RunDirectory:
         tokenizers.save(self.tokenizer)
         write_json(self.data_report, report)
         write_json(self.manifest, manifest)
+        sync(self.path.absolute().parent)
 
     def remove(self) -> None:
         """Delete what a run consists of, and nothing else that may lie in the folder."""
-        for part in (self.checkpoints, self.tokenizer, self.tensorboard):
-            shutil.rmtree(part, ignore_errors=True)
-        made = (self.config, self.metrics, self.data_report, self.manifest, self.test_hypotheses, self.test_scores)
-        for part in made:
-            part.unlink(missing_ok=True)
+        for part in self._parts:
+            if part.is_dir():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nobody else trains here meanwhile. Raises ConfigError if somebody does.
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Nobody else trains here meanwhile. Raises ConfigError if somebody does; where the file system has no locks,
+        that is said.
 
-        The operating system lets go when the process ends, however it ends.
+        The operating system lets go when the process ends, however it ends; a network file system may take its time.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise ConfigError(
-                f"output: another nmt-train is at work in {self.path}; let it finish, stop it, or name another --output"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        try:
+        with ExitStack() as stack:
+            try:
+                _lock(self.path, stack)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"output: another nmt-train is at work in {self.path}; let it finish, stop it, or name another "
+                    "--output"
+                ) from None
+            except OSError as error:
+                say(f"{self.path}: cannot be locked ({error.strerror}); take care that nobody else trains there")
             yield
-        finally:
-            os.close(descriptor)
+
+    def refuse_links(self) -> None:
+        """Raise CheckpointError if something that training writes or deletes lies, by a link, outside of the run."""
+        if self.path.exists():
+            kept = self.checkpoints.iterdir() if self.checkpoints.is_dir() else ()
+            refuse_links_outside(self.path, [*self._parts, *kept])
+
+    @property
+    def _parts(self) -> tuple[Path, ...]:
+        """What a run consists of."""
+        files = (self.config, self.metrics, self.data_report, self.manifest, self.test_hypotheses, self.test_scores)
+        return (self.checkpoints, self.tokenizer, self.tensorboard, *files)
 
     def save(self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None) -> None:
         """Write a checkpoint aside, then put it in the place of the one before; that of ``last`` becomes ``previous``.
@@ -120,7 +146,7 @@ class RunDirectory:
             if training is not None:
                 save_file(dict(training.tensors), aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
-            write_json(aside / CHECKSUMS, {file.name: digest(file) for file in sorted(aside.iterdir())})
+            write_checksums(aside)
             for file in aside.iterdir():
                 sync(file)
             sync(aside)
@@ -153,6 +179,8 @@ class RunDirectory:
                 continue
             for problem in problems:
                 say(f"{problem}; going on from {self.checkpoints / name}, which is older")
+            if not (self._folder(name) / CHECKSUMS).exists():
+                say(f"{self._folder(name) / CHECKSUMS}: missing; whether the files beside it are whole is not known")
             return name
         raise CheckpointError(*(problems or [f"{self.checkpoints / 'last'}: missing, nothing to resume from"]))
 
@@ -165,6 +193,12 @@ class RunDirectory:
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""
         shutil.rmtree(self._place(name), ignore_errors=True)
+
+    def keep(self, names: Set[str]) -> None:
+        """Remove every checkpoint ``update-N`` but these."""
+        for folder in self.checkpoints.glob("update-*"):
+            if folder.name not in names:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
@@ -211,6 +245,20 @@ class RunDirectory:
         write_text(self.metrics, "".join(kept))
 
 
+def _lock(folder: Path, stack: ExitStack) -> None:
+    """Lock a folder until the stack ends; or a file in it, for network file systems lock no folders. Raises OSError."""
+    for path, flags in ((folder, os.O_RDONLY), (folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
+        descriptor = os.open(path, flags)
+        stack.callback(os.close, descriptor)
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            problem = error
+    raise problem
+
+
 def _stays(line: str, step: int) -> bool:
     try:
         record = json.loads(line)
@@ -239,18 +287,23 @@ def load_run(
     run = RunDirectory(path)
     if not run.path.is_dir():
         raise CheckpointError(f"{run.path}: no such run directory; nmt-train makes one")
-    if not run.config.is_file():
+    if not run.config.exists():
         raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
-    _refuse_links_outside(run, checkpoint)
+    folder = run._folder(checkpoint)
+    weights_file = folder / "model.safetensors"
+    models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
+    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS])
+    if (folder / CHECKSUMS).exists():
+        refuse_unlike_file(folder / CHECKSUMS, LARGEST_CHECKSUMS)
     try:
-        config = load_config(run.config)
+        config = load_run_config(run.path)
         tokenizers = Tokenizers.load(run.tokenizer)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
+    _refuse_other_size(config, sizes, weights_file, run.config)
     weights = run.weights(checkpoint)
-    _refuse_gigantic(config, sizes, weights, run.config)
     model = build_model(config.model, *sizes, fused=config.kernels == "auto")
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
@@ -260,28 +313,36 @@ def load_run(
     return LoadedRun(config, tokenizers, model.to(device).eval())
 
 
-def _refuse_links_outside(run: RunDirectory, checkpoint: str) -> None:
-    """Raise CheckpointError if a file that is loaded lies outside of the run, by a symbolic link."""
-    folder = run._folder(checkpoint)
-    files = [run.config, *(run.tokenizer / f"{side}.model" for side in ("source", "target"))]
-    files += [folder / name for name in ("model.safetensors", CHECKSUMS)]
-    home = run.path.resolve()
-    outside = [
-        f"{file}: leads out of the run, to {real}" for file in files if home not in (real := file.resolve()).parents
-    ]
-    if outside:
-        raise CheckpointError(
-            *outside, "a run directory needs no other file; copy in what it links to, if you trust it"
-        )
-
-
-def _refuse_gigantic(config: Config, sizes: tuple[int, int], weights: Mapping[str, Tensor], where: Path) -> None:
-    """Raise CheckpointError for a network that would take far more memory than its weights: it is not theirs."""
+def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
+    """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
     with torch.device("meta"):  # sizes alone
         described = sum(parameter.numel() for parameter in build_model(config.model, *sizes, fused=False).parameters())
-    found = sum(tensor.numel() for tensor in weights.values())
-    if described > 2 * found:
-        raise CheckpointError(f"{where}: describes a network of {described:,} numbers; its weights are {found:,}")
+    found = count_numbers(weights)
+    if not found / 2 <= described <= 2 * found:
+        raise CheckpointError(f"{where}: describes a network of {described:,} numbers; {weights} holds {found:,}")
+
+
+def count_numbers(path: Path) -> int:
+    """How many numbers are in a safetensors file, by its header; the rest is not read.
+
+    Raises CheckpointError if it is no such file, or not as long as the header says.
+    """
+    refuse_unlike_file(path, sys.maxsize)
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > LARGEST_HEADER:
+                raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {length:,} bytes")
+            header: dict[str, dict[str, Any]] = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        end = max((each["data_offsets"][1] for each in header.values()), default=0)
+        numbers = sum(math.prod(each["shape"]) for each in header.values())
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a whole safetensors file ({type(error).__name__}: {error})") from None
+    size = path.stat().st_size
+    if size != 8 + length + end:
+        raise CheckpointError(f"{path}: not a whole safetensors file: {size:,} bytes instead of {8 + length + end:,}")
+    return int(numbers)
 
 
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
@@ -302,7 +363,7 @@ def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch
         if not kind.is_floating_point:
             problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
-        raise CheckpointError(*sorted(problems))
+        raise CheckpointError(*sorted(problems)[:MOST_PROBLEMS])
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -335,39 +396,3 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
     return tensors
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file. Raises CheckpointError."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A JSON file, aside and then in place."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A UTF-8 file with ``\\n`` line ends, aside and then in place."""
-    aside = path.with_name(f".{path.name}.new")
-    aside.write_text(text, "utf-8", newline="\n")
-    sync(aside)
-    aside.replace(path)
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Have the operating system put a file, or the names in a folder, on the disk before going on."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,10 +26,15 @@ from nmt.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data_report import KEPT, REASONS, make_report
 from nmt.encoding import encode_split
 from nmt.errors import DataError
+from nmt.files import unchanged, write_checksums
 from nmt.tokenizer import Tokenizers, learn
 
 FORMAT = 2
 """Part of every cache key; to be raised with any change of what is stored or of how pairs are encoded and filtered."""
+BUILDING = "building-"
+"""What a cache entry is called before it is whole."""
+DEAD = 24 * 3600
+"""Seconds after which an entry to which nothing was added will never be whole: its preparation was killed."""
 T = TypeVar("T")
 
 
@@ -209,15 +215,19 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
     """
     if folder.exists():
         try:
-            return load(folder)
+            if unchanged(folder):
+                return load(folder)
+            shutil.rmtree(folder)
         except Exception:  # whatever is wrong with it, building it anew puts it right
             shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
+        _remove_dead(folder.parent)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
             built = Path(scratch) / "entry"
             built.mkdir()
             build(built)
+            write_checksums(built)
             try:
                 built.rename(folder)
             except OSError:
@@ -226,3 +236,12 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
     except OSError as error:
         raise _unwritable(folder.parent, error) from error
     return load(folder)
+
+
+def _remove_dead(cache: Path) -> None:
+    """Remove what killed preparations have left behind."""
+    for scratch in cache.glob(f"{BUILDING}*"):
+        with suppress(OSError):  # another is removing it
+            touched = max(path.stat().st_mtime for path in (scratch, *scratch.rglob("*")))
+            if time.time() - touched > DEAD:
+                shutil.rmtree(scratch, ignore_errors=True)

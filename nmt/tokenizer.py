@@ -22,8 +22,11 @@ from nmt.config.schema import (
     WordTokenizer,
 )
 from nmt.corpus import Pair, unreadable
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError
+from nmt.files import refuse_unlike_file, write_bytes
 
+LARGEST = 1 << 26
+"""Bytes of a model; SentencePiece's have a few millions at most."""
 LEARNING_PAIRS = 1_000_000
 """A tokenizer is learned on at most so many pairs, drawn evenly: SentencePiece holds in memory what it learns from."""
 LEARNING_THREADS = 4
@@ -65,13 +68,16 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Self:
         """From a ``.model`` file. Raises DataError if it cannot be read, is no model, or lacks a special piece."""
         try:
+            refuse_unlike_file(Path(path), LARGEST)
             return cls(Path(path).read_bytes(), str(path))
+        except CheckpointError as error:
+            raise DataError(*error.problems) from None
         except OSError as error:
             raise unreadable(path, error) from error
 
     def save(self, path: str | Path) -> None:
         """Write the ``.model`` file."""
-        Path(path).write_bytes(self._model)
+        write_bytes(Path(path), self._model)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import RunDirectory, read_json
+from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command, say
-from nmt.config import load_config
+from nmt.config import load_run_config
 from nmt.errors import DataError
 from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS
 from nmt.evaluation.links import best_threshold
+from nmt.files import read_json
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.files import write_all
 from nmt.plots.style import png
@@ -200,7 +201,7 @@ def trained(found: Found) -> str:
     for name, runs in found.runs.items():
         for path in runs[: found.seeds(name)]:
             run = RunDirectory(path)
-            config, manifest = load_config(run.config), read_json(run.manifest)
+            config, manifest = load_run_config(run.path), read_json(run.manifest)
             progress = read_json(run.checkpoints / "last" / "training.json")
             rows.append(
                 {
@@ -308,7 +309,7 @@ def commit() -> str:
 
 def page(found: Found, size: str) -> str:
     """The template with everything in its place."""
-    config = load_config(RunDirectory(found.runs[ATTENDING][0]).config)
+    config = load_run_config(found.runs[ATTENDING][0])
     curve = found.curves["test_lenstrat"]
     several = max(map(found.seeds, found.systems)) > 1
     verdicts = [

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import RunDirectory, read_json
+from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command
-from nmt.config import load_config
+from nmt.config import load_run_config
+from nmt.files import read_json
 from nmt.training.log import duration
 
 
@@ -22,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
 def facts(path: str) -> dict[str, str]:
     """What one run is and reached, by column."""
     run = RunDirectory(path)
-    config, manifest = load_config(run.config), read_json(run.manifest)
+    config, manifest = load_run_config(run.path), read_json(run.manifest)
     progress = read_json(run.checkpoints / "last" / "training.json")
     scores = read_json(run.test_scores)
     validations = [each for each in _metrics(run) if each["split"] in ("validation", "average") and each["best"]]

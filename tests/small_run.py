@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import CHECKSUMS, digest
 from nmt.config import Config
+from nmt.files import CHECKSUMS, digest
 from nmt.training.pipeline import train_run
 
 WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]

@@ -1,8 +1,11 @@
 """The run directory: what is saved comes back, what is damaged is named, what crashes leaves something usable."""
 
+import fcntl
 import json
+import os
 import pickle
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -16,13 +19,11 @@ from nmt.checkpoint import (
     load_run,
     load_tensors,
     load_weights,
-    read_json,
     unshared,
-    write_json,
-    write_text,
 )
 from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError
+from nmt.files import read_json, write_json, write_text
 from nmt.model import build_model
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles, reseal
@@ -341,20 +342,45 @@ def test_nothing_is_a_pickle(run: RunDirectory) -> None:
     assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
 
 
+def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("mine")
+    for name in ("a", ".a.new"):
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    write_text(tmp_path / "a", "new")
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+    assert (tmp_path / "a").read_text() == "new" and not (tmp_path / "a").is_symlink()
+
+
 # --- two at once ------------------------------------------------------------------------------------------------------
 
 
 def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    with run.locked():
-        with pytest.raises(ConfigError) as error, RunDirectory(run.path).locked():
+    with run.locked(print):
+        with pytest.raises(ConfigError) as error, RunDirectory(run.path).locked(print):
             pass
         assert str(error.value) == (
             f"output: another nmt-train is at work in {run.path}; let it finish, stop it, or name another --output"
         )
-    with run.locked():
+    with run.locked(print):
         pass
     assert list(run.path.iterdir()) == []
+
+
+def test_where_folders_cannot_be_locked_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def files_only(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(9, "Bad file descriptor")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", files_only)
+    run = RunDirectory(tmp_path)
+    with run.locked(pytest.fail), pytest.raises(ConfigError, match="is at work"), run.locked(pytest.fail):
+        pass
+    with run.locked(pytest.fail):
+        pass
 
 
 def test_a_file_system_without_locks_is_trained_on_all_the_same(
@@ -364,5 +390,8 @@ def test_a_file_system_without_locks_is_trained_on_all_the_same(
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", none)
-    with RunDirectory(tmp_path).locked():
-        pass
+    said: list[str] = []
+    with RunDirectory(tmp_path).locked(said.append):
+        assert said == [
+            f"{tmp_path}: cannot be locked (Operation not supported); take care that nobody else trains there"
+        ]

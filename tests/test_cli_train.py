@@ -310,7 +310,7 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
 
 
 def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> None:
-    with RunDirectory(run).locked():
+    with RunDirectory(run).locked(print):
         [line] = refused(train("--output", run, "--dry-run", "--resume"))
     assert line.startswith(f"output: another nmt-train is at work in {run};")
 
@@ -402,3 +402,22 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
     assert again[-2:] == ["--set", settings[-1]] and "--resume" in again and str(run) in again
     assert main([*again, "--set", f"training.updates={made + 1}"]) == 0
     assert f"resumed after update {made}\n" in capsys.readouterr().err
+
+
+# --- links out of a run -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "checkpoints/last"])
+@pytest.mark.parametrize("how", ["--resume", "--overwrite", "--dry-run"])
+def test_nothing_is_written_through_a_link_out_of_the_run(
+    train: Train, run: Path, tmp_path: Path, name: str, how: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (run / name).rename(elsewhere)
+    (run / name).symlink_to(elsewhere)
+    before = snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()
+    options = ["--overwrite", "--dry-run"] if how == "--dry-run" else [how]
+    [line, *_, remedy] = refused(train("--output", run, *options))
+    assert line == f"{run / name}: leads out of the run, to {elsewhere}"
+    assert remedy.startswith("a run directory needs no other file")
+    assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before

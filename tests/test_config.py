@@ -205,7 +205,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         "run.yaml: training.updates: missing; must be a whole number of at least 1",
         "run.yaml: training.clip: found 'none'; must be a number above 0 or null",
         "run.yaml: training.update: unknown key; nearest: updates",
-        "--set decoding.beam_size=0: decoding.beam_size: found 0; must be a whole number of at least 1",
+        "--set decoding.beam_size=0: decoding.beam_size: found 0; must be a whole number of at least 1 and up to 1000",
         "run.yaml: sead: unknown key; nearest: seed",
     ]
 
@@ -457,3 +457,8 @@ def descendants(section: type[Section]) -> Iterator[type[Section]]:
     for child in section.__subclasses__():
         yield child
         yield from descendants(child)
+
+
+def test_no_name_holds_nul(tmp_path: Path) -> None:
+    [line] = problems(tmp_path, MINIMAL, 'output="a\\0b"')
+    assert "NUL" in line

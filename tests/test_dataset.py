@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -351,7 +352,7 @@ def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
         "tokenizer-*/target.model",
     ],
 )
-@pytest.mark.parametrize("how", ["missing", "cut short"])
+@pytest.mark.parametrize("how", ["missing", "cut short", "a bit"])
 def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) -> None:
     config = corpora.config()
     whole = prepare(config)
@@ -360,11 +361,24 @@ def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) 
     path.unlink()
     if how == "cut short":
         path.write_bytes(content[: len(content) // 2])
+    elif how == "a bit":
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     again = prepare(config)
     assert texts(again.train, again.tokenizers) == texts(whole.train, whole.tokenizers)
     assert again.report == whole.report
     assert path.read_bytes()
     assert lines_said(config) == FOUND
+
+
+def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> None:
+    cache = corpora.folder / "cache"
+    for name, age in (("building-old", 2 * 24 * 3600), ("building-new", 60)):
+        (cache / name / "entry").mkdir(parents=True)
+        (cache / name / "entry" / "part").write_text("half")
+        for path in (cache / name, *(cache / name).rglob("*")):
+            os.utime(path, (time.time() - age,) * 2)
+    prepare(corpora.config())
+    assert [path.name for path in cache.glob("building-*")] == ["building-new"]
 
 
 def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,9 @@ def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
     said = train(damaged, resume=True)
     if (file, damage) == ("sha256.json", "gone"):  # nothing says that anything is wrong, and nothing is
         assert "resumed after update 5" in said
+        assert any(
+            line.endswith("sha256.json: missing; whether the files beside it are whole is not known") for line in said
+        )
     else:
         [line] = [line for line in said if "going on from" in line]
         assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
@@ -209,6 +212,30 @@ def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None
     assert [line.partition(": ")[0] for line in error.value.problems] == [
         f"{checkpoints}/{name}/model.safetensors" for name in ("last", "previous")
     ]
+
+
+def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, tmp_path: Path) -> None:
+    """The best of the kept takes the place of ``best``; the tokenizer is written again."""
+    values = config(folder, updates=6, average=2, validation={"every": 2}).model_dump()
+    whole = Config.model_validate(values | {"output": str(tmp_path / "whole")})
+    train(whole)
+    damaged = Config.model_validate(values | {"output": str(tmp_path / "damaged")})
+    train(damaged, stop_after=5)
+    run = RunDirectory(tmp_path / "damaged")
+    kept = [f"update-{each['update']}" for each in run.training("last").state["kept"]]
+    for path in (run.checkpoints / "best" / "model.safetensors", run.tokenizer / "source.model"):
+        path.write_bytes(path.read_bytes()[:-1])
+    said = train(damaged, resume=True)
+    assert [line for line in said if "takes its place" in line] == [
+        f"{run.checkpoints}/best/model.safetensors: damaged: it is not what was written (sha256.json beside it); "
+        f"{kept[0]} takes its place"
+    ]
+    assert_same_run(run.path, tmp_path / "whole")
+    for name in ("best", *(path.name for path in run.checkpoints.glob("update-*"))):
+        file = run.checkpoints / name / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match="nothing is left of the best weights"):
+        train(damaged, resume=True)
 
 
 def two_updates(folder: Path, tmp_path: Path, **training: Any) -> Config:

@@ -4,7 +4,7 @@ import gc
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nmt.batching import Batch, Position, collate
 from nmt.checkpoint import RunDirectory, load_run
+from nmt.cli.train import main as nmt_train
 from nmt.config import Config
 from nmt.corpus import read_lines
 from nmt.dataset import prepare
@@ -159,13 +160,14 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make
 
 
 def test_training_that_only_fails_is_ended(make: Make) -> None:
-    trainer = make(updates=100, log_every=1, validation={"every": 100})
+    trainer = make(updates=100, log_every=1, save_every=1, validation={"every": 4})
     poison(trainer)
     with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
         trainer.fit()
+    assert not trainer.run.has("last"), "nothing is saved between the bad ones"
     for line in trainer.run.metrics.read_text().splitlines():  # JSON knows no NaN
         record = json.loads(line, parse_constant=pytest.fail)
-        assert record["loss"] is None and record["gradient_norm"] is None
+        assert record["split"] == "validation" or (record["loss"] is None and record["gradient_norm"] is None)
 
 
 def test_skips_are_counted_across_a_resumption(make: Make) -> None:
@@ -472,3 +474,29 @@ def test_a_log_that_cannot_be_begun_leaves_no_file_open(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="tensorboard"):
         Log(run, print)
     gc.collect()  # an open file would be a warning, and warnings are errors
+
+
+def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) -> None:
+    trainer = make()
+    trainer.run.save("update-7", trainer.model.state_dict())
+    trainer.progress = replace(trainer.progress, kept=(Kept(9, 1.0),))
+    trainer.run.save("update-9", trainer.model.state_dict())
+    trainer.save()
+    assert sorted(path.name for path in trainer.run.checkpoints.iterdir()) == ["last", "update-9"]
+
+
+def test_memory_that_does_not_suffice_is_an_error_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    values = config(folder).model_dump() | {"output": str(tmp_path / "run")}
+    (tmp_path / "config.yaml").write_text(json.dumps(values))
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore.")
+
+    monkeypatch.setattr(Validator, "__call__", full)
+    assert nmt_train(["--config", str(tmp_path / "config.yaml")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "nmt-train: error: memory does not suffice (CUDA out of memory. Tried to allocate 2 GiB.); "
+        "batches of fewer tokens need less"
+    )

@@ -64,6 +64,16 @@ def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
         for problem in problems:
             say(f"{name}: error: {problem}")
         return FAILED
+    except (RuntimeError, MemoryError) as error:
+        from nmt.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
+
+        if not out_of_memory(error):
+            raise
+        if arguments.verbose:
+            traceback.print_exc()
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        say(f"{name}: error: memory does not suffice ({reason}); batches of fewer tokens need less")
+        return FAILED
     finally:
         _settle_standard_output()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, say
 from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
 from nmt.cli.length_curve import System, check_systems, system_argument
-from nmt.config import load_config
+from nmt.config import load_run_config
 from nmt.corpus import Pair
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import bins_by_length, source_words
@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
     systems: list[System] = arguments.systems
     check_systems(systems, runs_only=True)
-    evaluation = load_config(Path(systems[0].path) / "config.yaml").evaluation
+    evaluation = load_run_config(systems[0].path).evaluation
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))
     if len(ready) == len(systems):

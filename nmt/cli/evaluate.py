@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.cli.common import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, command, given, say, writing
-from nmt.config import load_config
+from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import Pair, read_lines
 from nmt.errors import ConfigError, DataError
@@ -57,7 +57,7 @@ def main(arguments: argparse.Namespace) -> None:
         if gold is not None:
             alignment = align(arguments, gold)
         translations = translate(arguments.model, arguments.source, sources, arguments)
-        evaluation = load_config(Path(arguments.model) / "config.yaml").evaluation
+        evaluation = load_run_config(arguments.model).evaluation
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
         Path(arguments.model or arguments.hypotheses).name,
@@ -113,7 +113,7 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
 
 def check_directions(run: str, reverse: str) -> None:
     """Raise ConfigError unless one run translates the way back of the other."""
-    data, other = (load_config(Path(each) / "config.yaml").data for each in (run, reverse))
+    data, other = (load_run_config(each).data for each in (run, reverse))
     if (data.source_language, data.target_language) != (other.target_language, other.source_language):
         raise ConfigError(
             f"--reverse: {reverse} translates {other.source_language} to {other.target_language}; wanted is "

@@ -13,7 +13,7 @@ from nmt.cli.evaluate import (
     refuse_decoding_options,
     translate,
 )
-from nmt.config import load_config
+from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> None:
     runs = [system for system in systems if Path(system.path).is_dir()]
     check_systems(systems)
     if runs:
-        evaluation = load_config(Path(runs[0].path) / "config.yaml").evaluation
+        evaluation = load_run_config(runs[0].path).evaluation
     else:
         evaluation = Evaluation()
         refuse_decoding_options(arguments, "every --system is a file, there is no run to translate with")

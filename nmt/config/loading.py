@@ -15,6 +15,7 @@ from nmt.config.problems import Problem, explain, show
 from nmt.config.schema import Config
 from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
 from nmt.errors import ConfigError
+from nmt.files import refuse_links_outside, refuse_unlike_file
 
 MOST_PROBLEMS = 50
 """Problems that are told; a file with more is something else than a configuration."""
@@ -50,6 +51,17 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if len(problems) > MOST_PROBLEMS:
         problems[MOST_PROBLEMS:] = [f"{path}: and more problems"]
     raise ConfigError(*map(_one_line, problems))
+
+
+def load_run_config(run: str | Path) -> Config:
+    """The configuration of a run directory, which may come from a stranger.
+
+    Raises ConfigError as :func:`load_config` does, CheckpointError for a pipe, a device or a link that leads elsewhere.
+    """
+    path = Path(run) / "config.yaml"
+    refuse_links_outside(Path(run), [path])
+    refuse_unlike_file(path, LARGEST)
+    return load_config(path)
 
 
 def dump_config(config: Config) -> str:

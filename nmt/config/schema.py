@@ -6,7 +6,7 @@ that kind has), so an option that has no effect for the chosen variant is an unk
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 Size = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -15,7 +15,17 @@ Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-Text = Annotated[str, Field(min_length=1)]
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds the character NUL, which no name can have")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+Beam = Annotated[int, Field(ge=1, le=1000)]
+Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
 
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0
@@ -366,7 +376,7 @@ class Validation(Section):
     """Stop after so many validations without improvement; null never stops early."""
     sentences: Size | None = None
     """Translate only the first so many validation sentences for BLEU; null: all."""
-    beam_size: Size = 1
+    beam_size: Beam = 1
     samples: Count = 4
     """Translations written to TensorBoard at each validation."""
 
@@ -376,7 +386,7 @@ class Training(Section):
 
     updates: Size
     """Optimiser updates in all."""
-    batch_tokens: Size = 2048
+    batch_tokens: Pieces = 2048
     """Most tokens of a batch on its longer side, padding included: rows times the longest row. Where more than 16 rows
     fit, their number is a multiple of 16, as products cost no less of a few rows less."""
     accumulation: Size = 1
@@ -404,13 +414,13 @@ Kernels = Literal["auto", "plain"]
 class Decoding(Section):
     """How lines are translated unless the command line says otherwise."""
 
-    beam_size: Size = 5
+    beam_size: Beam = 5
     """1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
-    batch_tokens: Size = 16384
+    batch_tokens: Pieces = 16384
     """Most source tokens of a batch, padding and beams included."""
-    max_source: Size = 1000
+    max_source: Pieces = 1000
     """Pieces of a source line that are read; what lies beyond is cut off with a warning."""
     max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
     """A translation has at most so many pieces for each source piece, and ten more."""
@@ -434,7 +444,7 @@ class Evaluation(Section):
 
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
     """Largest source length, in words, of each bin; longer sentences form one more."""
-    bootstrap: Size = 1000
+    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Resamples behind each 95% interval."""
     gold: GoldAlignment | None = None
     """At each validation the attention's alignment error rate on these pairs; a model without attention has none."""

@@ -21,10 +21,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from nmt.checkpoint import CHECKSUMS, digest, load_run
+from nmt.checkpoint import load_run
 from nmt.cli.translate import main as nmt_translate
 from nmt.config import load_config
 from nmt.errors import ConfigError, NmtError
+from nmt.files import CHECKSUMS, digest
 from nmt.torture.work import Result, Trials, Work, start
 
 SECONDS, MEGABYTES = 1.0, 100.0
@@ -145,6 +146,30 @@ def _outside(run: Path) -> None:
     (run / WEIGHTS).symlink_to("../../../elsewhere.safetensors")
 
 
+def _pipe(file: str | Path) -> Attack:
+    """A named pipe in the place of a file: whoever reads it waits for ever."""
+
+    def attack(run: Path) -> None:
+        (run / file).unlink()
+        os.mkfifo(run / file)
+
+    return attack
+
+
+def _sparse(file: str | Path) -> Attack:
+    """A file that is good, and then 64 GB of zeros that take no place on the disk."""
+
+    def attack(run: Path) -> None:
+        os.truncate(run / file, 1 << 36)
+
+    return attack
+
+
+def _many_tensors(_: Path) -> bytes:
+    header = json.dumps({f"w{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(200_000)})
+    return struct.pack("<Q", len(header)) + header.encode()
+
+
 def _other_tokenizer(run: Path) -> None:
     from nmt.config.schema import CharacterTokenizer  # noqa: PLC0415
     from nmt.corpus import Pair  # noqa: PLC0415
@@ -188,6 +213,16 @@ ATTACKS: dict[str, Attack] = {
     "a tokenizer through a link": _link("tokenizer/source.model", "/etc/passwd"),
     "weights through a link": _outside,
     "a device in the place of the weights": _link(WEIGHTS, "/dev/zero"),
+    "a pipe in the place of the weights": _pipe(WEIGHTS),
+    "a pipe in the place of the configuration": _pipe("config.yaml"),
+    "a pipe in the place of a tokenizer": _pipe("tokenizer/source.model"),
+    "a pipe in the place of the checksums": _pipe(WEIGHTS.with_name(CHECKSUMS)),
+    "weights of 64 GB that are not there": _sparse(WEIGHTS),
+    "a tokenizer of 64 GB that is not there": _sparse("tokenizer/source.model"),
+    "a configuration of 64 GB that is not there": _sparse("config.yaml"),
+    "a header of 200,000 tensors": _replace(WEIGHTS, _many_tensors),
+    "a beam of a billion": _config(lambda text: text.replace("  beam_size: 5", "  beam_size: 1000000000")),
+    "a billion resamples": _config(lambda text: text.replace("  bootstrap: 2", "  bootstrap: 1000000000")),
 }
 
 
@@ -218,8 +253,14 @@ def strangers(work: Work, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
 
 def _reseal(checkpoint: Path) -> None:
     """Make the checksums fit: a stranger knows how."""
-    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS and path.resolve().is_file()]
+    if not (checkpoint / CHECKSUMS).is_file():
+        return
+    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS and path.is_file() and _small(path)]
     (checkpoint / CHECKSUMS).write_text(json.dumps({path.name: digest(path) for path in files}))
+
+
+def _small(path: Path) -> bool:
+    return path.stat().st_size < 1 << 30
 
 
 def _refusal(run: Path) -> tuple[str, float, float]:

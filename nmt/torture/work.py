@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from nmt.checkpoint import RunDirectory, load_tensors, read_json
+from nmt.checkpoint import RunDirectory, load_tensors
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
 """What may differ between two trainings that are the same."""
@@ -177,14 +177,3 @@ def _metrics(run: Path) -> list[dict[str, Any]]:
 
 def _untimed(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in TIMINGS}
-
-
-def loadable(run: Path) -> list[str]:
-    """What is wrong with the checkpoint that training would go on from; nothing if there is none yet."""
-    directory = RunDirectory(run)
-    if not directory.has("last"):
-        return []
-    name = directory.resumable(lambda _: None)
-    directory.weights(name)
-    read_json(directory.checkpoints / name / "training.json")
-    return []

@@ -14,14 +14,15 @@ from typing import Any
 import torch
 
 from nmt import __version__
-from nmt.checkpoint import RunDirectory, load_run, read_json, write_json, write_text
-from nmt.config import Config, dump_config, load_config
+from nmt.checkpoint import RunDirectory, load_run
+from nmt.config import Config, dump_config, load_run_config
 from nmt.corpus import Pair
 from nmt.data_report import describe
 from nmt.dataset import Prepared, prepare, try_cache
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluation.by_length import score_system
+from nmt.files import read_json, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
 from nmt.training.trainer import Trainer, saved_progress
@@ -80,7 +81,7 @@ def train_run(
         _refuse_other_config(run, config)
     prepared = prepare(config, say)
     say(describe(prepared.report))
-    with run.locked():
+    with run.locked(say):
         checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
         torch.manual_seed(config.seed)
         model = _model(config, prepared)
@@ -94,6 +95,7 @@ def train_run(
             trainer = Trainer(config, prepared, model, run, log, device)
             if checkpoint:
                 trainer.restore(checkpoint)
+                trainer.mend()
                 say(f"resumed after update {trainer.progress.update}")
             else:
                 trainer.save()  # from here on there is something to resume; and a disk that is full is found out
@@ -120,10 +122,12 @@ def _opened(
     """Make the run directory ready; -> the checkpoint to go on from, None for a new run."""
     manifest = _manifest(config, prepared, device)
     if resume:
+        _refuse_other_config(run, config)  # once more: somebody may have trained here meanwhile
         _refuse_other_data(run, manifest)
         if run.resumable(say) == "previous":
             run.fall_back()
         write_text(run.config, dump_config(config))
+        prepared.tokenizers.save(run.tokenizer)  # the same, and whole
         return "last"
     if overwrite:
         run.remove()
@@ -143,7 +147,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
     if run.exists:
-        with run.locked():  # nobody else trains there
+        with run.locked(say):  # nobody else trains there
             pass
     if resume:
         _refuse_other_config(run, config)
@@ -193,6 +197,8 @@ def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, _model(config, prepared), run, log, device)
         trainer.restore(run.resumable(say))
+        for error in trainer.damaged().values():
+            say("; ".join(error.problems))
     say(f"{run.path} can be resumed after update {trainer.progress.update}")
 
 
@@ -209,6 +215,7 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
     _refuse_unwritable(run.path)
+    run.refuse_links()
     if run.exists and not (resume or overwrite):
         raise _exists_already(run)
     if resume and not run.exists:
@@ -290,7 +297,7 @@ def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[
 
 
 def _refuse_other_config(run: RunDirectory, config: Config) -> None:
-    before = _flat(load_config(run.config).model_dump(mode="json"))
+    before = _flat(load_run_config(run.path).model_dump(mode="json"))
     now = _flat(config.model_dump(mode="json"))
     differences = [
         f"{run.path}: {key} was {before.get(key)!r} and is now {now.get(key)!r}"

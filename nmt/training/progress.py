@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from nmt.batching import Position
 from nmt.config.schema import Count, PlateauSchedule, Training
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Window:
     loss: float = 0.0
     """Negative log-likelihood, nats."""
     tokens: Count = 0
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
 
     def plus(self, loss: float, tokens: int, seconds: float) -> Self:
         """With one update more."""
@@ -40,9 +42,9 @@ class Progress:
     position: Position = field(default_factory=Position)
     target_tokens: Count = 0
     """Real target tokens trained on so far."""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     """Time spent in updates so far."""
-    validation_seconds: float = 0.0
+    validation_seconds: Seconds = 0.0
     """Time spent in validations so far."""
     skipped: Count = 0
     """Updates left out because their gradient was not finite."""

@@ -85,7 +85,7 @@ class Trainer:
                 self._report(update)
             if done % validation.every == 0 or last:
                 self.validate()
-            elif self.config.save_every and done % self.config.save_every == 0:
+            elif self.config.save_every and done % self.config.save_every == 0 and not self.progress.skipped_in_a_row:
                 self.save()
         return True
 
@@ -170,8 +170,8 @@ class Trainer:
         self.log.say(f"{self._named()}: the gradient is not finite; the update is skipped")
         if row >= SKIPS:
             raise CheckpointError(
-                f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the checkpoint in "
-                f"{self.run.checkpoints / 'last'} is from before. Lower training.optimiser.learning_rate or set "
+                f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the weights in "
+                f"{self.run.checkpoints / 'last'} are from before them. Lower training.optimiser.learning_rate or set "
                 "training.clip"
             )
 
@@ -192,9 +192,8 @@ class Trainer:
         if self.config.average > 1:
             for kept in set(self.progress.kept) - set(before.kept):
                 self.run.save(kept_name(kept), weights)
-        self.save()
-        for dropped in set(before.kept) - set(self.progress.kept):  # only now does ``last`` need them no more
-            self.run.delete(kept_name(dropped))
+        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
+            self.save()
         return result
 
     def _score(self, result: ValidationResult) -> float:
@@ -229,6 +228,7 @@ class Trainer:
         """Write ``last``: weights, optimiser, random generators, progress."""
         self.log.sync()
         self.run.save("last", self.model.state_dict(), self.checkpoint())
+        self.run.keep({kept_name(each) for each in self.progress.kept})  # only now does ``last`` need no others
 
     def checkpoint(self) -> TrainingCheckpoint:
         """Everything beside the weights that the next update depends on."""
@@ -252,6 +252,35 @@ class Trainer:
                 torch.cuda.set_rng_state(random["random.cuda"], self.device)
         except (KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
+
+    def damaged(self) -> dict[str, CheckpointError]:
+        """Which checkpoints that the end of training needs beside ``last`` are not as they were written."""
+        names = ["best"] if self.progress.best is not None else []
+        names += [name for name in map(kept_name, self.progress.kept) if self.run.has(name)]
+        found = {}
+        for name in names:
+            try:
+                self.run.weights(name)
+            except CheckpointError as error:
+                found[name] = error
+        return found
+
+    def mend(self) -> None:
+        """Leave damaged checkpoints out of the mean, and put the best of the others in the place of a damaged ``best``.
+
+        Raises CheckpointError if there is none.
+        """
+        damaged = self.damaged()
+        for name, error in damaged.items():
+            if name != "best":
+                self.log.say(f"{'; '.join(error.problems)}; the mean is made without it")
+                self.run.delete(name)
+        if "best" in damaged:
+            others = [name for name in map(kept_name, self.progress.kept) if self.run.has(name)]
+            if not others:
+                raise CheckpointError(*damaged["best"].problems, "nothing is left of the best weights: put it back")
+            self.log.say(f"{'; '.join(damaged['best'].problems)}; {others[0]} takes its place")
+            self.run.save("best", self.run.weights(others[0]))
 
     def _report(self, update: Update) -> None:
         window = self.progress.window
