@@ -150,13 +150,16 @@ class RunDirectory:
             for file in aside.iterdir():
                 sync(file)
             sync(aside)
+            oldest = folder.with_name(f".{name}.oldest")
+            shutil.rmtree(oldest, ignore_errors=True)
             if folder.exists():  # else a crash has left the one before as the only one
-                shutil.rmtree(before, ignore_errors=True)
+                if before.exists():
+                    before.rename(oldest)
                 folder.rename(before)
             aside.rename(folder)
             sync(self.checkpoints)
-            if name != "last":
-                shutil.rmtree(before, ignore_errors=True)
+            for useless in (oldest,) if name == "last" else (oldest, before):
+                shutil.rmtree(useless, ignore_errors=True)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder}: cannot be written: {error}") from None
 
@@ -195,9 +198,11 @@ class RunDirectory:
         shutil.rmtree(self._place(name), ignore_errors=True)
 
     def keep(self, names: Set[str]) -> None:
-        """Remove every checkpoint ``update-N`` but these."""
-        for folder in self.checkpoints.glob("update-*"):
-            if folder.name not in names:
+        """Remove every checkpoint ``update-N`` but these, and what a crash in the middle of ``save`` has left."""
+        for folder in self.checkpoints.iterdir():
+            left = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old|oldest)", folder.name)
+            useless = left and (self.checkpoints / left[1]).exists()
+            if useless or (folder.name.startswith("update-") and folder.name not in names):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def weights(self, name: str) -> dict[str, Tensor]:

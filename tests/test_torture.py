@@ -1,14 +1,20 @@
 """Short forms of what scripts/torture.py does at length."""
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from nmt import checkpoint
+from nmt.errors import CheckpointError
+from nmt.files import sync
 from nmt.torture import faults, sameness, strangers
 from nmt.torture.work import Result, Trials, Work, differences
+from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 
 
@@ -77,8 +83,6 @@ def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
-    import shutil
-
     calm = work.calm()
     other = Path(shutil.copytree(calm, tmp_path / "other"))
     assert differences(calm, other) == []
@@ -89,7 +93,10 @@ def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
     (other / "metrics.jsonl").write_text("".join(lines), "utf-8")
     shutil.copy(other / "checkpoints/previous/model.safetensors", other / "checkpoints/last/model.safetensors")
     (other / "checkpoints/last/sha256.json").unlink()
-    assert differences(calm, other) == [f"{other}/checkpoints/last/model.safetensors differs"]
+    assert differences(calm, other) == [
+        f"{other}/checkpoints/last/model.safetensors differs",
+        f"{other}: of only one of the two are ['checkpoints/last/sha256.json']",
+    ]
 
 
 def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:
@@ -103,6 +110,51 @@ def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "a").rename(tmp_path / "c")
     (tmp_path / "a").rename(tmp_path / "c")
+
+
+def test_a_disk_fails_in_what_python_does_not_tell_of(tmp_path: Path) -> None:
+    log = GrowingFile(tmp_path / "log")
+    (tmp_path / "a").write_text("1")
+    for operation in (
+        lambda: log.write(b"2"),
+        log.sync,
+        lambda: sync(tmp_path / "a"),
+        lambda: checkpoint.save_file({}, tmp_path / "b"),  # type: ignore[attr-defined]
+    ):
+        with faults.DISK.failing(tmp_path, 0, 28), pytest.raises((OSError, CheckpointError), match="No space left"):
+            operation()
+        operation()
+    log.close()
+    assert (tmp_path / "log").read_bytes() == b"2" and (tmp_path / "b").exists()
+
+
+def lose(work: Work, run: Path) -> None:
+    """Everything that was saved."""
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+
+
+def fall_behind(work: Work, run: Path) -> None:
+    """The newest checkpoint, though nothing is wrong with it."""
+    last = run / "checkpoints" / "last"
+    if last.with_name("previous").exists():
+        shutil.rmtree(last, ignore_errors=True)
+
+
+@pytest.mark.parametrize("loss", [lose, fall_behind])
+def test_what_is_lost_between_two_kills_is_seen(
+    work: Work, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Work, Path], None]
+) -> None:
+    begin = Work.start
+
+    def losing(self: Work, name: str, *more: str) -> Any:
+        loss(self, self.run(name))
+        return begin(self, name, *more)
+
+    work.calm()
+    monkeypatch.setattr(Work, "start", losing)
+    result = faults.killed(work, 5)
+    assert result.lost > 0
+    assert any("was saved, and" in note for note in result.notes)
 
 
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -119,7 +171,6 @@ def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_translating_opens_nothing_that_a_configuration_names(work: Work, tmp_path: Path) -> None:
-    import shutil
     import sys
 
     from nmt.cli.translate import main

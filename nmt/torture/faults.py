@@ -11,16 +11,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, Any
+from unittest.mock import patch
 
+from nmt import checkpoint
 from nmt.checkpoint import RunDirectory
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.train import main as nmt_train
 from nmt.errors import CheckpointError
-from nmt.torture.work import Result, Trials, Work, differences, start
+from nmt.torture.work import NOTHING, Result, Trials, Work, differences, start
+from nmt.training import log
 
 WRITES = {
     *("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"),
@@ -31,78 +34,104 @@ ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 def killed(work: Work, kills: int) -> Result:
-    """SIGKILL at random moments, anywhere from the start of the process on, until a training is through; and again."""
+    """SIGKILL at random moments, anywhere from the start of the process on, until a training is through; and again.
+
+    It must go on from what was saved last, each time, and never from less than the time before."""
     calm, trials, chance = work.calm(), Trials("SIGKILL at a random moment of training, resumed"), random.Random(2)
     inside = 0
-    number, since = 0, 0
+    number, since, saved = 0, 0, NOTHING
+    problems: list[str] = []
     while trials.tried + since < kills:
-        run = work.run(f"killed-{number}")
+        run = work.run(f"killed-{number}") if since else work.fresh(f"killed-{number}")
+        stale = _unfinished(run)
         process = work.start(run.name)
         assert process.stderr is not None
         kind = chance.random()
         if kind < 0.2:
             time.sleep(chance.uniform(0, 4))  # while it starts
-        elif _wait_for(process.stderr, "resumed after", "update "):
+        elif line := _wait_for(process.stderr, "resumed after", "update "):
+            if saved > NOTHING and line != f"resumed after update {saved}":
+                problems.append(f"{run}: update {saved} was saved, and then it said: {line}")
             time.sleep(chance.uniform(0, 0.2))
             if kind < 0.7:
-                _wait_until_written(run, process)
+                _wait_until_written(run, process, stale)
                 time.sleep(chance.uniform(0, 0.005))
         process.kill()
         process.communicate()
-        if process.returncode != -signal.SIGKILL:  # it was through already
-            trials.add(differences(calm, run), since)
-            number, since = number + 1, 0
-            continue
-        since += 1
-        inside += any((run / "checkpoints").glob(".*.new"))
+        if process.returncode == -signal.SIGKILL:
+            since += 1
+            inside += bool(_unfinished(run) - stale)
+            before, saved = saved, work.saved(run)
+            if saved < before:
+                problems.append(f"{run}: update {before} was saved, and after the next SIGKILL {saved}")
+        else:  # it was through already
+            problems += differences(calm, run)
+            trials.add(problems, since or bool(problems))
+            number, since, saved, problems = number + 1, 0, NOTHING, []
     if since:
-        trials.add(work.finish(run.name) or differences(calm, run), since)
+        trials.add(problems + (work.finish(run.name) or differences(calm, run)), since)
     return trials.result(f"{inside} of them while a checkpoint was being written")
 
 
-def _wait_until_written(run: Path, process: "subprocess.Popen[str]") -> None:
+def _unfinished(run: Path) -> set[int]:
+    """The checkpoints that are written aside, each a number of the file system."""
+    return {path.stat().st_ino for path in (run / "checkpoints").glob(".*.new")}
+
+
+def _wait_until_written(run: Path, process: "subprocess.Popen[str]", stale: set[int]) -> None:
     """Until a checkpoint is being written, or the training is through."""
-    while process.poll() is None and not any((run / "checkpoints").glob(".*.new")):
-        pass
+    with suppress(FileNotFoundError):  # it was put in its place between two looks
+        while process.poll() is None and not _unfinished(run) - stale:
+            pass
 
 
-def _wait_for(stream: IO[str], *beginnings: str) -> bool:
-    """Read lines until one begins so; False at the end."""
-    return any(line.startswith(beginnings) for line in stream)
+def _wait_for(stream: IO[str], *beginnings: str) -> str:
+    """Read lines until one begins so; -> that line, "" at the end."""
+    return next((line.strip() for line in stream if line.startswith(beginnings)), "")
 
 
 def stopped(work: Work, times: int) -> Result:
     """Ctrl-C and SIGTERM: it saves, ends with 130 or 143, and says how to go on; that is then done, literally."""
     calm, trials, chance = work.calm(), Trials("Ctrl-C or SIGTERM, gone on with as it says"), random.Random(3)
-    for number in range(times):
-        sent, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[number % 2]
-        run = work.run(f"stopped-{number}")
+    for run in _runs(work, trials, "stopped", times):
+        sent, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[trials.tried % 2]
         process = work.start(run.name)
         assert process.stderr is not None
         _wait_for(process.stderr, "update ")
         time.sleep(chance.uniform(0, 0.2))
         process.send_signal(sent)
         _, err = process.communicate()
-        if process.returncode == 0:  # it was through already
-            trials.add(differences(calm, run))
+        if process.returncode == 0:  # it was through already: no trial
             continue
         command, *arguments = shlex.split(err.rpartition("continue with: ")[2])
         problems = [] if process.returncode == code else [f"ended with {process.returncode}, not {code}"]
+        saved = work.saved(run)
         again = start(command, *arguments)
-        again.communicate()
+        _, err = again.communicate()
+        if f"resumed after update {saved}\n" not in err:
+            problems.append(f"{run}: update {saved} was saved, and it did not go on from there")
         trials.add(problems + differences(calm, run))
     return trials.result()
+
+
+def _runs(work: Work, trials: Trials, name: str, times: int) -> Iterator[Path]:
+    """Runs to be made until there were so many trials; some may be through too soon to be any."""
+    for number in range(10 * times):
+        if trials.tried < times:
+            yield work.fresh(f"{name}-{number}")
+    if trials.tried < times:
+        trials.add([f"{name}: only {trials.tried} of {10 * times} trainings could be reached in time"])
 
 
 def stopped_twice(work: Work, times: int) -> Result:
     """A second Ctrl-C leaves at once, and loses nothing older."""
     calm, trials, chance = work.calm(), Trials("Ctrl-C twice"), random.Random(4)
-    for number in range(times):
-        run = work.run(f"twice-{number}")
+    for run in _runs(work, trials, "twice", times):
         process = work.start(run.name)
         assert process.stderr is not None
         _wait_for(process.stderr, "update ")
         time.sleep(chance.uniform(0, 0.1))
+        before = work.saved(run)
         begun = time.monotonic()
         for _ in range(20):  # until the process is gone
             process.send_signal(signal.SIGINT)
@@ -111,8 +140,14 @@ def stopped_twice(work: Work, times: int) -> Result:
                 break
         process.communicate()
         seconds = time.monotonic() - begun
-        slow = [] if seconds < 2 else [f"it took {seconds:.1f} s to leave"]
-        trials.add(slow + (work.finish(run.name) or differences(calm, run)))
+        if process.returncode == 0:  # it was through already: no trial
+            continue
+        problems = [] if seconds < 2 else [f"it took {seconds:.1f} s to leave"]
+        if process.returncode not in (-signal.SIGINT, 130):
+            problems.append(f"ended with {process.returncode}")
+        if work.saved(run) < before:
+            problems.append(f"{run}: update {before} was saved, and then {work.saved(run)}")
+        trials.add(problems + (work.finish(run.name) or differences(calm, run)))
     return trials.result()
 
 
@@ -137,15 +172,33 @@ class FailingDisk:
         """``after`` so many operations; -1: never, they are counted."""
         self.folder, self.left, self.seen, self.error = str(folder), after, 0, error
         try:
-            yield
+            # what no audit event tells of: weights, appended lines, syncing
+            with (
+                self._watched(checkpoint, "save_file", lambda _, path: path),
+                self._watched(log.GrowingFile, "write", lambda file, _: file.path),
+                self._watched(os, "fsync", lambda number: Path(f"/proc/self/fd/{number}").readlink()),
+            ):
+                yield
         finally:
             self.folder = ""
 
+    def _watched(self, owner: Any, name: str, path: Callable[..., Any]) -> AbstractContextManager[Any]:
+        """A function that is an operation on the disk, while this is entered; ``path`` says where, by its arguments."""
+        function = getattr(owner, name)
+
+        def counted(*arguments: Any) -> Any:
+            self._count(path(*arguments))
+            return function(*arguments)
+
+        return patch.object(owner, name, counted)
+
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.folder or not (event in WRITES or (event == "open" and _for_writing(arguments))):
-            return
-        path = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
-        if path.startswith(self.folder):
+        if self.folder and (event in WRITES or (event == "open" and _for_writing(arguments))):
+            self._count(arguments[0])
+
+    def _count(self, where: Any) -> None:
+        path = os.fsdecode(where) if isinstance(where, str | bytes | os.PathLike) else ""
+        if self.folder and path.startswith(self.folder):
             self.seen += 1
             if 0 <= self.left < self.seen:
                 raise OSError(self.error, os.strerror(self.error), path)
@@ -171,7 +224,7 @@ def failing_disk(work: Work, times: int) -> Result:
     operations = DISK.seen
     for number in range(times):
         after = number * operations // times
-        run = work.run(f"disk-{number}")
+        run = work.fresh(f"disk-{number}")
         error = ERRORS[number % len(ERRORS)]
         with DISK.failing(run, after, error):
             code, err = _train(work, run.name)
@@ -243,7 +296,7 @@ def small_files(work: Work, times: int) -> Result:
     chance = random.Random(5)
     for number in range(times):
         limit = chance.choice(sizes) * chance.randint(30, 99) // 100
-        run = work.run(f"limit-{number}")
+        run = work.fresh(f"limit-{number}")
         process = start(
             "nmt-train",
             *work.arguments(run.name),
@@ -258,10 +311,10 @@ def small_files(work: Work, times: int) -> Result:
 
 
 def vanished(work: Work, times: int) -> Result:
-    """The run directory is deleted under a training: it ends with an error that names it."""
-    trials, chance = Trials("the run directory vanishes"), random.Random(6)
+    """The run directory is taken away under a training: it ends with an error that names it; given back, it goes on."""
+    calm, trials, chance = work.calm(), Trials("the run directory vanishes, then comes back"), random.Random(6)
     for number in range(times):
-        run = work.run(f"vanished-{number}")
+        run = work.fresh(f"vanished-{number}")
         process = work.start(run.name)
         assert process.stderr is not None
         _wait_for(process.stderr, "update ")
@@ -271,7 +324,8 @@ def vanished(work: Work, times: int) -> Result:
         named = process.returncode == 2 and str(run) in err and "Traceback" not in err
         shutil.rmtree(run, ignore_errors=True)
         gone.rename(run)
-        trials.add(([] if named else [f"ended with {process.returncode}: {err[-200:]}"]) + _loads(run))
+        problems = [] if named else [f"ended with {process.returncode}: {err[-200:]}"]
+        trials.add(problems + (_loads(run) or work.finish(run.name) or differences(calm, run)))
     return trials.result()
 
 
@@ -311,16 +365,16 @@ def two_at_once(work: Work, times: int) -> Result:
     cache: both end well, with the same."""
     calm, trials = work.calm(), Trials("two trainings into one run; two preparations of one cache")
     for number in range(times):
-        run = work.run(f"two-{number}")
+        run = work.fresh(f"two-{number}")
         first = work.start(run.name)
         assert first.stderr is not None
         _wait_for(first.stderr, "model: ")
+        first.send_signal(signal.SIGSTOP)  # so that it cannot be through before the second looks
         second = start("nmt-train", "--config", str(work.config), "--output", str(run), "--overwrite")
         _, err = second.communicate()
+        first.send_signal(signal.SIGCONT)
         first.communicate()
         refused = second.returncode == 2 and "another nmt-train is at work" in err
-        if second.returncode == 0 and first.returncode == 0:  # the first was through before the second looked
-            refused = True
         trials.add([] if refused else [f"the second ended with {second.returncode}: {err[-200:]}"])
         trials.add([] if first.returncode == 0 and not differences(calm, run) else [f"{run} is not as it should be"])
 

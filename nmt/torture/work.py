@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -11,9 +12,12 @@ from typing import Any
 import torch
 
 from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.files import read_json
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
 """What may differ between two trainings that are the same."""
+NOTHING = -1
+"""Instead of the number of an update."""
 WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 
 
@@ -112,12 +116,23 @@ class Work:
         """Where a training goes."""
         return self.folder / name
 
+    def fresh(self, name: str) -> Path:
+        """A place where there is nothing yet."""
+        shutil.rmtree(self.run(name), ignore_errors=True)
+        return self.run(name)
+
     def arguments(self, name: str) -> list[str]:
         """Of ``nmt-train``, to begin a training or go on with it."""
         checkpoints = self.run(name) / "checkpoints"
         begun = any((checkpoints / each).exists() for each in ("last", "previous"))
         how = "--resume" if begun else "--overwrite"
         return ["--config", str(self.config), "--output", str(self.run(name)), how]
+
+    def saved(self, run: Path) -> int:
+        """The update after which training would go on, NOTHING if nothing was saved. Raises CheckpointError if what was
+        saved cannot be read."""
+        directory = RunDirectory(run)
+        return int(directory.training("last").state["update"]) if directory.has("last") else NOTHING
 
     def start(self, name: str, *more: str) -> "subprocess.Popen[str]":
         """``nmt-train`` in a process of its own."""
@@ -160,9 +175,23 @@ def differences(one: Path, other: Path) -> list[str]:
     lines, other_lines = (_metrics(run) for run in (one, other))
     if lines != other_lines:
         found.append(f"{other / 'metrics.jsonl'}: {len(other_lines)} lines instead of {len(lines)}, or other numbers")
-    if (one / "test.hypotheses.txt").read_bytes() != (other / "test.hypotheses.txt").read_bytes():
-        found.append(f"{other / 'test.hypotheses.txt'} differs")
+    for name, content in (("test.hypotheses.txt", Path.read_bytes), ("test.scores.json", _scores)):
+        if content(one / name) != content(other / name):
+            found.append(f"{other / name} differs")
+    if _files(one) != _files(other):
+        found.append(f"{other}: of only one of the two are {sorted(_files(one) ^ _files(other))}")
     return found
+
+
+def _scores(path: Path) -> Any:
+    scores = read_json(path)
+    return scores | {"by_length": [row | {"system": ""} for row in scores["by_length"]]}  # called after the run
+
+
+def _files(run: Path) -> set[str]:
+    """All but TensorBoard's, of which every process makes one."""
+    names = (str(path.relative_to(run)) for path in run.rglob("*"))
+    return {name for name in names if not name.startswith("tensorboard/")}
 
 
 def _progress(run: Path) -> dict[str, Any]:

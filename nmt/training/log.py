@@ -32,7 +32,7 @@ class Log:
 
     def __init__(self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None) -> None:
         self.say = say
-        self._metrics = _GrowingFile(run.metrics)
+        self._metrics = GrowingFile(run.metrics)
         try:
             self._board = _EventFile(run.tensorboard, purge)
         except BaseException:
@@ -69,28 +69,31 @@ class Log:
         self._board.close()
 
 
-class _GrowingFile:
+class GrowingFile:
     """A file that is appended to, at once."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._file = path.open("ab")
 
     def write(self, data: bytes) -> None:
+        """Append; nothing is held back."""
         try:
             self._file.write(data)
             self._file.flush()
         except OSError as error:
-            raise CheckpointError(f"{self._path}: cannot be written: {error.strerror or error}") from None
+            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def sync(self) -> None:
+        """Have the operating system put it on the disk."""
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise CheckpointError(f"{self._path}: cannot be written: {error.strerror or error}") from None
+            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
-        with suppress(OSError):  # has been told
+        """Say nothing of what goes wrong now: it has been said."""
+        with suppress(OSError):
             self._file.close()
 
 
@@ -100,7 +103,7 @@ class _EventFile:
     def __init__(self, folder: Path, purge: int | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a folder in the order of their names
-        self._file = _GrowingFile(folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
+        self._file = GrowingFile(folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
         self._records = RecordWriter(self._file)
         try:
             self.add(0, file_version="brain.Event:2")
