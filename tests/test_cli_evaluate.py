@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from nmt.cli import evaluate, length_curve
+from nmt.cli import diagnose, evaluate, length_curve
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
@@ -79,7 +79,7 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
 
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
     script = (
-        "import sys; from nmt.cli import evaluate, length_curve; "
+        "import sys; from nmt.cli import diagnose, evaluate, length_curve; "
         f"assert evaluate.main({[*TEST_SET, '--hypotheses', 'good']!r}) == 0; "
         f"assert length_curve.main({[*TEST_SET, *TWO]!r}) == 0; "
         "assert 'torch' not in sys.modules and 'matplotlib.pyplot' not in sys.modules"
@@ -354,3 +354,19 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
 
 def test_a_path_may_hold_an_equals_sign() -> None:
     assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
+
+
+def test_what_will_fail_fails_before_translating(
+    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    code, _, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", "--json", str(models))
+    assert (code, err) == (2, f"nmt-evaluate: error: {models}: cannot be written: Is a directory\n")
+    broken = save_run(tmp_path / "broken", ATTENTIONS[0])
+    weights = broken / "checkpoints" / "best" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    systems = ("--system", "one=bahdanau", "--system", f"other={broken}", "--device", "cpu")
+    for main in (length_curve.main, diagnose.main):
+        code, _, err = run(main, *TEST_SET, *systems, "--output", str(tmp_path / "x"))
+        assert code == 2
+        assert "not a whole safetensors file" in err and "translated" not in err and "reading" not in err

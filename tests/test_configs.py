@@ -45,7 +45,7 @@ def comparable(path: Path) -> dict[str, Any]:
 
 COMPARED = [
     pair
-    for folder in ("demo", "multi30k", "europarl")
+    for folder in ("demo", "multi30k")
     for pair in itertools.combinations(sorted((FOLDER / folder).glob("*.yaml")), 2)
 ]
 
@@ -55,6 +55,26 @@ def test_runs_that_are_compared_differ_in_their_attention_alone(one: Path, other
     assert comparable(one) == comparable(other)
     first, second = load_config(one), load_config(other)
     assert first.model.attention != second.model.attention and first.output != second.output
+
+
+@pytest.mark.parametrize("size", ["cpu", "gpu"])
+def test_the_systems_of_the_length_curve_differ_in_attention_and_length_alone(size: str) -> None:
+    """As their names say: without attention or with whose, and the most words of a training pair."""
+    paths = sorted((FOLDER / "europarl" / size).glob("*.yaml"))
+    kinds = {"rnnencdec": "none", "rnnsearch": "bahdanau", "luong": "luong"}
+    assert {path.stem for path in paths} == {
+        "luong-50",
+        *(f"rnn{k}-{n}" for k in ("encdec", "search") for n in (30, 50)),
+    }
+    rest = []
+    for path in paths:
+        kind, words = path.stem.split("-")
+        config = load_config(path)
+        assert (config.model.attention.type, config.data.filter.max_words) == (kinds[kind], int(words))
+        values = comparable(path)
+        del values["data"]["filter"]["max_words"]
+        rest.append(values)
+    assert all(values == rest[0] for values in rest)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=name)

@@ -2,12 +2,14 @@
 
 import argparse
 import contextlib
+import errno
 import functools
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from nmt import __version__
@@ -103,6 +105,20 @@ def say(line: str) -> None:
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------------
+
+
+def refuse_unwritable(path: str) -> None:
+    """Raise DataError, before hours of work, for a file that could not be written after them."""
+    file, folder = Path(path), Path(path).absolute().parent
+    problem = 0
+    if not folder.exists():
+        problem = errno.ENOENT
+    elif file.is_dir():
+        problem = errno.EISDIR
+    elif not os.access(file if file.exists() else folder, os.W_OK):
+        problem = errno.EACCES
+    if problem:
+        raise DataError(f"{path}: cannot be written: {os.strerror(problem)}")
 
 
 @contextlib.contextmanager

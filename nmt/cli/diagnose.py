@@ -5,6 +5,7 @@ reference is, where the attention looks, which translations stop early, run on o
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, say
 from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
@@ -17,6 +18,11 @@ from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, 
 from nmt.evaluation.metrics import Floats
 from nmt.plots.diagnosis import write_diagnosis
 from nmt.plots.files import make_folder
+
+if TYPE_CHECKING:
+    import torch
+
+    from nmt.checkpoint import LoadedRun
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,12 +71,17 @@ def main(arguments: argparse.Namespace) -> None:
                 *(f"--{name.replace('_', '-')}: has no effect: all --hypotheses are given" for name in useless)
             )
     make_folder(arguments.output)
+    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.device import resolve_device  # noqa: PLC0415
+
+    device = resolve_device(arguments.device or "auto")
+    runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part
     function_words = most_frequent(references)
     measured: dict[str, list[Floats]] = {}
-    for system in systems:
+    for system, run in zip(systems, runs, strict=True):
         hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
         say(f"{system.path}: reading the references")
-        found = measures(system.path, sources, references, hypotheses, function_words, arguments.device or "auto")
+        found = measures(run, sources, references, hypotheses, function_words, device)
         measured.setdefault(system.name, []).append(found)
     bins = bins_by_length(source_words(sources), arguments.bins or evaluation.bins)
     diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
@@ -95,23 +106,20 @@ def read_ready(systems: Sequence[System], given: Sequence[System], source: str, 
 
 
 def measures(
-    run: str,
+    run: "LoadedRun",
     sources: Sequence[str],
     references: Sequence[str],
     hypotheses: Sequence[str],
     function_words: frozenset[str],
-    device: str,
+    device: "torch.device",
 ) -> Floats:
     """Of each sentence, (sentences, MEASURES)."""
     import numpy as np  # noqa: PLC0415
 
-    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
-    from nmt.device import resolve_device  # noqa: PLC0415
-    from nmt.forced import force  # noqa: PLC0415
+    from nmt.forced import force  # noqa: PLC0415  (PyTorch is slow to import)
 
-    loaded = load_run(run, resolve_device(device))
     pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
-    forced = force(loaded.model, loaded.tokenizers, pairs, resolve_device(device))
+    forced = force(run.model, run.tokenizers, pairs, device)
     return np.stack(
         [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words)

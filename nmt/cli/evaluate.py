@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.common import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, command, given, say, writing
+from nmt.cli.common import (
+    DEVICE_OPTIONS,
+    SEARCH_OPTIONS,
+    add_decoding_options,
+    command,
+    given,
+    refuse_unwritable,
+    say,
+    writing,
+)
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import Pair, read_lines
@@ -48,6 +57,8 @@ def main(arguments: argparse.Namespace) -> None:
     sources, references = read_test_set(arguments.source, arguments.reference)
     evaluation, alignment = Evaluation(), None
     gold = check_gold(arguments)
+    if arguments.json is not None:
+        refuse_unwritable(arguments.json)
     if arguments.model is None:
         refuse_decoding_options(arguments, "--hypotheses is given")
         if arguments.output is not None:

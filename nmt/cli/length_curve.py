@@ -76,10 +76,12 @@ def main(arguments: argparse.Namespace) -> None:
     }
     measured = lengths_of(arguments.bin_by, sources, references, runs)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
+    translations = [  # every run is loaded before the first translates
+        ready.get(system.path) or translate(system.path, arguments.source, sources, arguments) for system in systems
+    ]
     hypotheses: dict[str, list[list[str]]] = {}
-    for system in systems:
-        lines = ready.get(system.path) or list(translate(system.path, arguments.source, sources, arguments))
-        hypotheses.setdefault(system.name, []).append(lines)
+    for system, lines in zip(systems, translations, strict=True):
+        hypotheses.setdefault(system.name, []).append(list(lines))
     scored = [
         score_system(name, measured, first, references, bins=bins, resamples=resamples, others=others)
         for name, (first, *others) in hypotheses.items()

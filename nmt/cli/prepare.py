@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from nmt.cli.common import add_config_options, command, say
+from nmt.cli.common import add_config_options, command, refuse_unwritable, say
 from nmt.config import load_config
 
 
@@ -24,6 +24,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Prepare the corpus and print its report."""
     config = load_config(arguments.config, arguments.overrides)
+    if arguments.json is not None:
+        refuse_unwritable(arguments.json)
 
     from nmt.data_report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
     from nmt.dataset import prepare  # noqa: PLC0415
