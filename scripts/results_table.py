@@ -9,6 +9,7 @@ from typing import Any
 from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command
 from nmt.config import load_run_config
+from nmt.errors import DataError
 from nmt.files import read_json
 from nmt.training.log import duration
 
@@ -20,7 +21,13 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def facts(path: str) -> dict[str, str]:
+def names(paths: list[str]) -> list[str]:
+    """What to call each: the folder, with the one around it where two have the same."""
+    last = [Path(path).name for path in paths]
+    return last if len(set(last)) == len(last) else [f"{Path(path).parent.name}/{Path(path).name}" for path in paths]
+
+
+def facts(name: str, path: str) -> dict[str, str]:
     """What one run is and reached, by column."""
     run = RunDirectory(path)
     config, manifest = load_run_config(run.path), read_json(run.manifest)
@@ -28,7 +35,7 @@ def facts(path: str) -> dict[str, str]:
     scores = read_json(run.test_scores)
     validations = [each for each in _metrics(run) if each["split"] in ("validation", "average") and each["best"]]
     return {
-        "run": Path(path).name,
+        "run": name,
         "attention": config.model.attention.type,
         "updates": f"{progress['update']:,}",
         "target tokens": f"{progress['target_tokens'] / 1e6:.2f} M",
@@ -48,7 +55,10 @@ def _metrics(run: RunDirectory) -> list[dict[str, Any]]:
 
 def by_length(paths: list[str]) -> list[dict[str, str]]:
     """A row for each bin: BLEU with its interval and the length ratio of each run."""
-    tables = {Path(path).name: read_json(RunDirectory(path).test_scores)["by_length"] for path in paths}
+    tables = {
+        name: read_json(RunDirectory(path).test_scores)["by_length"]
+        for name, path in zip(names(paths), paths, strict=True)
+    }
     rows = []
     for bins in zip(*tables.values(), strict=True):
         row = {"source words": f"{bins[0]['low']}-{bins[0]['high']}", "sentences": str(bins[0]["n"])}
@@ -68,10 +78,16 @@ def markdown(rows: list[dict[str, str]]) -> str:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Print the tables."""
-    scores = read_json(RunDirectory(arguments.runs[0]).test_scores)
-    print(markdown([facts(path) for path in arguments.runs]))
-    print(f"\nBLEU: `{scores['BLEU']['signature']}`; chrF: `{scores['chrF']['signature']}`\n")
-    print(markdown(by_length(arguments.runs)))
+    try:
+        scores = read_json(RunDirectory(arguments.runs[0]).test_scores)
+        print(markdown([facts(*each) for each in zip(names(arguments.runs), arguments.runs, strict=True)]))
+        print(f"\nBLEU: `{scores['BLEU']['signature']}`; chrF: `{scores['chrF']['signature']}`\n")
+        print(markdown(by_length(arguments.runs)))
+    except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise DataError(
+            f"{', '.join(arguments.runs)}: not all of them are finished runs, whole, with a test set and the same bins "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -64,6 +64,12 @@ def test_results_are_those_of_the_runs(tmp_path: Path, capsys: pytest.CaptureFix
             assert cell[:2] == [f"{each['low']}-{each['high']}", str(each["n"])]
             assert cell[2 + 2 * place].startswith(f"{each['bleu']:.1f} [")
             assert cell[3 + 2 * place] == f"{each['length_ratio']:.2f}"
+    seeds = [shutil.copytree(run, tmp_path / "copies" / run.name / "seed-1") for run in runs]
+    assert script("results_table").main(list(map(str, seeds))) == 0
+    assert "| none/seed-1 |" in capsys.readouterr().out
+    (seeds[1] / "metrics.jsonl").write_text('{"step": 2')
+    assert script("results_table").main(list(map(str, seeds))) == 2
+    assert "not all of them are finished runs" in capsys.readouterr().err
 
 
 def test_the_lowest_versions_are_those_that_are_claimed(capsys: pytest.CaptureFixture[str]) -> None:
