@@ -46,8 +46,8 @@ CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """What a checkpoint may be called."""
 MOST_PROBLEMS = 50
 """Tensors that are told of; weights with more that do not fit belong to something else."""
-LARGEST_HEADER, LARGEST_CHECKSUMS = 1 << 20, 1 << 16
-"""Bytes of what is read of a run that may come from a stranger; more is never needed."""
+LARGEST_HEADER, LARGEST_METRICS, MOST_DIMENSIONS = 1 << 20, 1 << 30, 8
+"""Bytes, and dimensions of a tensor, in a run that may come from a stranger; more is never needed."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,9 @@ class RunDirectory:
         aside, before = folder.with_name(f".{name}.new"), self._before(name)
         try:
             shutil.rmtree(aside, ignore_errors=True)
-            self.checkpoints.mkdir(exist_ok=True)  # alone: a run that has vanished must not come back in parts
+            if not self.checkpoints.exists():
+                self.checkpoints.mkdir()  # alone: a run that has vanished must not come back in parts
+                sync(self.path)
             aside.mkdir()
             save_file(unshared(model), aside / "model.safetensors")
             if training is not None:
@@ -170,27 +172,32 @@ class RunDirectory:
     def resumable(self, say: Callable[[str], None]) -> str:
         """The newest checkpoint that training can go on from: ``last``, or ``previous`` if that is damaged, which is
         then said. Raises CheckpointError if there is none."""
+        there = [name for name in ("last", "previous") if self._place(name).exists()]
+        unsealed = [name for name in there if not (self._place(name) / CHECKSUMS).exists()]
         problems: list[str] = []
-        for name in ("last", "previous"):
-            if not self._place(name).exists():
-                continue
+        for name in sorted(there, key=lambda name: name in unsealed):  # what can be verified is preferred
             try:
                 self.weights(name)
                 self.training(name)
             except CheckpointError as error:
                 problems += error.problems
                 continue
+            if name in unsealed:
+                say(f"{self._place(name) / CHECKSUMS}: missing; whether the files beside it are whole is not known")
+            elif name == "previous":
+                problems += [f"{self._place(other) / CHECKSUMS}: missing" for other in unsealed]
             for problem in problems:
-                say(f"{problem}; going on from {self.checkpoints / name}, which is older")
-            if not (self._folder(name) / CHECKSUMS).exists():
-                say(f"{self._folder(name) / CHECKSUMS}: missing; whether the files beside it are whole is not known")
+                say(f"{problem}; going on from {self._place(name)}{', which is older' if name == 'previous' else ''}")
             return name
         raise CheckpointError(*(problems or [f"{self.checkpoints / 'last'}: missing, nothing to resume from"]))
 
     def fall_back(self) -> None:
         """Put ``previous`` in the place of ``last``, which is damaged or gone: the next save must not replace it."""
-        shutil.rmtree(self.checkpoints / "last", ignore_errors=True)
-        (self.checkpoints / "previous").rename(self.checkpoints / "last")
+        last, aside = self.checkpoints / "last", self.checkpoints / ".last.old"
+        shutil.rmtree(aside, ignore_errors=True)
+        if last.exists():
+            last.rename(aside)
+        (self.checkpoints / "previous").rename(last)
         sync(self.checkpoints)
 
     def delete(self, name: str) -> None:
@@ -201,7 +208,8 @@ class RunDirectory:
         """Remove every checkpoint ``update-N`` but these, and what a crash in the middle of ``save`` has left."""
         for folder in self.checkpoints.iterdir():
             left = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old|oldest)", folder.name)
-            useless = left and (self.checkpoints / left[1]).exists()
+            # an old one may be the only one of its name
+            useless = left and (left[2] != "old" or (self.checkpoints / left[1]).exists())
             if useless or (folder.name.startswith("update-") and folder.name not in names):
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -218,7 +226,9 @@ class RunDirectory:
         """A file of a checkpoint, which is as it was written if there are checksums. Raises CheckpointError if not."""
         path = self._folder(name) / file
         sums = path.with_name(CHECKSUMS)
-        if path.is_file() and sums.exists():
+        refuse_links_outside(self.path, [path, sums])
+        refuse_unlike_file(path, sys.maxsize)
+        if sums.exists():
             expected = read_json(sums)
             if not isinstance(expected, dict) or expected.get(file) != digest(path):
                 raise CheckpointError(f"{path}: damaged: it is not what was written ({CHECKSUMS} beside it)")
@@ -244,6 +254,7 @@ class RunDirectory:
         later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
+        refuse_unlike_file(self.metrics, LARGEST_METRICS)
         kept = [
             line for line in self.metrics.read_text("utf-8", "replace").splitlines(keepends=True) if _stays(line, step)
         ]
@@ -298,8 +309,6 @@ def load_run(
     weights_file = folder / "model.safetensors"
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
     refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS])
-    if (folder / CHECKSUMS).exists():
-        refuse_unlike_file(folder / CHECKSUMS, LARGEST_CHECKSUMS)
     try:
         config = load_run_config(run.path)
         tokenizers = Tokenizers.load(run.tokenizer)
@@ -312,7 +321,7 @@ def load_run(
     model = build_model(config.model, *sizes, fused=config.kernels == "auto")
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
-    wrong = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.isfinite().all()]
     if wrong:
         raise CheckpointError(*(f"{where}: tensor {name} holds values that are no finite numbers" for name in wrong))
     return LoadedRun(config, tokenizers, model.to(device).eval())
@@ -323,7 +332,7 @@ def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, wh
     with torch.device("meta"):  # sizes alone
         described = sum(parameter.numel() for parameter in build_model(config.model, *sizes, fused=False).parameters())
     found = count_numbers(weights)
-    if not found / 2 <= described <= 2 * found:
+    if found > 2 * described or described > 2 * found:
         raise CheckpointError(f"{where}: describes a network of {described:,} numbers; {weights} holds {found:,}")
 
 
@@ -333,6 +342,8 @@ def count_numbers(path: Path) -> int:
     Raises CheckpointError if it is no such file, or not as long as the header says.
     """
     refuse_unlike_file(path, sys.maxsize)
+    size = path.stat().st_size
+    end = numbers = 0
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -340,14 +351,21 @@ def count_numbers(path: Path) -> int:
                 raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {length:,} bytes")
             header: dict[str, dict[str, Any]] = json.loads(file.read(length))
         header.pop("__metadata__", None)
-        end = max((each["data_offsets"][1] for each in header.values()), default=0)
-        numbers = sum(math.prod(each["shape"]) for each in header.values())
+        for name, tensor in header.items():
+            shape, (first, last) = tensor["shape"], tensor["data_offsets"]
+            if len(shape) > MOST_DIMENSIONS or not all(
+                type(n) is int and 0 <= n <= size for n in (*shape, first, last)
+            ):
+                raise ValueError(f"impossible sizes of {name[:80]}")
+            end = max(end, last)
+            numbers += math.prod(shape)
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({type(error).__name__}: {error})") from None
-    size = path.stat().st_size
     if size != 8 + length + end:
         raise CheckpointError(f"{path}: not a whole safetensors file: {size:,} bytes instead of {8 + length + end:,}")
-    return int(numbers)
+    if numbers > size:
+        raise CheckpointError(f"{path}: not a whole safetensors file: more numbers than bytes")
+    return numbers
 
 
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:

@@ -161,7 +161,10 @@ def try_cache(config: Config) -> None:
 
 
 def _cache_folder(config: Config) -> Path:
-    return Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
+    try:
+        return Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
+    except RuntimeError as error:  # nobody's home
+        raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a folder") from None
 
 
 def _unwritable(cache: Path, error: OSError) -> DataError:
@@ -217,21 +220,22 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
         try:
             if unchanged(folder):
                 return load(folder)
-            shutil.rmtree(folder)
         except Exception:  # whatever is wrong with it, building it anew puts it right
-            shutil.rmtree(folder, ignore_errors=True)
+            pass
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_dead(folder.parent)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
             built = Path(scratch) / "entry"
             built.mkdir()
+            if folder.exists():  # damaged: out of the way, and removed with all that is here
+                folder.rename(built.with_name("damaged"))
             build(built)
             write_checksums(built)
             try:
                 built.rename(folder)
             except OSError:
-                if not folder.exists():
+                if not (folder.exists() and unchanged(folder)):
                     raise
     except OSError as error:
         raise _unwritable(folder.parent, error) from error

@@ -13,6 +13,8 @@ from nmt.errors import CheckpointError
 
 CHECKSUMS = "sha256.json"
 """Where the checksums of a folder's files are."""
+LARGEST_JSON = 1 << 26
+"""Bytes."""
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -39,6 +41,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """A JSON file. Raises CheckpointError."""
+    refuse_unlike_file(path, LARGEST_JSON)
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

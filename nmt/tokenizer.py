@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -49,6 +48,10 @@ class Tokenizer:
             loaded = False
         if not loaded:
             raise DataError(f"{name}: not a SentencePiece model")
+        try:
+            self._names: list[str] = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}: a piece of the model is not UTF-8: {error}") from None
         self._processor = processor
         self._model = model
         self.size: int = processor.get_piece_size()
@@ -92,10 +95,6 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What the ids are called in the model, one string an id."""
         return [self._names[i] for i in ids]
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return [self._processor.id_to_piece(i) for i in range(self.size)]
 
 
 @dataclass(frozen=True)

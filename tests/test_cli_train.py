@@ -421,3 +421,23 @@ def test_nothing_is_written_through_a_link_out_of_the_run(
     assert line == f"{run / name}: leads out of the run, to {elsewhere}"
     assert remedy.startswith("a run directory needs no other file")
     assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_closed_streams_are_no_traceback(tmp_path: Path, closed: int) -> None:
+    process = subprocess.run(
+        [Path(sys.executable).with_name("nmt-train"), "--config", tmp_path / "none.yaml"],
+        preexec_fn=lambda: os.close(closed),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 2 and "Traceback" not in process.stderr and not process.stdout
+    assert bool(process.stderr) == (closed == 1)
+
+
+def test_names_that_a_configuration_cannot_hold(train: Train, tmp_path: Path) -> None:
+    [line] = refused(train("--output", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
+    assert line.startswith("output: ") and line.endswith("a name that is not UTF-8; config.yaml could not hold it")
+    [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=~nobody-of-this-name/x"))
+    assert line.startswith("data.cache: Could not determine home directory")

@@ -171,24 +171,18 @@ def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
     if damage == "gone":
         path.unlink()
     said = train(damaged, resume=True)
-    if (file, damage) == ("sha256.json", "gone"):  # nothing says that anything is wrong, and nothing is
-        assert "resumed after update 5" in said
-        assert any(
-            line.endswith("sha256.json: missing; whether the files beside it are whole is not known") for line in said
-        )
-    else:
-        [line] = [line for line in said if "going on from" in line]
-        assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
-        assert line.endswith("checkpoints/previous, which is older")
-        assert "resumed after update 4" in said
+    [line] = [line for line in said if "going on from" in line]
+    assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
+    assert line.endswith("checkpoints/previous, which is older")
+    assert "resumed after update 4" in said
     assert_same_run(Path(str(damaged.output)), Path(str(whole.output)))
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_a_crash_after_falling_back_loses_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Renames: ``previous`` to ``last``; then of the next save, ``last`` to ``previous``, the new one to ``last``."""
+    """Renames: ``last`` away, ``previous`` to ``last``; of the next save ``last`` to ``previous``, new to ``last``."""
     whole, damaged = (config(folder, output=f"{name} {number}", updates=6) for name in ("fall whole", "fall damaged"))
     train(whole)
     train(damaged, stop_after=5)
@@ -231,11 +225,6 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, tmp_pat
         f"{kept[0]} takes its place"
     ]
     assert_same_run(run.path, tmp_path / "whole")
-    for name in ("best", *(path.name for path in run.checkpoints.glob("update-*"))):
-        file = run.checkpoints / name / "model.safetensors"
-        file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match="nothing is left of the best weights"):
-        train(damaged, resume=True)
 
 
 def two_updates(folder: Path, tmp_path: Path, **training: Any) -> Config:

@@ -152,7 +152,7 @@ def test_what_is_lost_between_two_kills_is_seen(
 
     work.calm()
     monkeypatch.setattr(Work, "start", losing)
-    result = faults.killed(work, 5)
+    result = faults.killed(work, 3)
     assert result.lost > 0
     assert any("was saved, and" in note for note in result.notes)
 

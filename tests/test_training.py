@@ -176,8 +176,11 @@ def test_skips_are_counted_across_a_resumption(make: Make) -> None:
     for _ in range(trainer_module.SKIPS - 1):
         stopped.update([batch_of(stopped, [1])], Position(0, 1))
     resumed.run = stopped.run
+    with torch.no_grad():
+        stopped.model.output.bias[5] = 0.0  # infinite weights would not be saved
     stopped.save()
     resumed.restore("last")
+    poison(resumed)
     with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient"):
         resumed.update([batch_of(resumed, [1])], Position(0, 1))
 
@@ -500,3 +503,42 @@ def test_memory_that_does_not_suffice_is_an_error_line(
         "nmt-train: error: memory does not suffice (CUDA out of memory. Tried to allocate 2 GiB.); "
         "batches of fewer tokens need less"
     )
+
+
+def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
+    """At update 4 of 6, with nothing kept beside ``last`` and a ``best`` that is cut short."""
+    trainer = make(said, updates=6)
+    found = {"update": 4, "best": Kept(2, 1.0), "kept": (Kept(2, 1.0),), **progress}
+    trainer.progress = replace(trainer.progress, **found)
+    trainer.run.save("best", {"a": torch.zeros(1)})
+    trainer.save()
+    (trainer.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
+    return trainer
+
+
+def test_a_damaged_best_is_made_anew(make: Make) -> None:
+    said: list[str] = []
+    trainer = damaged_best(make, said)
+    trainer.mend()
+    assert trainer.progress.best is None
+    assert said[-1].endswith("(sha256.json beside it); the next validation makes another")
+    trainer = damaged_best(make, said, best=Kept(4, 1.0))
+    trainer.mend()
+    assert trainer.progress.best is not None
+    assert said[-1].endswith("; last takes its place")
+    assert set(trainer.run.weights("best")) == set(trainer.run.weights("last"))
+    trainer = damaged_best(make, said, update=6)
+    with pytest.raises(CheckpointError, match="nothing is left of the best weights: put the file back"):
+        trainer.mend()
+
+
+def test_infinite_weights_are_not_saved(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said)
+    trainer.save()
+    before = trainer.run.weights("last")
+    poison(trainer)
+    trainer.save()
+    assert said == ["update 0: the weights are not finite and are not saved"]
+    after = trainer.run.weights("last")
+    assert all(torch.equal(before[name], after[name]) for name in before)

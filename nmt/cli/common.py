@@ -35,6 +35,9 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
     def decorate(work: Work) -> Callable[..., int]:
         @functools.wraps(work)
         def main(argv: Sequence[str] | None = None) -> int:
+            for name in ("stdout", "stderr"):
+                if getattr(sys, name) is None:  # closed by whoever started it
+                    setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
             options = parser()
             options.add_argument("--verbose", action="store_true", help="show where an error came from")
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")

@@ -74,11 +74,11 @@ def main(arguments: argparse.Namespace) -> None:
         for system in systems
         if system not in runs
     }
-    measured = lengths_of(arguments.bin_by, sources, references, runs)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
     translations = [  # every run is loaded before the first translates
         ready.get(system.path) or translate(system.path, arguments.source, sources, arguments) for system in systems
     ]
+    measured = lengths_of(arguments.bin_by, sources, references, runs)
     hypotheses: dict[str, list[list[str]]] = {}
     for system, lines in zip(systems, translations, strict=True):
         hypotheses.setdefault(system.name, []).append(list(lines))

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 Size = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=64)]
+Cores = Annotated[int, Field(ge=1, le=1024)]
 Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -130,7 +131,7 @@ class Data(Section):
     filter: Filter = Filter()
     cache: Text | None = None
     """Folder of the encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
-    processes: Size | None = None
+    processes: Cores | None = None
     """Processes that encode; null: one a core for large corpora."""
 
 
@@ -262,7 +263,7 @@ class UniformInitialisation(Section):
     """Every weight from U(-range, range) (Luong et al. 2015: 0.1)."""
 
     type: Literal["uniform"]
-    range: Positive = 0.1
+    range: Annotated[float, Field(gt=0, le=100)] = 0.1
 
 
 class XavierInitialisation(Section):
@@ -389,7 +390,7 @@ class Training(Section):
     batch_tokens: Pieces = 2048
     """Most tokens of a batch on its longer side, padding included: rows times the longest row. Where more than 16 rows
     fit, their number is a multiple of 16, as products cost no less of a few rows less."""
-    accumulation: Size = 1
+    accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Batches of one update; their gradients are divided once, by all real target tokens."""
     optimiser: AnyOptimiser = Adam()
     schedule: AnySchedule = ConstantSchedule()
@@ -472,7 +473,7 @@ class Config(Section):
     """auto: bf16 autocast where the hardware multiplies it natively, else fp32."""
     kernels: Kernels = "auto"
     """auto: fused operations where there are some; plain: the readable path, equal but slower."""
-    threads: Size | None = None
+    threads: Cores | None = None
     """CPU threads of PyTorch; null: as many as it chooses."""
     data: Data
     tokenizer: AnyTokenizer

@@ -3,6 +3,7 @@
 import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 from nmt.torture.work import WORDS, Result, Trials, Work, differences, start
 from nmt.translator import SearchOptions, Translation, Translator
@@ -46,22 +47,29 @@ def moved(work: Work, times: int) -> Result:
     """A run copied elsewhere, the place it was trained in and its corpus gone: it translates and scores the same."""
     calm, trials = work.calm(), Trials("a run moved, evaluated again")
 
-    def evaluated(run: str) -> bytes:
+    def evaluated(run: Path) -> tuple[bytes, list[str]]:
         file = work.folder / "scores.json"
+        file.unlink(missing_ok=True)
         names = [str(work.folder / f"test.{side}") for side in ("source", "target")]
         process = start(
-            "nmt-evaluate", "--model", run, "--source", names[0], "--reference", names[1], "--json", str(file)
+            "nmt-evaluate", "--model", str(run), "--source", names[0], "--reference", names[1], "--json", str(file)
         )
         _, err = process.communicate()
-        return file.read_bytes() if process.returncode == 0 else err.encode()
+        if process.returncode:
+            return b"", [f"{run}: nmt-evaluate ended with {process.returncode}: {err[-200:]}"]
+        return file.read_bytes(), []
 
-    expected = evaluated(str(calm))
+    expected, problems = evaluated(calm)
+    gone = [calm, work.folder / "cache", *work.folder.glob("train.*"), *work.folder.glob("validation.*")]
     for number in range(times):
         elsewhere = work.folder / f"moved-{number}" / calm.name
-        shutil.copytree(calm, elsewhere)
-        calm.rename(calm.with_name("away"))
+        shutil.copytree(calm, elsewhere, dirs_exist_ok=True)
+        for path in gone:
+            path.rename(path.with_name(f"{path.name}.away"))
         try:
-            trials.add([] if evaluated(str(elsewhere)) == expected else [f"{elsewhere} scores differently"])
+            found, more = evaluated(elsewhere)
         finally:
-            calm.with_name("away").rename(calm)
+            for path in gone:
+                path.with_name(f"{path.name}.away").rename(path)
+        trials.add(problems + more + ([] if found == expected else [f"{elsewhere} scores differently"]))
     return trials.result()

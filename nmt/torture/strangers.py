@@ -180,6 +180,31 @@ def _other_tokenizer(run: Path) -> None:
     )
 
 
+def _header_of(**changes: Any) -> Callable[[Path], bytes]:
+    """The weights, but that the header says something else of the first tensor."""
+
+    def content(run: Path) -> bytes:
+        data = (run / WEIGHTS).read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + length])
+        header[min(header)] |= changes
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+    return content
+
+
+def _other_type(kind: torch.dtype, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        tensors[_first(tensors)] = torch.full(tensors[_first(tensors)].shape, value, dtype=torch.float64).to(kind)
+
+    return change
+
+
+def _broken_piece(run: Path) -> bytes:
+    return (run / "tokenizer/target.model").read_bytes().replace(b"OAK", b"\xff\xfeK")
+
+
 ATTACKS: dict[str, Attack] = {
     "a pickle as weights": _replace(WEIGHTS, _pickle),
     "PyTorch's archive as weights": _replace(WEIGHTS, _archive),
@@ -221,6 +246,18 @@ ATTACKS: dict[str, Attack] = {
     "a tokenizer of 64 GB that is not there": _sparse("tokenizer/source.model"),
     "a configuration of 64 GB that is not there": _sparse("config.yaml"),
     "a header of 200,000 tensors": _replace(WEIGHTS, _many_tensors),
+    "an offset that is no number": _replace(WEIGHTS, _header_of(data_offsets=[0, "x"])),
+    "an offset that is a list": _replace(WEIGHTS, _header_of(data_offsets=[0, []])),
+    "an infinite shape": _replace(WEIGHTS, _header_of(shape=[float("inf")])),
+    "a shape of four hundred digits": _replace(WEIGHTS, _header_of(shape=[10**400])),
+    "a shape that multiplies text": _replace(WEIGHTS, _header_of(shape=["a", 10**11])),
+    "a shape of a thousand dimensions": _replace(WEIGHTS, _header_of(shape=[1] * 1000)),
+    "numbers of eight bits that are none": _tensors(_other_type(torch.float8_e4m3fn, float("nan"))),
+    "numbers too large for the model": _tensors(_other_type(torch.float64, 1e300)),
+    "a piece that is not UTF-8": _replace("tokenizer/target.model", _broken_piece),
+    "weights drawn from infinity": _config(
+        lambda text: text.replace("    type: xavier", "    type: uniform\n    range: 1.0e+39")
+    ),
     "a beam of a billion": _config(lambda text: text.replace("  beam_size: 5", "  beam_size: 1000000000")),
     "a billion resamples": _config(lambda text: text.replace("  bootstrap: 2", "  bootstrap: 1000000000")),
 }

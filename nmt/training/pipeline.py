@@ -197,8 +197,8 @@ def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, _model(config, prepared), run, log, device)
         trainer.restore(run.resumable(say))
-        for error in trainer.damaged().values():
-            say("; ".join(error.problems))
+        for problems in trainer.damaged().values():
+            say("; ".join(problems))
     say(f"{run.path} can be resumed after update {trainer.progress.update}")
 
 
@@ -212,6 +212,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
+    if not os.fsencode(config.output).decode(errors="ignore") == config.output:
+        raise ConfigError(f"output: {config.output!r}: a name that is not UTF-8; config.yaml could not hold it")
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
     _refuse_unwritable(run.path)

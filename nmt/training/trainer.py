@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -114,7 +114,7 @@ class Trainer:
         likelihood = self._gradients_of(batches, tokens)
         total_norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         norm, total = torch.stack((total_norm.double(), likelihood.double())).tolist()  # a GPU is waited for once
-        if math.isfinite(norm):
+        if math.isfinite(norm) and math.isfinite(total):
             self.optimiser.step()
             self.progress = replace(self.progress, skipped_in_a_row=0)
         else:
@@ -225,7 +225,10 @@ class Trainer:
         self.run.save("best", best)
 
     def save(self) -> None:
-        """Write ``last``: weights, optimiser, random generators, progress."""
+        """Write ``last``: weights, optimiser, random generators, progress; but not weights that are no numbers."""
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            self.log.say(f"update {self.progress.update}: the weights are not finite and are not saved")
+            return
         self.log.sync()
         self.run.save("last", self.model.state_dict(), self.checkpoint())
         self.run.keep({kept_name(each) for each in self.progress.kept})  # only now does ``last`` need no others
@@ -253,8 +256,11 @@ class Trainer:
         except (KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
 
-    def damaged(self) -> dict[str, CheckpointError]:
-        """Which checkpoints that the end of training needs beside ``last`` are not as they were written."""
+    def damaged(self) -> dict[str, Sequence[str]]:
+        """What is wrong with the checkpoints, by name, that the end of training needs beside ``last``.
+
+        Raises CheckpointError if the training is finished and nothing can take the place of a damaged ``best``.
+        """
         names = ["best"] if self.progress.best is not None else []
         names += [name for name in map(kept_name, self.progress.kept) if self.run.has(name)]
         found = {}
@@ -262,25 +268,34 @@ class Trainer:
             try:
                 self.run.weights(name)
             except CheckpointError as error:
-                found[name] = error
+                found[name] = error.problems
+        if "best" in found and self._stand_in(found) is None and self.progress.finished(self.config):
+            raise CheckpointError(*found["best"], "nothing is left of the best weights: put the file back")
         return found
 
-    def mend(self) -> None:
-        """Leave damaged checkpoints out of the mean, and put the best of the others in the place of a damaged ``best``.
+    def _stand_in(self, damaged: Container[str]) -> str | None:
+        """The best checkpoint that is whole, but for ``best``."""
+        names = [name for name in map(kept_name, self.progress.kept) if self.run.has(name) and name not in damaged]
+        if not names and self.progress.best is not None and self.progress.best.update == self.progress.update:
+            names = ["last"]
+        return next(iter(names), None)
 
-        Raises CheckpointError if there is none.
-        """
+    def mend(self) -> None:
+        """Leave damaged checkpoints out of the mean; put the best of the others in the place of a damaged ``best``, or
+        let the next validation make one. Raises CheckpointError as :meth:`damaged` does."""
         damaged = self.damaged()
-        for name, error in damaged.items():
-            if name != "best":
-                self.log.say(f"{'; '.join(error.problems)}; the mean is made without it")
-                self.run.delete(name)
+        for name in damaged.keys() - {"best"}:
+            self.log.say(f"{'; '.join(damaged[name])}; the mean is made without it")
+            self.run.delete(name)
         if "best" in damaged:
-            others = [name for name in map(kept_name, self.progress.kept) if self.run.has(name)]
-            if not others:
-                raise CheckpointError(*damaged["best"].problems, "nothing is left of the best weights: put it back")
-            self.log.say(f"{'; '.join(damaged['best'].problems)}; {others[0]} takes its place")
-            self.run.save("best", self.run.weights(others[0]))
+            stand_in = self._stand_in(damaged)
+            if stand_in is None:
+                self.log.say(f"{'; '.join(damaged['best'])}; the next validation makes another")
+                self.progress = replace(self.progress, best=None)
+            else:
+                self.log.say(f"{'; '.join(damaged['best'])}; {stand_in} takes its place")
+                self.run.save("best", self.run.weights(stand_in))
+        self.run.keep({kept_name(each) for each in self.progress.kept})
 
     def _report(self, update: Update) -> None:
         window = self.progress.window
