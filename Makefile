@@ -110,9 +110,9 @@ else
 	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).csv $(FIGURE)/$(TEST).why.csv
 	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json; the reasons: $(FIGURE)/$(TEST).why.*"
 
-# which systems the figures are of: touched where that has changed
+# which systems the figures are of, drawn how: touched where that has changed
 $(FIGURE)/.$(TEST).systems: FORCE
-	@mkdir -p $(@D); echo "$(HYPOTHESES)" | cmp -s - $@ || echo "$(HYPOTHESES)" > $@
+	@mkdir -p $(@D); echo "$(HYPOTHESES) $(ARGS)" | cmp -s - $@ || echo "$(HYPOTHESES) $(ARGS)" > $@
 FORCE:
 
 $(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems

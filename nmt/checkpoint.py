@@ -150,6 +150,7 @@ class RunDirectory:
                 write_json(aside / "training.json", training.state)
             write_checksums(aside)
             for file in aside.iterdir():
+                file.chmod(aside.stat().st_mode & 0o666)  # safetensors leaves them to their owner alone
                 sync(file)
             sync(aside)
             oldest = folder.with_name(f".{name}.oldest")

@@ -361,6 +361,13 @@ def test_nothing_is_a_pickle(run: RunDirectory) -> None:
     assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
 
 
+def test_whoever_may_read_the_folder_may_read_the_weights(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.save("last", weights_of(1), TrainingCheckpoint({}, {}))
+    last = run.checkpoints / "last"
+    assert {path.stat().st_mode & 0o777 for path in last.iterdir()} == {last.stat().st_mode & 0o666}
+
+
 def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("mine")
     for name in ("a", ".a.new"):

@@ -356,6 +356,26 @@ def test_a_path_may_hold_an_equals_sign() -> None:
     assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
+def test_the_same_file_is_no_further_seed(files: Path, run: Run) -> None:
+    twice = ("--system", "a=good", "--system", "a=./good", "--output", "curve")
+    code, _, err = run(length_curve.main, *TEST_SET, *twice)
+    assert (code, err) == (2, "nmt-length-curve: error: --system a=./good: is given twice\n")
+
+
+def test_the_table_says_whose_lengths_they_are(files: Path, run: Run) -> None:
+    for kind in ("source", "reference"):
+        _, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--bin-by", kind)
+        assert f"  {kind} words  " in out
+
+
+def test_a_figure_needs_a_name(files: Path, run: Run) -> None:
+    (files / "out").mkdir()
+    for output in ("out", "out/"):
+        code, _, err = run(length_curve.main, *TEST_SET, *TWO[:4], "--output", output)
+        assert code == 2
+        assert err.startswith(f"nmt-length-curve: error: {output}: is a folder; give the beginning of the figure's")
+
+
 def test_what_will_fail_fails_before_translating(
     models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

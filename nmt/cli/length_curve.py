@@ -98,7 +98,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")
-    print(format_rows([row for each in scored for row in each.rows]))
+    print(format_rows([row for each in scored for row in each.rows], BINNED_BY[arguments.bin_by][2]))
     if comparisons:
         print(f"paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
     say("written: " + ", ".join(map(str, paths)))
@@ -132,7 +132,8 @@ def system_argument(path: str) -> Callable[[str], System]:
 
 def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None:
     """Raise ConfigError for a system that is given twice, DataError for a path that is not what it should be."""
-    repeated = sorted({system for system in systems if systems.count(system) > 1})
+    places = [(system.name, Path(system.path).resolve()) for system in systems]
+    repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
     if repeated:
         raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
     wanted = "run directory" if runs_only else "run directory or file of translations"

@@ -160,9 +160,9 @@ def score_system(
     return SystemScores(name, scores, tuple(rows), tuple(map(tuple, each_bin.T.tolist())))
 
 
-def format_rows(rows: Sequence[LengthRow]) -> str:
-    """The table for a person, one line a row below the headings."""
-    headings = ("system", "source words", "sentences", "BLEU", "95% interval", "length ratio")
+def format_rows(rows: Sequence[LengthRow], lengths: str = "source words") -> str:
+    """The table for a person, one line a row below the headings, of which the second says what the lengths are of."""
+    headings = ("system", lengths, "sentences", "BLEU", "95% interval", "length ratio")
     cells = [headings] + [
         (
             row.system,

@@ -18,7 +18,10 @@ from nmt.plots.style import GREY, legend_above, plain, png, series, style, svg
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {
     "recall": (("Recall of content words",), {f"recall_{part}": name for part, name in THIRDS.items()}),
-    "probability": (("Nats a piece",), {f"log_probability_{part}": name for part, name in THIRDS.items()}),
+    "probability": (
+        ("Log-probability (nats a piece)",),
+        {f"log_probability_{part}": name for part, name in THIRDS.items()},
+    ),
     "attention": (
         ("Nats", "Share of the source"),
         {"entropy": "Entropy of the attention", "distance_from_diagonal": "Its distance from the diagonal"},

@@ -34,7 +34,9 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 def make_folder(stem: str | Path) -> None:
-    """Make the folder that the files of a figure go to. Raises DataError if that cannot be done."""
+    """Make the folder that the files of a figure go to. Raises DataError if it cannot, or for a folder."""
+    if str(stem).endswith("/") or Path(stem).is_dir():
+        raise DataError(f"{stem}: is a folder; give the beginning of the figure's file names, as in {Path(stem)}/curve")
     folder = Path(f"{stem}.png").parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

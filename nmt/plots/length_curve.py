@@ -20,11 +20,11 @@ from nmt.plots.style import GREY, legend_above, plain, png, series, style, svg
 
 WHITESPACE = "whitespace words of the raw {} line"
 BINNED_BY = {
-    "source": (WHITESPACE.format("source"), "Source length (words)"),
-    "reference": (WHITESPACE.format("reference"), "Reference length (words)"),
-    "pieces": ("pieces of the source, as the first run's tokenizer cuts it", "Source length (pieces)"),
+    "source": (WHITESPACE.format("source"), "Source length (words)", "source words"),
+    "reference": (WHITESPACE.format("reference"), "Reference length (words)", "reference words"),
+    "pieces": ("pieces of the source, as the first run's tokenizer cuts it", "Source length (pieces)", "source pieces"),
 }
-"""What sentences are binned by: in a sentence, and as the name of an axis."""
+"""What sentences are binned by: in a sentence, as the name of an axis, as that of a column."""
 
 
 def write_length_curve(
