@@ -1,6 +1,7 @@
 """Write docs/length-decay.md and its figures; every number is read from what ``make figure`` has left on disk."""
 
 import argparse
+import math
 import os
 import platform
 import shutil
@@ -145,7 +146,7 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
     largest = max((row["p_value"] for row in against), default=1.0)
     yield Claim(
         "With attention BLEU is higher in every bin from 21 words on, p < 0.05",
-        f"by {least:.1f} BLEU or more; largest p {largest:.3f}",
+        f"by {least:.1f} BLEU or more; largest p {p_value(largest, found)}",
         least > 0 and largest < 0.05,
     )
     for system, most, words in ((ATTENDING, False, "at least 85%"), (BASELINE, True, "no more than 60%")):
@@ -162,7 +163,10 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
         + ", ".join(
             f"{low}–{high}: {found.kept(BASELINE_OF_SHORT, low, high):.0%} and {found.kept(BASELINE, low, high):.0%}"
             for low, high in FALLING
-        ),
+        )
+        + f"; but its translations get short (length ratio {ratio(found, BASELINE_OF_SHORT):.2f} and "
+        f"{ratio(found, BASELINE):.2f} at {FAR[0]}–{FAR[1]}): without BLEU's brevity penalty it keeps "
+        f"{kept_of_precision(found, BASELINE_OF_SHORT):.0%}, the other {kept_of_precision(found, BASELINE):.0%}",
         all(earlier),
     )
     if "test3000" in found.curves:
@@ -179,6 +183,28 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
             f"{rate:.3f}, {below:.3f} below",
             below >= 0.10,
         )
+
+
+def ratio(found: Found, system: str, low: int = FAR[0]) -> float:
+    """Words of the hypotheses over words of the references, in the bin that begins at ``low``."""
+    return float(next(row["length_ratio"] for row in found.bins(system) if row["low"] == low))
+
+
+def kept_of_precision(found: Found, system: str) -> float:
+    """As :meth:`Found.kept`, at FAR, of BLEU without its brevity penalty (Papineni et al. 2002)."""
+
+    def precision(low: int) -> float:
+        row = next(row for row in found.bins(system) if row["low"] == low)
+        return float(row["bleu"] / math.exp(min(0.0, 1 - 1 / row["length_ratio"]))) if row["length_ratio"] else 0.0
+
+    short = precision(SHORT[0])
+    return precision(FAR[0]) / short if short else 0.0
+
+
+def p_value(p: float, found: Found) -> str:
+    """As text; the resamples can give none below a floor."""
+    floor = 1 / (found.curves["test_lenstrat"]["interval"]["resamples"] + 1)
+    return f"≤ {floor:.3f}" if p <= floor * 1.001 else f"{p:.3f}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -235,7 +261,7 @@ def bleu_table(found: Found) -> str:
                 f"{each['bleu']:.1f} [{each['bleu_low']:.1f}, {each['bleu_high']:.1f}] {each['length_ratio']:.2f}"
             )
         p = p_values[places[0]["low"]]
-        rows.append(row | {"p": "–" if p is None else f"{p:.3f}"})
+        rows.append(row | {"p": "–" if p is None else p_value(p, found)})
     return table(rows)
 
 
@@ -335,6 +361,15 @@ def page(found: Found, size: str) -> str:
         bleu=bleu_table(found),
         other_sets=other_sets(found),
         other_curves="\n\n".join(other_curves),
+        kept={name: f"{found.kept(name, *FAR):.0%}" for name in found.systems},
+        ratio={name: f"{ratio(found, name):.2f}" for name in found.systems},
+        ahead=f"{found.bins(ATTENDING)[0]['bleu'] - found.bins(BASELINE)[0]['bleu']:.1f}",
+        shortest=lengths(found.bins(BASELINE)[0]),
+        longest=lengths(found.bins(BASELINE)[-1]),
+        recall_longest={name: recall(found, name, found.bins(name)[-1]["low"]) for name in found.systems},
+        repeats={name: f"{found.reasons[name][-1]['repeats']:.0%}" for name in found.systems},
+        others="\n".join(said_of_others(found)),
+        comparisons=comparisons_table(found),
         recall_short={name: recall(found, name, SHORT[0]) for name in found.systems},
         recall_long={name: recall(found, name, FAR[0]) for name in found.systems},
         short="–".join(map(str, SHORT)),
@@ -349,6 +384,27 @@ def page(found: Found, size: str) -> str:
         commit=commit(),
         machine=machine(),
     )
+
+
+def said_of_others(found: Found) -> Iterator[str]:
+    """A line for each other system with attention: what it keeps, and which part it loses."""
+    for name in found.systems:
+        if name not in (BASELINE, BASELINE_OF_SHORT, ATTENDING):
+            yield (
+                f"- {name} keeps {found.kept(name, *FAR):.0%}, at a length ratio of {ratio(found, name):.2f}; of the "
+                f"content words of the three thirds it has {recall(found, name, FAR[0])}."
+            )
+
+
+def comparisons_table(found: Found) -> str:
+    """The differences of BLEU between every two systems by length, with p-values."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for each in found.curves["test_lenstrat"]["comparisons"]:
+        pair = each["system"], each["other"]
+        row = rows.setdefault(pair, {"systems": " − ".join(pair)})
+        p = "" if each["p_value"] is None else f" ({p_value(each['p_value'], found)})"
+        row[lengths(each)] = f"{each['difference']:+.1f}{p}"
+    return table(list(rows.values()))
 
 
 def recall(found: Found, system: str, low: int) -> str:
@@ -371,7 +427,7 @@ def main(arguments: argparse.Namespace) -> None:
         shutil.copy(folder / f"test_lenstrat.why.{name}.png", figures / f"length_decay_{name}.png")
     if found.gold:
         reports = {name: scores["alignment"] for name, scores in found.gold.items()}
-        figure = draw_error_rates(reports, test_set="Hansards")
+        figure = draw_error_rates(reports, test_set="Hansards", systems=found.systems)
         write_all(figures / "length_decay_alignment", {".png": png(figure)})
     output.write_text(page(found, "gpu" if folder.name == "gpu" else "cpu"), encoding="utf-8")
     say(f"written: {output}")

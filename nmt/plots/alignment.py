@@ -1,6 +1,6 @@
 """Attention as word alignment: the error rate against the weight from which on a link is one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -9,27 +9,31 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from nmt.plots.style import GREY, legend_above, plain, series, style
 
 
-def draw_error_rates(reports: Mapping[str, Mapping[str, Any]], *, test_set: str) -> Figure:
+def draw_error_rates(
+    reports: Mapping[str, Mapping[str, Any]], *, test_set: str, systems: Sequence[str] | None = None
+) -> Figure:
     """A line for each system's thresholds, a thin one at the error rate of its likeliest words, a grey one for the
     diagonal's.
 
     Args:
         reports: of each system what :func:`~nmt.evaluation.links.alignment_report` gives; all on the same pairs.
         test_set: what the caption calls them.
+        systems: all that are drawn elsewhere, in that order, so that each looks the same here.
     """
     with style():
         figure = Figure(figsize=(5.4, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06))
         axes = figure.add_subplot()
         handles = []
-        for number, report in enumerate(reports.values()):
-            look = series(number)
+        order = list(systems or reports)
+        for name, report in reports.items():
+            look = series(order.index(name))
             thresholds, rates = zip(
                 *((row["threshold"], row["error_rate"]) for row in report["thresholds"]), strict=True
             )
             handles += axes.plot(thresholds, rates, **look | {"markersize": 4, "linewidth": 1.4})
             axes.axhline(report["likeliest"]["error_rate"], color=look["color"], linewidth=0.8, linestyle=":")
         handles.append(axes.axhline(next(iter(reports.values()))["diagonal"]["error_rate"], color=GREY, linewidth=1.4))
-        axes.set(xlabel="Least weight of a link", ylabel="Alignment error rate", ylim=(0, 1), xlim=(0, 1))
+        axes.set(xlabel="Least weight of a link", ylabel="Alignment error rate", ylim=(0, 1.02), xlim=(0, 1))
         legend_above(figure, handles, [*(plain(name, 40) for name in reports), "diagonal"])
         caption = f"{plain(test_set, 60)}. Dotted: each target word's likeliest source word."
         figure.supxlabel(caption, fontsize=7.5, color=GREY, x=0.015, ha="left")

@@ -125,7 +125,7 @@ def _draw_ratios(axes: Axes, systems: Sequence[SystemScores], spans: Sequence[Sp
         ratios = np.array([row.length_ratio for row in system.rows])
         axes.plot(centres(spans, number, len(systems)), ratios, **series(number), markersize=4, clip_on=False)
     values = [row.length_ratio for system in systems for row in system.rows]
-    axes.set_ylim(min(0.8, *values) - 0.02, max(1.2, *values) + 0.02)
+    axes.set_ylim(min(0.8, *values) - 0.05, max(1.2, *values) + 0.05)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
     axes.set_ylabel("Length ratio")
 
