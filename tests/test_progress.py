@@ -15,16 +15,17 @@ from nmt.training.progress import Kept, Progress, Window
 
 numbers = st.floats(allow_nan=False)
 kept = st.builds(Kept, st.integers(0), numbers)
+seconds = st.floats(0, allow_nan=False, allow_infinity=False)
 progresses = st.builds(
     Progress,
     update=st.integers(0),
     position=st.builds(Position, st.integers(0), st.integers(0)),
     target_tokens=st.integers(0),
-    seconds=numbers,
-    validation_seconds=numbers,
+    seconds=seconds,
+    validation_seconds=seconds,
     skipped=st.integers(0),
     skipped_in_a_row=st.integers(0),
-    window=st.builds(Window, numbers, st.integers(0), numbers),
+    window=st.builds(Window, numbers, st.integers(0), seconds),
     best=st.none() | kept,
     waited=st.integers(0),
     plateau=st.integers(0),
