@@ -333,8 +333,8 @@ def commit() -> str:
     return answer.stdout.strip() or "unknown"
 
 
-def page(found: Found, size: str) -> str:
-    """The template with everything in its place."""
+def page(found: Found, size: str, written_by: str) -> str:
+    """The template with everything in its place; ``written_by`` a commit."""
     config = load_run_config(found.runs[ATTENDING][0])
     curve = found.curves["test_lenstrat"]
     several = max(map(found.seeds, found.systems)) > 1
@@ -381,7 +381,7 @@ def page(found: Found, size: str) -> str:
         failures=reasons_table(found, {"": ["stops_early", "runs_on", "repeats"]}, places=3),
         alignment=alignment_section(found),
         date=f"{datetime.now(UTC):%Y-%m-%d}",
-        commit=commit(),
+        commit=written_by,
         machine=machine(),
     )
 
@@ -416,7 +416,7 @@ def recall(found: Found, system: str, low: int) -> str:
 def main(arguments: argparse.Namespace) -> None:
     """Copy the figures, draw the one of alignment, write the page."""
     folder, output = Path(arguments.runs), Path(arguments.output)
-    found = read(folder)
+    found, written_by = read(folder), commit()  # before the figures change
     figures = output.parent / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     for name in found.curves:
@@ -429,7 +429,7 @@ def main(arguments: argparse.Namespace) -> None:
         reports = {name: scores["alignment"] for name, scores in found.gold.items()}
         figure = draw_error_rates(reports, test_set="Hansards", systems=found.systems)
         write_all(figures / "length_decay_alignment", {".png": png(figure)})
-    output.write_text(page(found, "gpu" if folder.name == "gpu" else "cpu"), encoding="utf-8")
+    output.write_text(page(found, "gpu" if folder.name == "gpu" else "cpu", written_by), encoding="utf-8")
     say(f"written: {output}")
 
 
