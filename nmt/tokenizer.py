@@ -71,7 +71,8 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Self:
         """From a ``.model`` file. Raises DataError if it cannot be read, is no model, or lacks a special piece."""
         try:
-            refuse_unlike_file(Path(path), LARGEST)
+            if Path(path).exists():
+                refuse_unlike_file(Path(path), LARGEST)
             return cls(Path(path).read_bytes(), str(path))
         except CheckpointError as error:
             raise DataError(*error.problems) from None
