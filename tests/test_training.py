@@ -292,7 +292,8 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
     with torch.no_grad():
         trainer.model.output.bias.fill_(math.nan)
     assert trainer.fit()
-    [*_, problem, summary] = said
+    [*_, problem, summary, unsaved] = said
+    assert unsaved == "update 1: the weights are not finite and are not saved"
     assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
     assert summary.startswith("validation at update 1: loss nan  perplexity nan  BLEU 0.00  best")
 
