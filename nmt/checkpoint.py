@@ -148,11 +148,10 @@ class RunDirectory:
             if training is not None:
                 save_file(dict(training.tensors), aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
-            write_checksums(aside)
-            for file in aside.iterdir():
-                file.chmod(aside.stat().st_mode & 0o666)  # safetensors leaves them to their owner alone
+            for file in aside.glob("*.safetensors"):
+                file.chmod(aside.stat().st_mode & 0o666)  # they come readable by their owner alone
                 sync(file)
-            sync(aside)
+            write_checksums(aside)  # the last file: with it the folder is on the disk, too
             oldest = folder.with_name(f".{name}.oldest")
             shutil.rmtree(oldest, ignore_errors=True)
             if folder.exists():  # else a crash has left the one before as the only one

@@ -185,16 +185,21 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
         )
 
 
-def ratio(found: Found, system: str, low: int = FAR[0]) -> float:
-    """Words of the hypotheses over words of the references, in the bin that begins at ``low``."""
-    return float(next(row["length_ratio"] for row in found.bins(system) if row["low"] == low))
+def bin_from(low: int, rows: Sequence[Row]) -> Row:
+    """The row of the bin that begins at ``low``."""
+    return next(row for row in rows if row["low"] == low)
+
+
+def ratio(found: Found, system: str) -> float:
+    """Words of the hypotheses over words of the references, in the bin FAR."""
+    return float(bin_from(FAR[0], found.bins(system))["length_ratio"])
 
 
 def kept_of_precision(found: Found, system: str) -> float:
     """As :meth:`Found.kept`, at FAR, of BLEU without its brevity penalty (Papineni et al. 2002)."""
 
     def precision(low: int) -> float:
-        row = next(row for row in found.bins(system) if row["low"] == low)
+        row = bin_from(low, found.bins(system))
         return float(row["bleu"] / math.exp(min(0.0, 1 - 1 / row["length_ratio"]))) if row["length_ratio"] else 0.0
 
     short = precision(SHORT[0])
@@ -409,7 +414,7 @@ def comparisons_table(found: Found) -> str:
 
 def recall(found: Found, system: str, low: int) -> str:
     """Of content words, by thirds, in the bin that begins at ``low``."""
-    return slashed(next(row for row in found.reasons[system] if row["low"] == low), thirds("recall"))
+    return slashed(bin_from(low, found.reasons[system]), thirds("recall"))
 
 
 @command(parser)
