@@ -2,36 +2,15 @@
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from nmt.cli.common import command, say, whole
-from nmt.torture import faults, sameness, strangers
-from nmt.torture.work import Result, Work
-
-TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
-    "kill": (faults.killed, 50),
-    "stop": (faults.stopped, 10),
-    "stop-twice": (faults.stopped_twice, 10),
-    "disk": (faults.failing_disk, 100),
-    "cache": (faults.failing_cache, 30),
-    "file-size": (faults.small_files, 20),
-    "vanish": (faults.vanished, 5),
-    "damage": (faults.damaged, 40),
-    "two": (faults.two_at_once, 5),
-    "strangers": (lambda work, _: strangers.strangers(work), len(strangers.ATTACKS)),
-    "text": (strangers.nasty_text, 120),
-    "large": (lambda work, _: strangers.large_text(work, megabytes=10, empty_lines=1_000_000), 2),
-    "configs": (strangers.fuzzed_configs, 5000),
-    "again": (sameness.same_seed, 2),
-    "batches": (sameness.any_batch, 40),
-    "moved": (sameness.moved, 2),
-}
-"""By the name that --only takes: what is done, and how often."""
+from nmt.torture.trials import TRIALS, suffer
+from nmt.torture.work import Result
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,6 +18,9 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="torture.py", description=__doc__)
     arguments.add_argument("--only", action="append", choices=tuple(TRIALS), help="may be given again; default: all")
     arguments.add_argument("--times", type=whole(1), metavar="N", help="of each kind, instead of its own number")
+    arguments.add_argument(
+        "--jobs", type=whole(1), default=os.cpu_count(), metavar="N", help="at a time; default: cores"
+    )
     arguments.add_argument("--json", metavar="FILE", help="write the rows there too")
     return arguments
 
@@ -47,13 +29,15 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> int:
     """Do it all, and print the table; 1 if anything was lost."""
     results = []
-    with tempfile.TemporaryDirectory(prefix="nmt-torture-") as folder:
-        work = Work(Path(folder))
-        for name in arguments.only or TRIALS:
-            trial, times = TRIALS[name]
-            begun = time.monotonic()
-            results.append(partial(trial, work)(arguments.times or times))
-            say(f"{name}: {results[-1].survived} of {results[-1].tried} survived, {time.monotonic() - begun:.0f}s")
+    # each in a process that begins with nothing: what one does to its own, no other sees
+    with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        doing = {
+            name: pool.submit(suffer, name, arguments.times or TRIALS[name][1]) for name in arguments.only or TRIALS
+        }
+        for name, done in doing.items():
+            result, seconds = done.result()
+            say(f"{name}: {result.survived} of {result.tried} survived, {seconds:.0f}s")
+            results.append(result)
     print(format_results(results))
     if arguments.json is not None:
         Path(arguments.json).write_text(json.dumps([each.as_dict() for each in results], indent=1) + "\n", "utf-8")

@@ -157,7 +157,10 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         ("precision=fp3", "precision: 'fp3' is not one of auto, fp32, bf16; nearest: fp32"),
         ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
-        ("tokenizer.vocabulary=4", "tokenizer.vocabulary: found 4; must be a whole number of at least 5"),
+        (
+            "tokenizer.vocabulary=4",
+            "tokenizer.vocabulary: found 4; must be a whole number of at least 5 and up to 10000000",
+        ),
         ("tokenizer.shared=yes", "tokenizer.shared: found 'yes'; must be true or false"),
         ("training.updates=ten", "training.updates: found 'ten'; must be a whole number of at least 1"),
         ("training.updates=1.0", "training.updates: found 1.0; must be a whole number of at least 1"),
@@ -171,6 +174,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "training.label_smoothing: found nan; must be a number of at least 0 and below 1",
         ),
         ("training.clip=-1e-3", "training.clip: found -0.001; must be a number above 0 or null"),
+        ("training.clip=1e31", "training.clip: 1e+31 is more than 1e+30, beyond which fp32 would overflow"),
         ("training.clip=1e999", "training.clip: found inf; must be a number above 0 or null"),
         ("decoding=", "decoding: found nothing; must be a section of keys and values"),
         (

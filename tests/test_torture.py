@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from nmt import checkpoint
+from nmt.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.files import sync
-from nmt.torture import faults, sameness, strangers
+from nmt.torture import faults, refusals, strangers, text
+from nmt.torture.trials import TRIALS
 from nmt.torture.work import Result, Trials, Work, differences
+from nmt.training import pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 
@@ -25,29 +28,40 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
     torch.set_num_threads(threads)
 
 
-TRIALS = {
-    "kill": (faults.killed, 4),
-    "stop": (faults.stopped, 2),
-    "stop-twice": (faults.stopped_twice, 1),
-    "disk": (faults.failing_disk, 12),
-    "cache": (faults.failing_cache, 6),
-    "file-size": (faults.small_files, 3),
-    "vanish": (faults.vanished, 1),
-    "damage": (faults.damaged, 6),
-    "two": (faults.two_at_once, 1),
-    "text": (strangers.nasty_text, len(strangers.NASTY)),
-    "configs": (strangers.fuzzed_configs, 300),
-    "batches": (sameness.any_batch, 6),
-    "moved": (sameness.moved, 1),
+TIMES = {
+    "kill": 4,
+    "stop": 2,
+    "stop-twice": 1,
+    "disk": 12,
+    "cache": 6,
+    "file-size": 3,
+    "vanish": 1,
+    "damage": 6,
+    "two": 1,
+    "numbers": 3,
+    "no-numbers": 3,
+    "memory": 4,
+    "changed": len(refusals.CHANGES),
+    "text": len(text.NASTY),
+    "configs": 300,
+    "extremes": 20,
+    "again": 1,
+    "batches": 6,
+    "moved": 1,
+    "dry-run": len(refusals.DRY),
 }
 
 
-@pytest.mark.parametrize("name", TRIALS)
+def test_every_kind_of_trial_has_a_short_form() -> None:
+    assert TIMES.keys() == TRIALS.keys() - {"strangers", "large"}, "which are below"
+
+
+@pytest.mark.parametrize("name", TIMES)
 def test_nothing_is_lost(work: Work, name: str) -> None:
-    trial, times = TRIALS[name]
-    result = trial(work, times)
+    trial, _ = TRIALS[name]
+    result = trial(work, TIMES[name])
     assert result.lost == 0, result.notes
-    assert result.tried >= times
+    assert result.tried >= TIMES[name]
 
 
 @pytest.mark.parametrize("attack", strangers.ATTACKS)
@@ -57,7 +71,7 @@ def test_a_crafted_run_is_refused(work: Work, attack: str) -> None:
 
 
 def test_large_text_goes_through(work: Work) -> None:
-    result = strangers.large_text(work, megabytes=1, empty_lines=10_000)
+    result = text.large(work, megabytes=1, empty_lines=10_000)
     assert result.lost == 0, result.notes
 
 
@@ -155,6 +169,30 @@ def test_what_is_lost_between_two_kills_is_seen(
     result = faults.killed(work, 3)
     assert result.lost > 0
     assert any("was saved, and" in note for note in result.notes)
+
+
+def fail(*_: Any, **__: Any) -> None:
+    raise TypeError("not thought of")
+
+
+HALVES = Batch.halves
+CARELESS = [
+    ("numbers", trainer.Trainer, "_skip", lambda *_: None),
+    ("no-numbers", trainer, "SKIPS", 11),
+    ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
+    ("changed", pipeline, "HARMLESS", {*pipeline.HARMLESS, "seed"}),
+    ("dry-run", pipeline, "dry_run", lambda *_, **__: None),
+    ("extremes", pipeline, "dry_run", fail),
+]
+
+
+@pytest.mark.parametrize(("name", "owner", "part", "careless"), CARELESS, ids=lambda each: str(each)[:20])
+def test_carelessness_is_seen(
+    work: Work, monkeypatch: pytest.MonkeyPatch, name: str, owner: object, part: str, careless: object
+) -> None:
+    work.calm()
+    monkeypatch.setattr(owner, part, careless)
+    assert TRIALS[name][0](work, 4).lost > 0
 
 
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from nmt.errors import CheckpointError
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.forced import word_attention
 from nmt.model import build_model
+from nmt.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
+from nmt.torture.numbers import poison as poisoned
 from nmt.training import trainer as trainer_module
-from nmt.training.gradients import Gradients
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer
@@ -159,6 +160,17 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make
     assert said == ["update 1 (epoch 1, batch 1): the gradient is not finite; the update is skipped"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make, kind: str) -> None:
+    trainer = make(updates=5, log_every=2, validation={"every": 5})
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, poisoned(kind, {1, 3, 4}.__contains__, seed=1))
+    trainer.fit()
+    losses = [record["loss"] for record in metrics(trainer.run.path, "train")]
+    if kind == KINDS[0]:
+        assert losses[1] is None, "of 3 and 4 there is none"
+    assert all(0 < loss < 10 for loss in losses if loss is not None) and losses[0] and losses[2]
+
+
 def test_training_that_only_fails_is_ended(make: Make) -> None:
     trainer = make(updates=100, log_every=1, save_every=1, validation={"every": 4})
     poison(trainer)
@@ -199,40 +211,22 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
     assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
 
 
-class Cramped:
-    """In the place of the gradients: memory that suffices for so many pairs, and breaks off in the middle."""
-
-    def __init__(self, gradients: Gradients, pairs: int, error: Exception) -> None:
-        self.gradients, self.pairs, self.error = gradients, pairs, error
-
-    def __call__(self, batch: Batch, tokens: int) -> Tensor:
-        likelihood = self.gradients(batch, tokens)
-        if len(batch.source) > self.pairs:
-            raise self.error
-        return likelihood
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.gradients, name)
-
-
-NO_MEMORY = [
-    torch.OutOfMemoryError("CUDA out of memory"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
-    MemoryError(),
-]
+def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
+    """Memory suffices for so many pairs at once."""
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, cramped(pairs, error))
 
 
 @pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
 def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception) -> None:
     said: list[str] = []
     sgd = {"type": "sgd", "learning_rate": 1.0}
-    roomy, cramped = (without_dropout(make, folder, lines, optimiser=sgd) for lines in (None, said))
-    cramped.gradients = Cramped(cramped.gradients, 2, error)
-    results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, cramped)]
+    roomy, little = (without_dropout(make, folder, lines, optimiser=sgd) for lines in (None, said))
+    cramp(little, 2, error)
+    results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, little)]
     assert results[1].loss == pytest.approx(results[0].loss, rel=1e-12)
     assert results[1].gradient_norm == pytest.approx(results[0].gradient_norm, rel=1e-9)
-    torch.testing.assert_close(parameters(cramped), parameters(roomy), rtol=1e-9, atol=1e-12)
-    assert (cramped.progress.halved, cramped.progress.update) == (1, 1)
+    torch.testing.assert_close(parameters(little), parameters(roomy), rtol=1e-9, atol=1e-12)
+    assert (little.progress.halved, little.progress.update) == (1, 1)
     assert [line.partition(";")[0] for line in said] == [
         f"update 1 (epoch 1, batch 1): memory does not suffice for {pairs} pairs at once, they are halved"
         for pairs in (7, 4)
@@ -241,7 +235,7 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
 
 def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
     trainer = make()
-    trainer.gradients = Cramped(trainer.gradients, 0, NO_MEMORY[0])
+    cramp(trainer, 0)
     with pytest.raises(
         CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): memory does not suffice for a pair of it"
     ):
@@ -250,7 +244,7 @@ def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
 
 def test_other_errors_are_none_of_memory(make: Make) -> None:
     trainer = make()
-    trainer.gradients = Cramped(trainer.gradients, 0, RuntimeError("shapes differ"))
+    cramp(trainer, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
         trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
 

@@ -14,8 +14,6 @@ Layers = Annotated[int, Field(ge=1, le=64)]
 Cores = Annotated[int, Field(ge=1, le=1024)]
 Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
 
 
 def _without_nul(text: str) -> str:
@@ -24,6 +22,15 @@ def _without_nul(text: str) -> str:
     return text
 
 
+def _in_fp32(number: float) -> float:
+    if number > LARGEST_NUMBER:
+        raise ValueError(f"{number:g} is more than {LARGEST_NUMBER:g}, beyond which fp32 would overflow")
+    return number
+
+
+LARGEST_NUMBER = 1e30
+Positive = Annotated[float, Field(gt=0), AfterValidator(_in_fp32)]
+NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 Beam = Annotated[int, Field(ge=1, le=1000)]
 Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
@@ -141,7 +148,7 @@ class Data(Section):
 class LearnedTokenizer(Section):
     """What every tokenizer that is learned on the training set has."""
 
-    vocabulary: Annotated[int, Field(ge=5)]
+    vocabulary: Annotated[int, Field(ge=5, le=10_000_000)]
     """Pieces of each model, the four special ones included (with ``shared``, of the one model)."""
     shared: bool = False
     """One model for both sides."""

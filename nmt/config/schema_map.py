@@ -118,7 +118,7 @@ def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
         size = "at least one" if Ellipsis in members else str(len(members))
         return f"a list of {size}, each {expected(members[0])}"
     limits = [
-        f"{words} {getattr(bound, name):g}"
+        f"{words} {getattr(bound, name):.9g}"
         for bound in bounds
         for name, words in LIMITS.items()
         if hasattr(bound, name)

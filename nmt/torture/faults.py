@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import random
-import re
 import resource
 import shlex
 import shutil
@@ -20,9 +19,7 @@ from unittest.mock import patch
 
 from nmt import checkpoint
 from nmt.cli.prepare import main as nmt_prepare
-from nmt.cli.train import main as nmt_train
-from nmt.errors import CheckpointError
-from nmt.torture.work import NOTHING, Result, Trials, Work, differences, start
+from nmt.torture.work import NOTHING, Result, Trials, Work, differences, mended, start
 from nmt.training import log
 
 WRITES = {
@@ -224,20 +221,20 @@ def failing_disk(work: Work, times: int) -> Result:
     calm, trials = work.calm(), Trials("disk full, over quota, read-only or broken from an operation on, then mended")
     run = work.run("disk-count")
     with DISK.failing(run, -1, 0):
-        _train(work, run.name)
+        work.train(run.name)
     operations = DISK.seen
     for number in range(times):
         after = number * operations // times
         run = work.fresh(f"disk-{number}")
         error = ERRORS[number % len(ERRORS)]
         with DISK.failing(run, after, error):
-            code, err = _train(work, run.name)
+            code, err = work.train(run.name)
         problems = []
         if code == 0:
             problems.append(f"operation {after}: {os.strerror(error)}: nobody noticed")
         elif code != 2 or "Traceback" in err or str(run) not in err:
             problems.append(f"operation {after}: ended with {code}: {err[-200:]}")
-        trials.add(problems + _mended(work, run, err, calm))
+        trials.add(problems + mended(work, run, err, calm))
         shutil.rmtree(run, ignore_errors=True)
     return trials.result(f"a training has {operations} operations that change the disk")
 
@@ -268,30 +265,6 @@ def failing_cache(work: Work, times: int) -> Result:
     return trials.result(f"a preparation has {operations} operations that change the disk")
 
 
-def _train(work: Work, name: str) -> tuple[int, str]:
-    """``nmt-train`` in this process: exit code and standard error."""
-    err = io.StringIO()
-    with redirect_stderr(err):
-        code = nmt_train(work.arguments(name))
-    return code, err.getvalue()
-
-
-def _mended(work: Work, run: Path, said: str, calm: Path) -> list[str]:
-    """Now that the fault is gone: what is wrong with what was saved before it, or with the training that goes on from
-    there to the end. The faulty one had ``said`` how far it was; every update is saved."""
-    try:
-        saved = work.saved(run)
-    except CheckpointError as error:
-        return list(error.problems)
-    reached = max((int(number) for number in re.findall(r"^update (\d+)/", said, re.MULTILINE)), default=0)
-    if saved < reached - 1:
-        return [f"{run}: update {reached} was reached, and only {saved} is saved"]
-    code, err = _train(work, run.name)
-    if code or (saved > NOTHING and f"resumed after update {saved}\n" not in err):
-        return [f"{run}: update {saved} was saved, and it did not go on from there: {err[-300:]}"]
-    return differences(calm, run)
-
-
 def small_files(work: Work, times: int) -> Result:
     """Files may not grow beyond a limit: writing breaks off in the middle of one."""
     calm, trials = work.calm(), Trials("a file cannot grow in the middle of a write, then can")
@@ -309,7 +282,7 @@ def small_files(work: Work, times: int) -> Result:
         problems = []
         if process.returncode != 2 or "Traceback" in err:
             problems.append(f"limit {limit}: ended with {process.returncode}: {err[-200:]}")
-        trials.add(problems + _mended(work, run, err, calm))
+        trials.add(problems + mended(work, run, err, calm))
     return trials.result()
 
 
@@ -328,7 +301,7 @@ def vanished(work: Work, times: int) -> Result:
         shutil.rmtree(run, ignore_errors=True)
         gone.rename(run)
         problems = [] if named else [f"ended with {process.returncode}: {err[-200:]}"]
-        trials.add(problems + _mended(work, run, err, calm))
+        trials.add(problems + mended(work, run, err, calm))
     return trials.result()
 
 
@@ -352,7 +325,7 @@ def damaged(work: Work, times: int) -> Result:
         else:
             del content[place:]
         file.write_bytes(content)
-        code, err = _train(work, run.name)
+        code, err = work.train(run.name)
         said = "going on from" in err
         problems = [] if code == 0 and said else [f"{file.name} damaged at {place}: ended with {code}: {err[-200:]}"]
         trials.add(problems + ([] if code else differences(calm, run)))

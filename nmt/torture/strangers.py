@@ -1,10 +1,9 @@
-"""Models from strangers, text from the web, configurations of any kind."""
+"""Models from strangers."""
 
 import io
 import json
 import os
 import pickle
-import random
 import resource
 import select
 import shutil
@@ -14,7 +13,6 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint import load_run
-from nmt.cli.translate import main as nmt_translate
-from nmt.config import load_config
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import NmtError
 from nmt.files import CHECKSUMS, digest
-from nmt.torture.work import Result, Trials, Work, start
+from nmt.torture.work import Result, Trials, Work
 
 SECONDS, MEGABYTES = 1.0, 100.0
 """A refusal takes no longer and no more memory; the program itself, about 400 MB, does not count."""
@@ -327,165 +323,3 @@ def _refusal(run: Path) -> tuple[str, float, float]:
     os.waitpid(child, 0)
     answer = json.loads(text) if text else {"problem": "it crashed or hung", "seconds": 0.0, "megabytes": 0.0}
     return str(answer["problem"]), float(answer["seconds"]), float(answer["megabytes"])
-
-
-# --- text -------------------------------------------------------------------------------------------------------------
-
-NASTY = [
-    "",
-    " ",
-    "\t\t",
-    "e\u0301" * 40,  # combining marks
-    "a" + "\u0300" * 3000,
-    "\u202eright to left\u202c \u05d0\u05d1\u05d2 \u0627\u0644",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f3f4\U000e0067\U000e007f",
-    "\ue000\uf8ff\U000f0000",  # private use
-    "a\x00b\x00",
-    "lone\rcarriage\rreturns",
-    "para\u2029graph line\u2028separator next\x85line \x0b \x0c \x1c\x1d\x1e",
-    "\ufeff\ufeff mark",
-    "\ufffe\uffff \ufdd0",
-    "<script>alert(1)</script> &amp; $x^2$ `code` [link](javascript:0) \x1b[31mred",
-    "</s> <s> <unk> <pad> \u2581\u2581",
-    "0" * 5000,
-    "\u4e00" * 3000,
-    " ".join(["oak"] * 3000),
-]
-
-
-def nasty_text(work: Work, times: int) -> Result:
-    """N lines out for N lines in, or an error that names the line."""
-    calm, trials, chance = work.calm(), Trials("nasty text, translated"), random.Random(8)
-    for number in range(times):
-        lines = [NASTY[number % len(NASTY)], *(_any_line(chance) for _ in range(20))]
-        data = "".join(f"{line}\n" for line in lines).encode()
-        invalid = number % 3 == 2
-        if invalid:
-            data += bytes(chance.choices(range(256), k=60)) + b"\xff\n"
-        code, out, err = _translate(calm, work.folder / "nasty", data)
-        if invalid:
-            named = code == 2 and ": not UTF-8 (byte 0x" in err and "Traceback" not in err
-            trials.add([] if named else [f"bytes {number}: ended with {code}: {err[-200:]}"])
-        else:
-            whole = code == 0 and out.count(b"\n") == len(lines)
-            trials.add([] if whole else [f"text {number}: {out.count(bytes([10]))} lines, code {code}: {err[-200:]}"])
-    return trials.result()
-
-
-def _any_line(chance: random.Random) -> str:
-    """Characters from all over Unicode, but for line feeds and surrogates."""
-    codes = (chance.choice((chance.randrange(0x300), chance.randrange(0x110000))) for _ in range(chance.randrange(60)))
-    return "".join(chr(code) for code in codes if code != 10 and not 0xD800 <= code < 0xE000)
-
-
-def _translate(run: Path, file: Path, data: bytes) -> tuple[int, bytes, str]:
-    file.write_bytes(data)
-    output, err = file.with_suffix(".out"), io.StringIO()
-    with redirect_stderr(err), redirect_stdout(io.StringIO()):
-        code = nmt_translate(["--model", str(run), "--input", str(file), "--output", str(output), "--device", "cpu"])
-    return code, output.read_bytes() if output.exists() else b"", err.getvalue()
-
-
-def large_text(work: Work, megabytes: int, empty_lines: int) -> Result:
-    """One line of so many megabytes, and so many empty lines: as many lines out, in bounded memory."""
-    calm, trials = work.calm(), Trials("a huge line; a mass of empty ones")
-    remarks = []
-    for name, content, count in (
-        (f"a line of {megabytes} MB", b"oak elm " * (megabytes << 17) + b"\n", 1),
-        (f"{empty_lines:,} empty lines", b"\n" * empty_lines, empty_lines),
-    ):
-        file = work.folder / "large"
-        file.write_bytes(content)
-        options = (
-            "--model",
-            str(calm),
-            "--input",
-            str(file),
-            "--output",
-            str(work.folder / "large.out"),
-            "--device",
-            "cpu",
-        )
-        begun = time.perf_counter()
-        process = start("nmt-translate", *options)
-        _, err = process.communicate()
-        seconds = time.perf_counter() - begun
-        lines = (work.folder / "large.out").read_bytes().count(b"\n")
-        whole = process.returncode == 0 and lines == count
-        trials.add([] if whole else [f"{name}: {lines} lines, code {process.returncode}: {err[-200:]}"])
-        remarks.append(f"{name}: {seconds:.0f} s")
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return trials.result(*remarks, f"at most {peak:.0f} MB, PyTorch included")
-
-
-# --- configurations ---------------------------------------------------------------------------------------------------
-
-
-def fuzzed_configs(work: Work, times: int) -> Result:
-    """A good configuration with some of its text changed: it is one, or a ConfigError says what is wrong."""
-    trials, chance = Trials("a configuration, fuzzed"), random.Random(9)
-    text = load_text(work)
-    path = work.folder / "fuzzed.yaml"
-    for _ in range(times):
-        path.write_bytes(_fuzzed(text, chance))
-        try:
-            load_config(path)
-        except ConfigError:
-            trials.add([])
-        except Exception as error:
-            trials.add([f"{type(error).__name__}: {error}"[:300]])
-        else:
-            trials.add([])
-    return trials.result()
-
-
-def load_text(work: Work) -> str:
-    """A configuration with everything in it."""
-    return (work.calm() / "config.yaml").read_text("utf-8")
-
-
-def _fuzzed(text: str, chance: random.Random) -> bytes:
-    """Some lines dropped, doubled, moved in; some values and some bytes replaced."""
-    lines = text.splitlines()
-    for _ in range(chance.randint(1, 6)):
-        place = chance.randrange(len(lines))
-        kind = chance.randrange(5)
-        if kind == 0 and len(lines) > 1:
-            del lines[place]
-        elif kind == 1:
-            lines.insert(place, chance.choice(lines))
-        elif kind == 2:
-            lines[place] = " " * chance.randrange(8) + lines[place].lstrip()
-        elif kind == 3:
-            lines[place] = lines[place].partition(":")[0] + ": " + chance.choice(VALUES)
-        else:
-            lines[place] = lines[place].replace(
-                chance.choice("abcdefgh:"), chance.choice(["", "\t", "\x00", "é", "'", "{"])
-            )
-    data = bytearray("\n".join(lines).encode())
-    if chance.random() < 0.3 and data:
-        data[chance.randrange(len(data))] = chance.randrange(256)
-    return bytes(data)
-
-
-VALUES = [
-    "-1",
-    "0",
-    "1e400",
-    ".nan",
-    "null",
-    "[]",
-    "{}",
-    "9" * 40,
-    "true",
-    "~",
-    '"',
-    "*a",
-    "&a b",
-    "!!int x",
-    "- x",
-    "\x07",
-    "''",
-    "0.5",
-    "a: b: c",
-]

@@ -1,10 +1,13 @@
 """A small training that can be made to suffer, and how two trainings are compared."""
 
+import io
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ from typing import Any
 import torch
 
 from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.cli.train import main as nmt_train
+from nmt.errors import CheckpointError
 from nmt.files import read_json
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
@@ -144,6 +149,14 @@ class Work:
         _, err = process.communicate()
         return [] if process.returncode == 0 else [f"nmt-train ended with {process.returncode}: {err[-300:]}"]
 
+    def train(self, name: str, *more: str) -> tuple[int, str]:
+        """``nmt-train`` in this process; -> exit code and standard error."""
+        return _said([*self.arguments(name), *more])
+
+    def dry_run(self, name: str, *more: str) -> tuple[int, str]:
+        """Likewise, ``--dry-run`` of a training that would go there."""
+        return _said(["--config", str(self.config), "--output", str(self.run(name)), "--dry-run", *more])
+
     def calm(self) -> Path:
         """The training that nothing happens to."""
         run = self.run("calm")
@@ -154,11 +167,39 @@ class Work:
         return run
 
 
+def _said(arguments: list[str]) -> tuple[int, str]:
+    err = io.StringIO()
+    with redirect_stderr(err):
+        code = nmt_train(arguments)
+    return code, err.getvalue()
+
+
 def start(command: str, *arguments: str, **how: Any) -> "subprocess.Popen[str]":
     """A command of this environment, its output in pipes."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     path = Path(sys.executable).with_name(command)
     return subprocess.Popen([str(path), *arguments], text=True, **pipes | how)
+
+
+def mended(work: Work, run: Path, said: str, calm: Path) -> list[str]:
+    """Now that the fault is gone: what is wrong with what was saved before it, or with the training that goes on from
+    there to the end. The faulty one had ``said`` how far it was; every update is saved."""
+    try:
+        saved = work.saved(run)
+    except CheckpointError as error:
+        return list(error.problems)
+    reached = max((int(number) for number in re.findall(r"^update (\d+)/", said, re.MULTILINE)), default=0)
+    if saved < reached - 1:
+        return [f"{run}: update {reached} was reached, and only {saved} is saved"]
+    return gone_on(work, run, saved, calm)
+
+
+def gone_on(work: Work, run: Path, saved: int, calm: Path) -> list[str]:
+    """What is wrong with a training that goes on, to the end, from the update that was saved."""
+    code, err = work.train(run.name)
+    if code or (saved > NOTHING and f"resumed after update {saved}\n" not in err):
+        return [f"{run}: update {saved} was saved, and it did not go on from there: {err[-300:]}"]
+    return differences(calm, run)
 
 
 def differences(one: Path, other: Path) -> list[str]:
@@ -172,7 +213,7 @@ def differences(one: Path, other: Path) -> list[str]:
                 found.append(f"{other / file} differs")
     if _progress(one) != _progress(other):
         found.append(f"{other}: the progress differs")
-    lines, other_lines = (_metrics(run) for run in (one, other))
+    lines, other_lines = (metrics(run) for run in (one, other))
     if lines != other_lines:
         found.append(f"{other / 'metrics.jsonl'}: {len(other_lines)} lines instead of {len(lines)}, or other numbers")
     for name, content in (("test.hypotheses.txt", Path.read_bytes), ("test.scores.json", _scores)):
@@ -200,7 +241,8 @@ def _progress(run: Path) -> dict[str, Any]:
     return _untimed(state)
 
 
-def _metrics(run: Path) -> list[dict[str, Any]]:
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, without times."""
     return [_untimed(json.loads(line)) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 

@@ -146,7 +146,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     """
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
-    if run.exists:
+    if run.path.exists():
         with run.locked(say):  # nobody else trains there
             pass
     if resume:

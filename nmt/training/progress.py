@@ -1,6 +1,7 @@
 """How far a training has come: a value, saved with the weights, that decides what happens next."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Self
 
@@ -22,12 +23,22 @@ class Kept:
 
 @dataclass(frozen=True)
 class Window:
-    """Sums since the last line of progress."""
+    """Sums since the last line of progress, over the updates whose loss is a number."""
 
     loss: float = 0.0
     """Negative log-likelihood, nats."""
     tokens: Count = 0
     seconds: Seconds = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Nats per token; NaN where there is none."""
+        return self.loss / self.tokens if self.tokens else math.nan
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second; NaN where there is none."""
+        return self.tokens / self.seconds if self.seconds else math.nan
 
     def plus(self, loss: float, tokens: int, seconds: float) -> Self:
         """With one update more."""

@@ -74,11 +74,10 @@ class Trainer:
             group = list(islice(batches, self.config.accumulation))
             update = self.update([batch for _, batch in group], group[-1][0])
             seconds = time.perf_counter() - started
-            self.progress = replace(
-                self.progress,
-                seconds=self.progress.seconds + seconds,
-                window=self.progress.window.plus(update.loss * update.tokens, update.tokens, seconds),
-            )
+            window = self.progress.window
+            if math.isfinite(update.loss):  # or the mean up to the next line would be none
+                window = window.plus(update.loss * update.tokens, update.tokens, seconds)
+            self.progress = replace(self.progress, seconds=self.progress.seconds + seconds, window=window)
             done = self.progress.update
             last = done == self.config.updates
             if done % self.config.log_every == 0 or last:
@@ -302,8 +301,7 @@ class Trainer:
         self.progress = replace(self.progress, window=Window())
         done, total = self.progress.update, self.config.updates
         left = (self.progress.seconds + self.progress.validation_seconds) / done * (total - done)
-        loss = window.loss / window.tokens
-        rate = window.tokens / window.seconds
+        loss, rate = window.mean, window.rate
         self.log.record(
             done,
             "train",

@@ -1,0 +1,166 @@
+"""Configurations of any kind."""
+
+import random
+
+from nmt.config import load_config
+from nmt.errors import ConfigError
+from nmt.torture.work import Result, Trials, Work
+
+
+def fuzzed(work: Work, times: int) -> Result:
+    """A good configuration with some of its text changed: it is one, or a ConfigError says what is wrong."""
+    trials, chance = Trials("a configuration, fuzzed"), random.Random(9)
+    text = load_text(work)
+    path = work.folder / "fuzzed.yaml"
+    for _ in range(times):
+        path.write_bytes(_fuzzed(text, chance))
+        try:
+            load_config(path)
+        except ConfigError:
+            trials.add([])
+        except Exception as error:
+            trials.add([f"{type(error).__name__}: {error}"[:300]])
+        else:
+            trials.add([])
+    return trials.result()
+
+
+def extreme(work: Work, times: int) -> Result:
+    """Configurations whose every value is allowed, at the ends of what is: a dry run of them is good, or an error says
+    what is wrong."""
+    trials, chance = Trials("a configuration of extreme values, tried by a dry run"), random.Random(15)
+    for number in range(times):
+        keys = chance.sample(sorted(EXTREMES), chance.randint(1, 6))
+        options = [f"{key}={chance.choice(EXTREMES[key])}" for key in keys]
+        try:
+            code, err = work.dry_run(f"extreme-{number}", *(word for option in options for word in ("--set", option)))
+        except Exception as error:
+            trials.add([f"{' '.join(options)}: {type(error).__name__}: {error}"[:500]])
+        else:
+            trials.add([] if code in (0, 2) and "Traceback" not in err else [f"{' '.join(options)}: {err[-300:]}"])
+    return trials.result()
+
+
+EXTREMES = {
+    "seed": ["0", str(1 << 31), str(1 << 70)],
+    "kernels": ["plain"],
+    "precision": ["bf16", "auto"],
+    "data.train.limit": ["1", "2"],
+    "data.validation.limit": ["1"],
+    "data.test": ["null"],
+    "data.filter.max_pieces": ["1", str(1 << 62), str(1 << 70)],
+    "data.filter.max_words": ["1"],
+    "data.filter.max_ratio": ["1.0000001", "1e30"],
+    "tokenizer": [
+        f"{{type: {kind}, vocabulary: {size}, shared: {shared}}}"
+        for kind in ("word", "character", "bpe", "unigram")
+        for size in (5, 20, 10_000_000)
+        for shared in ("true", "false")
+    ],
+    "tokenizer.character_coverage": ["0.98"],
+    "tokenizer.normalisation": ["identity"],
+    "model.attention": [
+        "{type: none}",
+        "{type: bahdanau, hidden: 1}",
+        *(
+            f"{{type: luong, score: {score}, input_feeding: {fed}}}"
+            for score in ("dot", "general", "concat")
+            for fed in ("true", "false")
+        ),
+    ],
+    "model.embeddings.size": ["1", "17"],
+    "model.embeddings.tie": ["target", "all"],
+    "model.encoder.hidden": ["1", "17"],
+    "model.encoder.layers": ["2", "64"],
+    "model.decoder.hidden": ["1", "17", "32"],
+    "model.decoder.readout": ["1", "17", "16"],
+    "model.dropout.embedding": ["0", "0.9999999999"],
+    "model.dropout.annotation": ["0", "0.9999999999"],
+    "model.dropout.readout": ["0", "0.9999999999"],
+    "model.initialisation": ["{type: uniform, range: 100}", "{type: uniform, range: 1e-300}", "{type: bahdanau}"],
+    "training.updates": ["1", str(1 << 70)],
+    "training.batch_tokens": ["1", str(1 << 24)],
+    "training.accumulation": ["7"],
+    "training.optimiser": [
+        "{type: adam, learning_rate: 1e30}",
+        "{type: adam, learning_rate: 1e-300, betas: [0, 0], epsilon: 1e-300}",
+        "{type: adamw, weight_decay: 1e30}",
+        "{type: adadelta, rho: 0, epsilon: 1e30}",
+        "{type: sgd, learning_rate: 1e30, momentum: 0.999}",
+    ],
+    "training.schedule": [
+        f"{{type: constant, warmup: {1 << 70}}}",
+        f"{{type: inverse_square_root, warmup: {1 << 70}}}",
+        "{type: plateau, factor: 1e-300, patience: 0, floor: 1e30}",
+    ],
+    "training.label_smoothing": ["0.9999999"],
+    "training.clip": ["null", "1e-300", "1e30"],
+    "training.validation.every": [str(1 << 70)],
+    "training.validation.metric": ["loss"],
+    "training.validation.patience": ["1", str(1 << 70)],
+    "training.validation.beam_size": ["7", "1000"],
+    "training.validation.samples": ["1", str(1 << 70)],
+    "training.average": ["2", str(1 << 70)],
+    "training.save_every": [str(1 << 70)],
+    "training.log_every": [str(1 << 70)],
+    "decoding.beam_size": ["1", "1000"],
+    "decoding.length_penalty": ["0", "10"],
+    "decoding.batch_tokens": ["1", str(1 << 24)],
+    "decoding.max_source": ["1", str(1 << 24)],
+    "decoding.max_length_factor": ["0", "100"],
+    "evaluation.bins": ["[1]", f"[1, {1 << 70}]"],
+    "evaluation.bootstrap": ["1", "10000"],
+}
+"""Allowed, each by itself."""
+
+
+def load_text(work: Work) -> str:
+    """A configuration with everything in it."""
+    return (work.calm() / "config.yaml").read_text("utf-8")
+
+
+def _fuzzed(text: str, chance: random.Random) -> bytes:
+    """Some lines dropped, doubled, moved in; some values and some bytes replaced."""
+    lines = text.splitlines()
+    for _ in range(chance.randint(1, 6)):
+        place = chance.randrange(len(lines))
+        kind = chance.randrange(5)
+        if kind == 0 and len(lines) > 1:
+            del lines[place]
+        elif kind == 1:
+            lines.insert(place, chance.choice(lines))
+        elif kind == 2:
+            lines[place] = " " * chance.randrange(8) + lines[place].lstrip()
+        elif kind == 3:
+            lines[place] = lines[place].partition(":")[0] + ": " + chance.choice(VALUES)
+        else:
+            lines[place] = lines[place].replace(
+                chance.choice("abcdefgh:"), chance.choice(["", "\t", "\x00", "é", "'", "{"])
+            )
+    data = bytearray("\n".join(lines).encode())
+    if chance.random() < 0.3 and data:
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+VALUES = [
+    "-1",
+    "0",
+    "1e400",
+    ".nan",
+    "null",
+    "[]",
+    "{}",
+    "9" * 40,
+    "true",
+    "~",
+    '"',
+    "*a",
+    "&a b",
+    "!!int x",
+    "- x",
+    "\x07",
+    "''",
+    "0.5",
+    "a: b: c",
+]

@@ -1,0 +1,43 @@
+"""All trials there are, and how often each is made."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nmt.torture import configs, faults, numbers, refusals, sameness, strangers, text
+from nmt.torture.work import Result, Work
+
+TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
+    "kill": (faults.killed, 50),
+    "stop": (faults.stopped, 10),
+    "stop-twice": (faults.stopped_twice, 10),
+    "disk": (faults.failing_disk, 100),
+    "cache": (faults.failing_cache, 30),
+    "file-size": (faults.small_files, 20),
+    "vanish": (faults.vanished, 5),
+    "damage": (faults.damaged, 40),
+    "two": (faults.two_at_once, 5),
+    "numbers": (numbers.skipped, 12),
+    "no-numbers": (numbers.failing, 6),
+    "memory": (numbers.little_memory, 8),
+    "changed": (refusals.changed, 2 * len(refusals.CHANGES)),
+    "strangers": (lambda work, _: strangers.strangers(work), len(strangers.ATTACKS)),
+    "text": (text.nasty, 120),
+    "large": (lambda work, _: text.large(work, megabytes=10, empty_lines=1_000_000), 2),
+    "configs": (configs.fuzzed, 5000),
+    "extremes": (configs.extreme, 100),
+    "again": (sameness.same_seed, 2),
+    "batches": (sameness.any_batch, 40),
+    "moved": (sameness.moved, 2),
+    "dry-run": (refusals.dry_runs, len(refusals.DRY)),
+}
+"""In the order of the table, by the name that --only takes: what is done, and how often."""
+
+
+def suffer(name: str, times: int) -> tuple[Result, float]:
+    """One kind of trial, in a folder of its own that vanishes; -> what came of it, and the seconds it took."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="nmt-torture-") as folder:
+        trial, _ = TRIALS[name]
+        return trial(Work(Path(folder)), times), time.monotonic() - begun
