@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from nmt import checkpoint
 from nmt.batching import Batch
+from nmt.cli import translate
 from nmt.errors import CheckpointError
 from nmt.files import sync
 from nmt.torture import faults, refusals, strangers, text
@@ -35,6 +37,7 @@ TIMES = {
     "disk": 12,
     "cache": 6,
     "file-size": 3,
+    "output": 3,
     "vanish": 1,
     "damage": 6,
     "two": 1,
@@ -182,6 +185,7 @@ CARELESS = [
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
     ("changed", pipeline, "HARMLESS", {*pipeline.HARMLESS, "seed"}),
     ("dry-run", pipeline, "dry_run", lambda *_, **__: None),
+    ("output", translate, "writing", lambda _: suppress(OSError)),
     ("extremes", pipeline, "dry_run", fail),
 ]
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, Any
-from unittest.mock import patch
+from unittest.mock import ANY, patch
 
 from nmt import checkpoint
+from nmt.cli.evaluate import main as nmt_evaluate
+from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
+from nmt.cli.translate import main as nmt_translate
 from nmt.torture.work import NOTHING, Result, Trials, Work, differences, mended, start
 from nmt.training import log
 
@@ -284,6 +287,61 @@ def small_files(work: Work, times: int) -> Result:
             problems.append(f"limit {limit}: ended with {process.returncode}: {err[-200:]}")
         trials.add(problems + mended(work, run, err, calm))
     return trials.result()
+
+
+def failing_output(work: Work, times: int) -> Result:
+    """The files that nmt-translate, nmt-evaluate and nmt-length-curve write cannot grow beyond a limit: the error names
+    one, no line of it is made up, and without the limit all are as ever."""
+    calm, chance = work.calm(), random.Random(16)
+    trials = Trials("translations, scores and figures that cannot be written to the end, then can")
+    folder = work.fresh("outputs")
+    folder.mkdir()
+    names = {side: str(work.folder / f"test.{side}") for side in ("source", "target")}
+    text = ["--source", names["source"], "--reference", names["target"]]
+    files = {option: str(folder / option[2:]) for option in ("--output", "--alignments", "--attention")}
+    commands = [
+        (
+            nmt_translate,
+            ["--model", str(calm), "--input", names["source"], *(word for each in files.items() for word in each)],
+        ),
+        (nmt_evaluate, ["--model", str(calm), *text, "--json", str(folder / "scores")]),
+        (
+            nmt_length_curve,
+            [*text, "--system", f"calm={calm / 'test.hypotheses.txt'}", "--output", str(folder / "curve")],
+        ),
+    ]
+    for number in range(times):
+        command, options = commands[number % len(commands)]
+        code, err, whole = _written(folder, command, options)
+        sizes = sorted(map(len, whole.values()))
+        limit = chance.choice(sizes) * chance.randint(5, 95) // 100
+        problems = [f"{options}: ended with {code}: {err[-200:]}"] if code else []
+        code, err, part = _written(folder, command, options, limit)
+        if code != 2 or str(folder) not in err or "Traceback" in err:
+            problems.append(f"limit {limit}: ended with {code}: {err[-200:]}")
+        problems += [
+            f"{name}: not the beginning of it" for name in part if not whole.get(name, b"").startswith(part[name])
+        ]
+        if _written(folder, command, options) != (0, ANY, whole):
+            problems.append(f"limit {limit}: without it {sorted(whole)} are others")
+        trials.add(problems)
+    return trials.result()
+
+
+def _written(
+    folder: Path, command: Callable[[list[str]], int], options: list[str], limit: int = resource.RLIM_INFINITY
+) -> tuple[int, str, dict[str, bytes]]:
+    """Exit code, standard error, and what is in the folder afterwards; no file could grow beyond the limit."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    err, before = io.StringIO(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with redirect_stderr(err), redirect_stdout(io.StringIO()):
+            code = command(options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    return code, err.getvalue(), {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def vanished(work: Work, times: int) -> Result:

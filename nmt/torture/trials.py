@@ -15,6 +15,7 @@ TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
     "disk": (faults.failing_disk, 100),
     "cache": (faults.failing_cache, 30),
     "file-size": (faults.small_files, 20),
+    "output": (faults.failing_output, 30),
     "vanish": (faults.vanished, 5),
     "damage": (faults.damaged, 40),
     "two": (faults.two_at_once, 5),
