@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
@@ -87,15 +88,23 @@ def test_the_lowest_versions_are_those_that_are_claimed(capsys: pytest.CaptureFi
     }
 
 
+def as_tested(line: str) -> bool:
+    """Whether the package of a line of constraints.txt is here, in this version."""
+    name, _, tested = line.partition("==")
+    try:
+        return version(name).partition("+")[0] == tested
+    except PackageNotFoundError:
+        return False
+
+
 def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    packages = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if "==" in line]
+    if not all(map(as_tested, packages)):
+        pytest.skip("the versions here are not those of constraints.txt")
     assert script("licences").main([]) == 0
     printed = capsys.readouterr().out
     assert "unknown" not in printed
-
-    def listed(text: str) -> dict[str, str]:
-        return {row[0]: row[1] for row in map(cells, text.splitlines()) if len(row) == 3}
-
-    assert listed(printed) == listed((ROOT / "docs/licences.md").read_text("utf-8")), "write it anew"
+    assert printed == (ROOT / "docs/licences.md").read_text("utf-8"), "write it anew"
 
 
 def build(source: Path, kind: str, place: Path) -> Path:
