@@ -12,6 +12,7 @@ from typing import Self
 
 import sentencepiece
 
+from nmt import charsmap
 from nmt.config.schema import (
     AnyTokenizer,
     BpeTokenizer,
@@ -40,6 +41,8 @@ class Tokenizer:
 
     def __init__(self, model: bytes, name: str = "tokenizer") -> None:
         """From a serialised model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
+        if problem := charsmap.wrong(model):
+            raise DataError(f"{name}: {problem}")
         sentencepiece.set_min_log_level(QUIET)
         processor = sentencepiece.SentencePieceProcessor()
         try:

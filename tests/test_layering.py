@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "nmt"
 
 FLOORS = [
     {"errors"},
-    {"files"},
+    {"files", "charsmap"},
     {"config", "device", "demo"},
     {"corpus"},
     {"tokenizer"},
@@ -31,7 +31,7 @@ FLOORS = [
 ]
 """From the ground up; neighbours on one floor do not know each other."""
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
-WITHOUT_TORCH = {"errors", "files", "config", "demo", "corpus", "tokenizer", "evaluation", "plots"}
+WITHOUT_TORCH = {"errors", "files", "charsmap", "config", "demo", "corpus", "tokenizer", "evaluation", "plots"}
 """Imported where a second's wait for PyTorch would be felt, or usable without it."""
 
 Sources = dict[str, ast.Module]

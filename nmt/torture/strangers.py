@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from nmt.charsmap import ModelProto
 from nmt.checkpoint import load_run
 from nmt.errors import NmtError
 from nmt.files import CHECKSUMS, digest
@@ -201,6 +202,23 @@ def _broken_piece(run: Path) -> bytes:
     return (run / "tokenizer/target.model").read_bytes().replace(b"OAK", b"\xff\xfeK")
 
 
+def _model(change: Callable[[Any], None]) -> Callable[[Path], bytes]:
+    """A tokenizer of which something is changed."""
+
+    def content(run: Path) -> bytes:
+        model = ModelProto.FromString((run / "tokenizer/target.model").read_bytes())
+        change(model)
+        data: bytes = model.SerializeToString()
+        return data
+
+    return content
+
+
+def _wild_charsmap(model: Any) -> None:
+    table = model.normalizer_spec.precompiled_charsmap
+    model.normalizer_spec.precompiled_charsmap = table[:4] + b"\xff\xff\xff\x7f" + table[8:]
+
+
 ATTACKS: dict[str, Attack] = {
     "a pickle as weights": _replace(WEIGHTS, _pickle),
     "PyTorch's archive as weights": _replace(WEIGHTS, _archive),
@@ -251,6 +269,10 @@ ATTACKS: dict[str, Attack] = {
     "numbers of eight bits that are none": _tensors(_other_type(torch.float8_e4m3fn, float("nan"))),
     "numbers too large for the model": _tensors(_other_type(torch.float64, 1e300)),
     "a piece that is not UTF-8": _replace("tokenizer/target.model", _broken_piece),
+    "normalisations from beyond the table": _replace("tokenizer/target.model", _model(_wild_charsmap)),
+    "a piece of ten megabytes": _replace(
+        "tokenizer/target.model", _model(lambda model: setattr(model.pieces[-1], "piece", "x" * 10_000_000))
+    ),
     "weights drawn from infinity": _config(
         lambda text: text.replace("    type: xavier", "    type: uniform\n    range: 1.0e+39")
     ),
