@@ -1,6 +1,7 @@
 """A training that was interrupted resumes to the same numbers, bit for bit."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,50 @@ def test_a_crash_goes_back_to_the_last_save(folder: Path, monkeypatch: pytest.Mo
     assert metrics(folder / "crashed")[-1]["step"] == 3  # beyond the checkpoint, which is of update 2
     assert "resumed after update 2" in train(crashed, resume=True)
     assert_same_run(folder / "crashed", folder / "calm")
+
+
+def test_nothing_takes_its_place_before_it_is_on_the_disk(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut may lose all that was not synced: files, and the names in folders."""
+    run = tmp_path / "run"
+    synced: dict[Path, int] = {}
+    unsynced: set[Path] = set()
+    moved: list[str] = []
+    fsync, replace, rename = os.fsync, os.replace, os.rename
+
+    def sync(number: int) -> None:
+        path = Path(f"/proc/self/fd/{number}").readlink()
+        synced[path] = path.stat().st_size
+        unsynced.discard(path)
+        fsync(number)
+
+    def move(source: Path, target: Path) -> None:
+        for path in [source, *source.rglob("*")]:
+            assert path.is_dir() or synced.get(path) == path.stat().st_size, f"{path} is not on the disk"
+            assert path not in unsynced, f"a name in {path} is not on the disk"
+            if path.is_file():
+                synced[target / path.relative_to(source)] = synced.pop(path)
+        if target.name == "last":
+            assert synced[run / "metrics.jsonl"] == (run / "metrics.jsonl").stat().st_size
+        unsynced.add(target.parent)
+        moved.append(target.name)
+
+    def moving(function: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def moves(source: Path, target: Path) -> None:
+            if run in Path(target).parents:  # the cache has its checksums, and is made anew
+                move(Path(source), Path(target))
+            function(source, target)
+
+        return moves
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", moving(replace))
+    monkeypatch.setattr(os, "rename", moving(rename))
+    configuration = config(folder, updates=4, log_every=1, save_every=1, average=2)
+    train(configuration.model_copy(update={"output": str(run)}))
+    assert not unsynced
+    assert {"last", "previous", "best", "update-2", "training.json", "config.yaml", "manifest.json"} <= {*moved}
 
 
 def test_resuming_what_is_finished_does_no_harm(folder: Path) -> None:
