@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError
 from nmt.files import sync
 from nmt.torture import faults, refusals, strangers, text
 from nmt.torture.trials import TRIALS
-from nmt.torture.work import Result, Trials, Work, differences
+from nmt.torture.work import Result, Trials, Work, differences, metrics
 from nmt.training import pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
@@ -99,6 +99,13 @@ def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch
     assert any("it was executed" in note for note in result.notes)
 
 
+def test_the_training_that_all_are_compared_with_lacks_nothing(work: Work) -> None:
+    lines = metrics(work.calm())
+    assert [line["step"] for line in lines if line["split"] == "train"] == [*range(2, 15, 2), 15]
+    assert [line["step"] for line in lines if line["split"] == "validation"] == [5, 10, 15]
+    assert [line["split"] for line in lines][-2:] == ["average", "test"]
+
+
 def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
     calm = work.calm()
     other = Path(shutil.copytree(calm, tmp_path / "other"))
@@ -178,9 +185,21 @@ def fail(*_: Any, **__: Any) -> None:
     raise TypeError("not thought of")
 
 
-HALVES = Batch.halves
+SKIP, HALVES = trainer.Trainer._skip, Batch.halves
+
+
+def step_with_nothing(self: trainer.Trainer, number: int) -> None:
+    """Adam moves on where its moments point."""
+    self.gradients.reset()
+    for parameter in self.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    self.optimiser.step()
+    SKIP(self, number)
+
+
 CARELESS = [
     ("numbers", trainer.Trainer, "_skip", lambda *_: None),
+    ("numbers", trainer.Trainer, "_skip", step_with_nothing),
     ("no-numbers", trainer, "SKIPS", 11),
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
     ("changed", pipeline, "HARMLESS", {*pipeline.HARMLESS, "seed"}),
@@ -196,7 +215,8 @@ def test_carelessness_is_seen(
 ) -> None:
     work.calm()
     monkeypatch.setattr(owner, part, careless)
-    assert TRIALS[name][0](work, 4).lost > 0
+    times = {"dry-run": 4, "extremes": 4}.get(name, 1)  # of which some are refused by the configuration alone
+    assert TRIALS[name][0](work, times).lost > 0
 
 
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

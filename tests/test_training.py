@@ -157,6 +157,7 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make
     trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
     assert torch.equal(parameters(trainer), before)
     assert trainer.progress.skipped == 1 and trainer.progress.update == 1
+    assert trainer.progress.position == Position(0, 1), "the batch is not tried again"
     assert said == ["update 1 (epoch 1, batch 1): the gradient is not finite; the update is skipped"]
 
 

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from nmt.model import Seq2Seq
 from nmt.torture.work import Result, Trials, Work, gone_on, metrics
 from nmt.training import trainer
 from nmt.training.gradients import Gradients, gradients_on
+from nmt.training.optimiser import build_optimiser
 from nmt.training.trainer import SKIPS
 
 Fault = Callable[[int, Batch, list[Tensor], Tensor], Tensor]
@@ -29,7 +31,11 @@ NO_MEMORY = (
     RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
     MemoryError(),
 )
-NO_DROPOUT = "model.dropout={embedding: 0, annotation: 0, readout: 0}"
+COMPARABLE = (
+    *("--set", "model.dropout={embedding: 0, annotation: 0, readout: 0}"),  # halves draw it anew
+    *("--set", "training.optimiser={type: sgd, learning_rate: 0.3}"),  # Adam takes twice the gradient for the same
+    *("--set", "training.clip=null"),
+)
 NEAR = 1e-3
 """Of validation losses, nats, where gradients were added up in another order at every update."""
 
@@ -90,17 +96,15 @@ def cramped(pairs: int, error: Exception) -> Fault:
 
 
 def skipped(work: Work, times: int) -> Result:
-    """Some updates have no finite loss or gradient: these are named, skipped and counted, and whatever was not finite,
-    the weights at the end are the same."""
+    """Some updates have no finite loss or gradient: these are named, skipped and counted, and the weights at the end
+    are those of a training in which the optimiser did nothing there."""
     trials, chance = Trials("a loss or gradient that is not finite, at some updates"), random.Random(11)
     updates = work.values["training"]["updates"]
-    weights: dict[str, Tensor] = {}
-    bad: set[int] = set()
     for number in range(times):
-        kind = KINDS[number % len(KINDS)]
-        if kind == KINDS[0]:  # the same updates in every way
-            bad = set(chance.sample(range(1, updates), chance.randint(1, 5)))
-        run = work.fresh("skipped")
+        kind, bad = KINDS[number % len(KINDS)], set(chance.sample(range(1, updates), chance.randint(1, 5)))
+        good, run = work.fresh("left-out"), work.fresh("skipped")
+        with _left_out(bad):
+            work.train(good.name)
         with faulty(poison(kind, bad.__contains__, number)):
             code, err = work.train(run.name)
         if code:
@@ -108,14 +112,27 @@ def skipped(work: Work, times: int) -> Result:
             continue
         named = {int(update) for update in re.findall(r"^update (\d+) \(epoch \d+, batch \d+\): .*skipped$", err, re.M)}
         counted = RunDirectory(run).training("last").state["skipped"]
-        found = load_tensors(run / "checkpoints" / "last" / "model.safetensors")
-        weights = found if kind == KINDS[0] else weights
+        found, expected = (load_tensors(each / "checkpoints/last/model.safetensors") for each in (run, good))
         problems = [] if named == bad else [f"{kind} at {sorted(bad)}: named are {sorted(named)}"]
         problems += [] if counted == len(bad) else [f"{kind} at {len(bad)} updates: counted are {counted}"]
-        if any(not torch.equal(found[name], weights[name]) for name in weights):
-            problems.append(f"{kind} at {sorted(bad)}: other weights than with {KINDS[0]}")
+        if any(not torch.equal(found[name], expected[name]) for name in expected):
+            problems.append(f"{kind} at {sorted(bad)}: other weights than where these updates are left out")
         trials.add(problems)
     return trials.result()
+
+
+@contextmanager
+def _left_out(updates: set[int]) -> Iterator[None]:
+    """The optimisers of all trainings in this process do nothing at some updates, while this is entered."""
+
+    def built(*arguments: Any) -> torch.optim.Optimizer:
+        optimiser, numbers = build_optimiser(*arguments), count(1)
+        step = optimiser.step
+        patch.object(optimiser, "step", lambda: None if next(numbers) in updates else step()).start()  # it goes with it
+        return optimiser
+
+    with patch.object(trainer, "build_optimiser", built):
+        yield
 
 
 def failing(work: Work, times: int) -> Result:
@@ -140,8 +157,8 @@ def little_memory(work: Work, times: int) -> Result:
     """Memory suffices for a few pairs at once: batches are halved, named and counted, and training goes on to the same
     loss; where it does not suffice for one pair, training ends, and goes on once it does."""
     trials, chance = Trials("too little memory for a batch, or for a pair"), random.Random(13)
-    calm, undropped = work.calm(), work.fresh("undropped")
-    work.train(undropped.name, "--set", NO_DROPOUT)
+    calm, plain = work.calm(), work.fresh("plain")
+    work.train(plain.name, *COMPARABLE)
     for number in range(times):
         run, error = work.fresh("cramped"), NO_MEMORY[number % len(NO_MEMORY)]
         if number % 4 == 3:
@@ -152,14 +169,14 @@ def little_memory(work: Work, times: int) -> Result:
             continue
         pairs = chance.randint(1, 6)
         with faulty(cramped(pairs, error)):
-            code, err = work.train(run.name, "--set", NO_DROPOUT)
+            code, err = work.train(run.name, *COMPARABLE)
         if code:
             trials.add([f"{pairs} pairs: ended with {code}: {err[-200:]}"])
             continue
         named = set(re.findall(r"^update (\d+) \(epoch \d+, batch \d+\): .*they are halved", err, re.M))
         counted = RunDirectory(run).training("last").state["halved"]
         problems = [] if named and counted == len(named) else [f"{pairs} pairs: {counted} counted, {len(named)} named"]
-        apart = max(abs(a - b) for a, b in zip(_losses(undropped), _losses(run), strict=True))
+        apart = max(abs(a - b) for a, b in zip(_losses(plain), _losses(run), strict=True))
         trials.add(problems + ([] if apart < NEAR else [f"{pairs} pairs: a validation's loss is {apart:.1e} off"]))
     return trials.result()
 
