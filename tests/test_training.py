@@ -3,11 +3,13 @@
 import gc
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import markdown  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import torch
@@ -27,11 +29,12 @@ from nmt.forced import word_attention
 from nmt.model import build_model
 from nmt.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from nmt.torture.numbers import poison as poisoned
+from nmt.torture.text import NASTY
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer
-from nmt.training.validation import ValidationResult, Validator
+from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translator import SearchOptions, Translator
 from tests.small_run import config, metrics, pickles, train
 
@@ -430,6 +433,15 @@ def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> N
     assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
     assert [event.step for event in board.Images("validation/attention")] == [2, 3]
     assert [event.step for event in board.Tensors("validation/samples/text_summary")] == [2, 3]
+
+
+BREAKS = ("\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029")
+
+
+@pytest.mark.parametrize("text", [*NASTY, *(f"a{end}{end}**b** ![c](http://d){end}- e{end}" for end in BREAKS), "a\\"])
+def test_text_is_text_in_tensorboard_too(text: str) -> None:
+    rendered = markdown.markdown(f"source: {_plain(text)}\n\nreference: {_plain('r')}")  # as TensorBoard does
+    assert {*re.findall(r"<\s*(\w+)", rendered)} <= {"p", "code"}
 
 
 def test_attention_is_held_against_gold_links_while_training(folder: Path) -> None:

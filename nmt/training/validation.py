@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 import time
 from dataclasses import asdict, dataclass
 
@@ -136,5 +137,5 @@ class Validator:
 
 
 def _plain(text: str) -> str:
-    """Text that stays text where Markdown and HTML are rendered."""
-    return "`" + html.escape(text.replace("`", "'")) + "`"
+    """Text that stays text where Markdown and HTML are rendered; on one line, for an empty one would end it."""
+    return "`" + html.escape(re.sub(r"\s", " ", text).replace("`", "'")) + "`"
