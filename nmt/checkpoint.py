@@ -186,10 +186,13 @@ class RunDirectory:
                 say(f"{self._place(name) / CHECKSUMS}: missing; whether the files beside it are whole is not known")
             elif name == "previous":
                 problems += [f"{self._place(other) / CHECKSUMS}: missing" for other in unsealed]
+                problems += [] if "last" in there else [f"{self._place('last')}: missing"]
             for problem in problems:
                 say(f"{problem}; going on from {self._place(name)}{', which is older' if name == 'previous' else ''}")
             return name
-        raise CheckpointError(*(problems or [f"{self.checkpoints / 'last'}: missing, nothing to resume from"]))
+        if not problems:
+            raise CheckpointError(f"{self.checkpoints / 'last'}: missing, nothing to resume from")
+        raise CheckpointError(*problems, "put one of them back as it was, or begin anew with --overwrite")
 
     def fall_back(self) -> None:
         """Put ``previous`` in the place of ``last``, which is damaged or gone: the next save must not replace it."""
@@ -314,6 +317,9 @@ def load_run(
         tokenizers = Tokenizers.load(run.tokenizer)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
+    if checkpoint == "best" and not run.has("best"):
+        raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
+    _refuse_other_tokenizers(run, tokenizers)
     config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
     _refuse_other_size(config, sizes, weights_file, run.config)
@@ -325,6 +331,14 @@ def load_run(
     if wrong:
         raise CheckpointError(*(f"{where}: tensor {name} holds values that are no finite numbers" for name in wrong))
     return LoadedRun(config, tokenizers, model.to(device).eval())
+
+
+def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
+    """Raise CheckpointError for tokenizers that are not those of the manifest; without one, nobody knows."""
+    manifest = read_json(run.manifest) if run.manifest.exists() else {}
+    known = manifest.get("tokenizer_sha256") if isinstance(manifest, dict) else None
+    if known is not None and known != tokenizers.sha256:
+        raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
 
 
 def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
@@ -415,7 +429,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f"{path}: missing")
     try:
-        tensors: dict[str, Tensor] = load_file(path)
+        # copies: of a file that is mapped into memory the disk would keep the place after it is deleted
+        return {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
-    return tensors

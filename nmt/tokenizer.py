@@ -108,6 +108,11 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
 
+    @property
+    def sha256(self) -> dict[str, str]:
+        """Of either side, as the manifest of a run has them."""
+        return {"source": self.source.sha256, "target": self.target.sha256}
+
     def save(self, folder: Path) -> None:
         """Write ``source.model`` and ``target.model``."""
         self.source.save(folder / "source.model")

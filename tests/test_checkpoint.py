@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.checkpoint import (
@@ -23,7 +24,7 @@ from nmt.checkpoint import (
 )
 from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.files import read_json, write_json, write_text
+from nmt.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles, reseal
@@ -164,6 +165,21 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
     assert str(empty.value) == f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"
 
 
+def test_a_run_that_was_never_validated_says_so(run: RunDirectory) -> None:
+    shutil.rmtree(run.checkpoints / "best", ignore_errors=True)
+    with pytest.raises(CheckpointError, match=r"best: missing; a run has it after its first validation$"):
+        load_run(run.path, CPU)
+
+
+def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
+    write_json(run.manifest, {"tokenizer_sha256": small_tokenizers().sha256})
+    run.save("best", network(small_tokenizers(), ATTENTIONS[0]).state_dict())
+    assert load_run(run.path, CPU)
+    write_json(run.manifest, {"tokenizer_sha256": {"source": "0", "target": "0"}})
+    with pytest.raises(CheckpointError, match="tokenizer: damaged, or of another run"):
+        load_run(run.path, CPU)
+
+
 def test_a_run_without_a_checkpoint_names_the_file_that_is_missing(run: RunDirectory) -> None:
     with pytest.raises(CheckpointError) as error:
         load_run(run.path, CPU, "last")
@@ -202,6 +218,26 @@ def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> No
     reseal(run.checkpoints / "last")
     with pytest.raises(CheckpointError, match=r"last/training\.json: cannot be read"):
         run.training("last")
+
+
+def test_what_is_loaded_needs_its_file_no_more(tmp_path: Path) -> None:
+    """A deleted file that is mapped into memory keeps its place on the disk; one cut short ends the process."""
+    file = tmp_path / "a.safetensors"
+    save_file({"x": torch.arange(100_000.0)}, file)
+    tensors = load_tensors(file)
+    os.truncate(file, 0)
+    assert tensors["x"].sum() == torch.arange(100_000.0).sum()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_bytes(tmp_path / "a", b"1")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'a'}'"):
+        write_bytes(tmp_path / "a", b"2")
+    assert (tmp_path / "a").read_bytes() == b"1"
 
 
 def test_a_directory_in_the_place_of_a_file_is_missing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """How every command ends, and the options that several of them share."""
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from nmt.cli.common import (
     add_decoding_options,
     command,
     given,
+    importing,
     number,
     say,
     whole,
@@ -64,6 +66,14 @@ def test_what_a_user_can_put_right_is_told_without_a_traceback(
 ) -> None:
     assert run(raising(error)) == 2
     assert capsys.readouterr() == ("", said)
+
+
+def test_ctrl_c_while_importing_is_no_exception() -> None:
+    """Which an import may catch."""
+    before = signal.getsignal(signal.SIGINT)
+    with importing():
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_verbose_shows_where_it_came_from(capsys: pytest.CaptureFixture[str]) -> None:

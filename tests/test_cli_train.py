@@ -107,6 +107,28 @@ def test_a_mistake_in_the_data_costs_no_run(train: Train, run: Path) -> None:
     assert snapshot(run) == before
 
 
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("evaluation.gold={source: nowhere, target: nowhere, links: nowhere}", "nowhere: no such file"),
+        ("model.encoder.hidden=1000000", "memory does not suffice"),
+    ],
+)
+def test_what_is_wrong_beside_the_data_costs_no_run(train: Train, run: Path, mistake: str, said: str) -> None:
+    before = snapshot(run)
+    code, err = train("--output", run, "--overwrite", "--set", mistake)
+    assert code == 2 and said in err
+    assert snapshot(run) == before
+
+
+def test_a_run_that_has_saved_nothing_cannot_be_resumed(train: Train, run: Path) -> None:
+    for name in ("last", "previous"):
+        shutil.rmtree(run / "checkpoints" / name)
+    assert refused(train("--output", run)) == [
+        f"output: {run} holds a run that had saved nothing yet; replace it with --overwrite"
+    ]
+
+
 def test_parents_of_the_run_are_made(train: Train, tmp_path: Path) -> None:
     code, _ = train("--output", tmp_path / "a" / "b" / "c", "--set", "training.updates=1")
     assert code == 0 and (tmp_path / "a" / "b" / "c" / "checkpoints" / "best").is_dir()
@@ -125,6 +147,17 @@ def test_a_folder_that_must_not_be_written_to_is_named(
     assert refused(train("--output", tmp_path / "a" / "run")) == [
         f"output: {tmp_path} must not be written to; name another directory, or change its rights"
     ]
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "tokenizer", "tensorboard"])
+def test_a_part_that_must_not_be_written_to_is_named(
+    train: Train, run: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != run / part)
+    for how in (["--resume"], ["--resume", "--dry-run"], ["--overwrite"]):
+        assert refused(train("--output", run, *how)) == [
+            f"output: {run / part} must not be written to; name another directory, or change its rights"
+        ]
 
 
 def test_a_run_needs_a_place(train: Train, corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,14 @@ def test_a_crash_after_falling_back_loses_nothing(
     assert_same_run(Path(str(damaged.output)), Path(str(whole.output)))
 
 
+def test_where_last_is_gone_that_is_said(folder: Path, tmp_path: Path) -> None:
+    run = two_updates(folder, tmp_path, save_every=1)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    shutil.rmtree(checkpoints / "last")
+    said = train(run, resume=True)
+    assert f"{checkpoints}/last: missing; going on from {checkpoints}/previous, which is older" in said
+
+
 def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None:
     damaged = two_updates(folder, tmp_path)
     checkpoints = tmp_path / "run" / "checkpoints"
@@ -249,7 +258,8 @@ def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None
     with pytest.raises(CheckpointError) as error:
         train(damaged, resume=True)
     assert [line.partition(": ")[0] for line in error.value.problems] == [
-        f"{checkpoints}/{name}/model.safetensors" for name in ("last", "previous")
+        *(f"{checkpoints}/{name}/model.safetensors" for name in ("last", "previous")),
+        "put one of them back as it was, or begin anew with --overwrite",
     ]
 
 

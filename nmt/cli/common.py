@@ -5,6 +5,7 @@ import contextlib
 import errno
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,17 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
         return main
 
     return decorate
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Around what is slow to import: Ctrl-C ends the process there and then. As an exception it could be caught by
+    whoever imports, and leave half a module."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:

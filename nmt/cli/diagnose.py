@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, say
+from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, importing, say
 from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
 from nmt.cli.length_curve import System, check_systems, system_argument
 from nmt.config import load_run_config
@@ -71,8 +71,9 @@ def main(arguments: argparse.Namespace) -> None:
                 *(f"--{name.replace('_', '-')}: has no effect: all --hypotheses are given" for name in useless)
             )
     make_folder(arguments.output)
-    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
-    from nmt.device import resolve_device  # noqa: PLC0415
+    with importing():
+        from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.device import resolve_device  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")
     runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part

@@ -13,6 +13,7 @@ from nmt.cli.common import (
     add_decoding_options,
     command,
     given,
+    importing,
     refuse_unwritable,
     say,
     writing,
@@ -102,9 +103,10 @@ def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
 
 def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
     """How well the attention of a run, made to read the references, links the words that people have linked."""
-    from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch, as below)
-    from nmt.device import resolve_device  # noqa: PLC0415
-    from nmt.forced import word_attention  # noqa: PLC0415
+    with importing():
+        from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch, as below)
+        from nmt.device import resolve_device  # noqa: PLC0415
+        from nmt.forced import word_attention  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")
 
@@ -195,7 +197,8 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
 
     The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError for a device that is not there.
     """
-    from nmt.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
+    with importing():
+        from nmt.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
 
     translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from nmt.cli.common import add_config_options, command, refuse_unwritable, say
+from nmt.cli.common import add_config_options, command, importing, refuse_unwritable, say
 from nmt.config import load_config
 
 
@@ -27,8 +27,9 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.json is not None:
         refuse_unwritable(arguments.json)
 
-    from nmt.data_report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
-    from nmt.dataset import prepare  # noqa: PLC0415
+    with importing():
+        from nmt.data_report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
+        from nmt.dataset import prepare  # noqa: PLC0415
 
     report = prepare(config, say).report
     if arguments.json is not None:

@@ -7,7 +7,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from nmt.cli.common import INTERRUPTED, add_config_options, command, say
+from nmt.cli.common import INTERRUPTED, add_config_options, command, importing, say
 from nmt.config import load_config
 
 
@@ -53,7 +53,8 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Train; 0 when finished, 130 or 143 when stopped by a signal."""
-    from nmt.training.pipeline import dry_run, train_run  # noqa: PLC0415  (PyTorch is slow to import)
+    with importing():
+        from nmt.training.pipeline import dry_run, train_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     config = load_config(arguments.config, arguments.overrides)
     if arguments.output is not None:

@@ -16,6 +16,7 @@ from nmt.cli.common import (
     add_decoding_options,
     command,
     given,
+    importing,
     number,
     say,
     whole,
@@ -56,7 +57,8 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     name, lines = open_input(arguments.input)
 
-    from nmt.translator import WINDOW, Translator  # noqa: PLC0415
+    with importing():
+        from nmt.translator import WINDOW, Translator  # noqa: PLC0415
 
     translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)

@@ -291,7 +291,7 @@ def strangers(work: Work, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
         with tempfile.TemporaryDirectory(dir=work.folder) as folder:
             run = Path(shutil.copytree(calm, Path(folder) / "run"))
             ATTACKS[name](run)
-            _reseal(run / WEIGHTS.parent)
+            _reseal(run)
             problem, seconds, megabytes = _refusal(run)
             slowest, largest = max(slowest, seconds), max(largest, megabytes)
             executed = [
@@ -306,16 +306,19 @@ def strangers(work: Work, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
     return trials.result(f"at most {slowest:.2f} s and {largest:.0f} MB for a refusal")
 
 
-def _reseal(checkpoint: Path) -> None:
+def _reseal(run: Path) -> None:
     """Make the checksums fit: a stranger knows how."""
-    if not (checkpoint / CHECKSUMS).is_file():
-        return
-    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS and path.is_file() and _small(path)]
-    (checkpoint / CHECKSUMS).write_text(json.dumps({path.name: digest(path) for path in files}))
+    sums, manifest = run / WEIGHTS.with_name(CHECKSUMS), json.loads((run / "manifest.json").read_text("utf-8"))
+    if sums.is_file():
+        files = (path for path in sums.parent.iterdir() if path != sums and _small(path))
+        sums.write_text(json.dumps({path.name: digest(path) for path in files}), "utf-8")
+    models = filter(_small, (run / "tokenizer").iterdir())
+    manifest["tokenizer_sha256"] |= {path.stem: digest(path) for path in models}
+    (run / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def _small(path: Path) -> bool:
-    return path.stat().st_size < 1 << 30
+    return path.is_file() and path.stat().st_size < 1 << 30
 
 
 def _refusal(run: Path) -> tuple[str, float, float]:

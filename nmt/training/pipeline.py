@@ -26,6 +26,7 @@ from nmt.files import read_json, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
 from nmt.training.trainer import Trainer, saved_progress
+from nmt.training.validation import gold_pairs
 from nmt.translator import SearchOptions, Translator
 
 Say = Callable[[str], None]
@@ -81,10 +82,11 @@ def train_run(
         _refuse_other_config(run, config)
     prepared = prepare(config, say)
     say(describe(prepared.report))
+    gold_pairs(config)
+    torch.manual_seed(config.seed)
+    model = _model(config, prepared)  # what cannot be read or built costs no run that is there
     with run.locked(say):
         checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
-        torch.manual_seed(config.seed)
-        model = _model(config, prepared)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
@@ -216,7 +218,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         raise ConfigError(f"output: {config.output!r}: a name that is not UTF-8; config.yaml could not hold it")
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
-    _refuse_unwritable(run.path)
+    for folder in (run.path, run.checkpoints, run.tokenizer, run.tensorboard):
+        _refuse_unwritable(folder)
     run.refuse_links()
     if run.exists and not (resume or overwrite):
         raise _exists_already(run)
@@ -228,6 +231,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
 
 
 def _exists_already(run: RunDirectory) -> ConfigError:
+    if not run.has("last"):
+        return ConfigError(f"output: {run.path} holds a run that had saved nothing yet; replace it with --overwrite")
     return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
 
 
@@ -291,10 +296,7 @@ def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
-        "tokenizer_sha256": {
-            "source": prepared.tokenizers.source.sha256,
-            "target": prepared.tokenizers.target.sha256,
-        },
+        "tokenizer_sha256": prepared.tokenizers.sha256,
     }
 
 

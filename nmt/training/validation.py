@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
 from nmt.errors import NmtError
-from nmt.evaluation.links import likeliest, read_gold, score_alignments
+from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.forced import word_attention
 from nmt.model import Seq2Seq
@@ -65,12 +65,7 @@ class Validator:
         self.translator = Translator(model, prepared.tokenizers, device, precision, fused=fused)
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
-        gold = config.evaluation.gold
-        self.gold = (
-            read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
-            if gold is not None and model.has_attention
-            else None
-        )
+        self.gold = gold_pairs(config) if model.has_attention else None
 
     def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
@@ -134,6 +129,14 @@ class Validator:
         if best.attention is not None and best.pieces:
             pixels = attention_image(best.attention.numpy(), translation.source_pieces, best.pieces)
             self.log.image(update, "validation/attention", pixels)
+
+
+def gold_pairs(config: Config) -> GoldPairs | None:
+    """The pairs with gold links that the configuration names, if it does. Raises DataError."""
+    gold = config.evaluation.gold
+    if gold is None:
+        return None
+    return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
 
 
 def _plain(text: str) -> str:
