@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import (
+    Adam,
     AdamConstants,
+    ConstantSchedule,
     Corpus,
     FileCorpus,
     JsonlCorpus,
@@ -21,6 +23,7 @@ from nmt.config.schema import (
     LuongAttention,
     NoAttention,
     Section,
+    XavierInitialisation,
 )
 from nmt.config.schema_map import annotation_of, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import DEEPEST, LARGEST, format_yaml, parse_yaml
@@ -86,6 +89,13 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
 def test_a_type_alone_is_enough_where_the_new_variant_knows_the_other_keys(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score=concat")
     assert config.model.attention == LuongAttention(type="luong", score="concat", hidden=64)
+
+
+def test_a_section_that_does_not_say_its_type_is_of_the_usual_one(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL, "training.optimiser.learning_rate=0.5", "training.schedule.warmup=7")
+    assert config.training.optimiser == Adam(learning_rate=0.5)
+    assert config.training.schedule == ConstantSchedule(warmup=7)
+    assert load(tmp_path, MINIMAL, "model.initialisation={}").model.initialisation == XavierInitialisation()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,11 @@ class Section(BaseModel):
     )
 
 
+def _of_type(usual: str, value: Any) -> Any:
+    """A section that does not say its type is of the usual one."""
+    return {"type": usual, **value} if isinstance(value, dict) else value
+
+
 # --- data -------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +304,11 @@ class Model(Section):
     dropout: Dropout = Dropout()
     initialisation: AnyInitialisation = XavierInitialisation()
 
+    @field_validator("initialisation", mode="before")
+    @classmethod
+    def _usual_initialisation(cls, value: Any) -> Any:
+        return _of_type(XavierInitialisation().type, value)
+
 
 # --- training ---------------------------------------------------------------------------------------------------------
 
@@ -411,6 +421,16 @@ class Training(Section):
     """Updates between two saves of ``last``; null: at each validation."""
     log_every: Size = 50
     """Updates between two progress lines."""
+
+    @field_validator("optimiser", mode="before")
+    @classmethod
+    def _usual_optimiser(cls, value: Any) -> Any:
+        return _of_type(Adam().type, value)
+
+    @field_validator("schedule", mode="before")
+    @classmethod
+    def _usual_schedule(cls, value: Any) -> Any:
+        return _of_type(ConstantSchedule().type, value)
 
 
 # --- decoding, evaluation, the run ------------------------------------------------------------------------------------
