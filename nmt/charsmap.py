@@ -1,4 +1,4 @@
-"""What SentencePiece reads without a look: the table of normalisations in a model, and the length of its pieces.
+"""What SentencePiece before 0.2.2 reads without a look: a model's table of normalisations; and how long its pieces are.
 
 The table is a double array (Aoe 1989; Darts-clone): each unit says how far away its children are. SentencePiece follows
 wherever a unit points, also out of the array; so in a model from a stranger all of them are looked at before.

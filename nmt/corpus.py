@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -118,6 +119,10 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
 
 def load_hub(corpus: HubCorpus) -> Any:
     """The split as a memory-mapped ``datasets.Dataset``. Raises DataError whatever keeps it from being loaded."""
+    if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", corpus.hub) or Path(corpus.hub).exists():
+        # a word alone may name what reads local files of any kind, a folder is read by what lies in it
+        raise DataError(f"{corpus_name(corpus)}: not a dataset of the hub; its name is OWNER/NAME")
+
     import datasets  # noqa: PLC0415  (slow to import, and only a hub corpus needs it here)
 
     try:

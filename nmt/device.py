@@ -26,7 +26,7 @@ def resolve_device(name: str) -> torch.device:
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise ConfigError(f"device: '{name}' was asked for, but PyTorch sees {count} GPUs; use auto or cpu")
-    if device.index is not None:
+    if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     return device
 

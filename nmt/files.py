@@ -13,7 +13,7 @@ from nmt.errors import CheckpointError
 
 CHECKSUMS = "sha256.json"
 """Where the checksums of a folder's files are."""
-LARGEST_JSON = 1 << 26
+LARGEST_JSON = 1 << 20
 """Bytes."""
 
 

@@ -25,7 +25,7 @@ from nmt.corpus import Pair, unreadable
 from nmt.errors import CheckpointError, DataError
 from nmt.files import refuse_unlike_file, write_bytes
 
-LARGEST = 1 << 26
+LARGEST = 1 << 24
 """Bytes of a model; SentencePiece's have a few millions at most."""
 LEARNING_PAIRS = 1_000_000
 """A tokenizer is learned on at most so many pairs, drawn evenly: SentencePiece holds in memory what it learns from."""

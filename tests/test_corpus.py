@@ -268,6 +268,13 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(
     assert error_of(corpus_digest, corpus, "en", "fr") == expected
 
 
+@pytest.mark.parametrize("name", ["pandas", "json", "../folder", "/etc", "a/b/c", "."])
+def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(name: str) -> None:
+    """``datasets`` before 5.0 would read ./train.pkl, a pickle, for ``pandas``."""
+    message = error_of(pairs_of, HubCorpus(hub=name, split="train"))
+    assert message.endswith("not a dataset of the hub; its name is OWNER/NAME")
+
+
 def test_offline_the_real_hub_client_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

@@ -376,7 +376,7 @@ class PlateauSchedule(Section):
     warmup: Count = 0
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     patience: Count = 1
-    floor: NotNegative = 1e-5
+    floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Smallest share of the optimiser's learning rate."""
 
 

@@ -22,6 +22,7 @@ from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
+from nmt.errors import CheckpointError
 from nmt.torture.work import NOTHING, Result, Trials, Work, differences, mended, start
 from nmt.training import log
 
@@ -61,7 +62,10 @@ def killed(work: Work, kills: int) -> Result:
         if process.returncode == -signal.SIGKILL:
             since += 1
             inside += bool(_unfinished(run) - stale)
-            before, saved = saved, work.saved(run)
+            try:
+                before, saved = saved, work.saved(run)
+            except CheckpointError as error:
+                problems += error.problems
             if saved < before:
                 problems.append(f"{run}: update {before} was saved, and after the next SIGKILL {saved}")
         else:  # it was through already

@@ -166,7 +166,7 @@ def _nothing(*_: object) -> AbstractContextManager[object]:
 DRY: dict[str, tuple[Fault, tuple[str, ...], str]] = {
     "a wrong key": (_nothing, ("--set", "training.updatse=3"), "nearest: updates"),
     "a wrong value": (_nothing, ("--set", "training.clip=-1"), "training.clip: "),
-    "a contradiction": (_nothing, ("--set", "embeddings.tie=all"), "embeddings"),
+    "a contradiction": (_nothing, ("--set", "model.embeddings.tie=all"), "needs one vocabulary"),
     "a corpus that is missing": (lambda work, _: _without(work.folder / "test.target"), (), "test.target: "),
     "a line too few": (_text("test.target", lambda text: text[: text[:-1].rindex(b"\n") + 1]), (), "has 5"),
     "a last line that is not UTF-8": (_text("test.source", lambda text: text[:-1] + b"\xff\n"), (), "not UTF-8"),

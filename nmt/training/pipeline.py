@@ -169,7 +169,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             }
         )
         if resume:
-            _try_restoring(run, once, say)
+            _try_restoring(run, once.model_copy(update={"training": training}), say)
         train_run(once, say=say, test_sentences=8)
         _refuse_small_disk(run, RunDirectory(once.output or ""), config.training.average)
     say("dry run: everything that training needs is there and works; nothing was kept")

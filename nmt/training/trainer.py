@@ -170,8 +170,8 @@ class Trainer:
         if row >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the weights in "
-                f"{self.run.checkpoints / 'last'} are from before them. Lower training.optimiser.learning_rate or set "
-                "training.clip"
+                f"{self.run.checkpoints / 'last'} are from before them. Train anew, with training.clip or a lower "
+                "training.optimiser.learning_rate"
             )
 
     def validate(self) -> ValidationResult:
