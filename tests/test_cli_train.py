@@ -20,6 +20,7 @@ import torch
 from nmt.checkpoint import RunDirectory
 from nmt.cli.train import StopRequest, main
 from nmt.errors import CheckpointError
+from nmt.torture.work import snapshot
 from nmt.training import pipeline
 from nmt.training.trainer import Trainer
 from tests.small_run import metrics, options, reseal
@@ -62,10 +63,6 @@ def train(corpus: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Train]:
 def run(corpus: Path, tmp_path: Path) -> Path:
     """A finished run that a test may change."""
     return shutil.copytree(corpus / "run", tmp_path / "run")
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def refused(result: tuple[int, str]) -> list[str]:

@@ -62,8 +62,9 @@ def killed(work: Work, kills: int) -> Result:
         if process.returncode == -signal.SIGKILL:
             since += 1
             inside += bool(_unfinished(run) - stale)
+            before = saved
             try:
-                before, saved = saved, work.saved(run)
+                saved = work.saved(run)
             except CheckpointError as error:
                 problems += error.problems
             if saved < before:

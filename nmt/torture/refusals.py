@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from nmt.checkpoint import RunDirectory
 from nmt.torture.numbers import NO_MEMORY, cramped, faulty
-from nmt.torture.work import Result, Trials, Work, differences
+from nmt.torture.work import Result, Trials, Work, differences, snapshot
 
 HARMLESS = (
     "data.cache={folder}/other-cache",
@@ -56,7 +56,7 @@ def changed(work: Work, times: int) -> Result:
     for number in range(times):
         kind = CHANGES[number % len(CHANGES)]
         run = Path(shutil.copytree(begun, work.fresh("changed")))
-        before = _snapshot(run)
+        before = snapshot(run)
         if kind in HARMLESS:
             code, err = work.train(run.name, "--set", kind.format(folder=work.folder))
             trials.add([f"{kind}: ended with {code}: {err[-200:]}"] if code else differences(calm, run))
@@ -69,7 +69,7 @@ def changed(work: Work, times: int) -> Result:
             code, err = work.train(run.name, "--set", kind)
             said = f"{run}: {OTHER[kind]}"
         problems = [] if code == 2 and said in err else [f"{kind}: ended with {code}: {err[-200:]}"]
-        trials.add(problems + ([] if _snapshot(run) == before else [f"{kind}: the run was changed"]))
+        trials.add(problems + ([] if snapshot(run) == before else [f"{kind}: the run was changed"]))
     return trials.result()
 
 
@@ -98,17 +98,13 @@ def _holding(file: Path, content: bytes) -> Iterator[None]:
         file.write_bytes(before)
 
 
-def _snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 # --- the dry run ------------------------------------------------------------------------------------------------------
 
-Fault = Callable[[Work, Path], AbstractContextManager[object]]
+Mistake = Callable[[Work, Path], AbstractContextManager[object]]
 """Brought about while it is entered, for a dry run into a place."""
 
 
-def _text(name: str, change: Callable[[bytes], bytes]) -> Fault:
+def _text(name: str, change: Callable[[bytes], bytes]) -> Mistake:
     """A file of the corpus, changed."""
     return lambda work, _: _holding(work.folder / name, change((work.folder / name).read_bytes()))
 
@@ -163,7 +159,7 @@ def _nothing(*_: object) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-DRY: dict[str, tuple[Fault, tuple[str, ...], str]] = {
+DRY: dict[str, tuple[Mistake, tuple[str, ...], str]] = {
     "a wrong key": (_nothing, ("--set", "training.updatse=3"), "nearest: updates"),
     "a wrong value": (_nothing, ("--set", "training.clip=-1"), "training.clip: "),
     "a contradiction": (_nothing, ("--set", "model.embeddings.tie=all"), "needs one vocabulary"),

@@ -202,6 +202,11 @@ def gone_on(work: Work, run: Path, saved: int, calm: Path) -> list[str]:
     return differences(calm, run)
 
 
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its place there."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def differences(one: Path, other: Path) -> list[str]:
     """In what two finished trainings differ: weights, optimiser, progress, metrics, output. Times may."""
     found = []

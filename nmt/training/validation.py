@@ -65,7 +65,7 @@ class Validator:
         self.translator = Translator(model, prepared.tokenizers, device, precision, fused=fused)
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
-        self.gold = gold_pairs(config) if model.has_attention else None
+        self.gold = gold_pairs(config)
 
     def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
@@ -132,9 +132,12 @@ class Validator:
 
 
 def gold_pairs(config: Config) -> GoldPairs | None:
-    """The pairs with gold links that the configuration names, if it does. Raises DataError."""
+    """The pairs with gold links that the configuration names, if it does and there is attention to hold against them.
+
+    Raises DataError.
+    """
     gold = config.evaluation.gold
-    if gold is None:
+    if gold is None or config.model.attention.type == "none":
         return None
     return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
 
