@@ -23,18 +23,20 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from nmt.config import Config, dump_config, load_run_config, schema
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.files import (
     CHECKSUMS,
+    LARGEST_JSON,
     digest,
     read_json,
     refuse_links_outside,
     refuse_unlike_file,
     sync,
+    write_bytes,
     write_checksums,
     write_json,
     write_text,
@@ -230,7 +232,10 @@ class RunDirectory:
         path = self._folder(name) / file
         sums = path.with_name(CHECKSUMS)
         refuse_links_outside(self.path, [path, sums])
-        refuse_unlike_file(path, sys.maxsize)
+        if path.suffix == ".safetensors":
+            count_numbers(path)  # what is not as long as its header says need not be read to the end
+        else:
+            refuse_unlike_file(path, LARGEST_JSON)
         if sums.exists():
             expected = read_json(sums)
             if not isinstance(expected, dict) or expected.get(file) != digest(path):
@@ -252,16 +257,14 @@ class RunDirectory:
         folder, before = self._place(name), self._before(name)
         return before if before.exists() and not folder.exists() else folder
 
-    def cut_metrics(self, step: int) -> None:
-        """Drop the lines of ``metrics.jsonl`` that training writes again when it goes on from this step: those of
-        later steps, and what was said of the finished run."""
+    def cut_metrics(self, step: int, validated: int) -> None:
+        """Drop the lines of ``metrics.jsonl`` that training writes again when it goes on from this step, with the last
+        validation after the step ``validated``: those of later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
         refuse_unlike_file(self.metrics, LARGEST_METRICS)
-        kept = [
-            line for line in self.metrics.read_text("utf-8", "replace").splitlines(keepends=True) if _stays(line, step)
-        ]
-        write_text(self.metrics, "".join(kept))
+        lines, last = self.metrics.read_bytes().splitlines(keepends=True), {"train": step, "validation": validated}
+        write_bytes(self.metrics, b"".join(line for line in lines if _stays(line, last)))
 
 
 def _lock(folder: Path, stack: ExitStack) -> None:
@@ -278,10 +281,10 @@ def _lock(folder: Path, stack: ExitStack) -> None:
     raise problem
 
 
-def _stays(line: str, step: int) -> bool:
+def _stays(line: bytes, last: Mapping[str, int]) -> bool:
     try:
         record = json.loads(line)
-        return bool(record["step"] <= step and record["split"] in ("train", "validation"))
+        return bool(record["step"] <= last[record["split"]])
     except (ValueError, KeyError, TypeError, RecursionError):
         return False  # a line cut short by a crash
 
@@ -429,7 +432,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f"{path}: missing")
     try:
-        # copies: of a file that is mapped into memory the disk would keep the place after it is deleted
-        return {name: tensor.clone() for name, tensor in load_file(path).items()}
+        # not mapped into memory: the disk would keep the place of a file that is deleted; and of any name
+        return load(path.read_bytes())
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None

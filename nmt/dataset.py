@@ -110,7 +110,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     languages = data.source_language, data.target_language
     corpora = {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
     digests = {name: corpus_digest(corpus, *languages) for name, corpus in corpora.items()}
-    cache = _cache_folder(config)
+    cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
     key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump())
 
@@ -146,7 +146,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
 
 def try_cache(config: Config) -> None:
     """Raise DataError unless the cache can be written to; leave nothing behind."""
-    cache = _cache_folder(config)
+    cache = cache_folder(config)
     missing: list[Path] = []
     try:
         missing += (folder for folder in (cache, *cache.parents) if not folder.exists())
@@ -160,7 +160,8 @@ def try_cache(config: Config) -> None:
                 folder.rmdir()
 
 
-def _cache_folder(config: Config) -> Path:
+def cache_folder(config: Config) -> Path:
+    """Where encoded corpora and tokenizers are kept. Raises DataError if nobody knows."""
     try:
         return Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
     except RuntimeError as error:  # nobody's home

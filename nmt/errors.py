@@ -25,3 +25,7 @@ class DataError(NmtError):
 
 class CheckpointError(NmtError):
     """A run directory that cannot be used or written."""
+
+
+class Stopped(Exception):
+    """Whoever was asked between two pieces of work whether to go on said no: a signal has come, say. No error."""

@@ -17,6 +17,11 @@ LARGEST_JSON = 1 << 20
 """Bytes."""
 
 
+def readable(name: str) -> str:
+    """A file's name as text that can be written down: bytes in it that are not UTF-8 become ``\\xNN``."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """A file, written aside, on the disk, and then in place; a link in its place, or aside, is not followed."""
     aside = path.with_name(f".{path.name}.new")

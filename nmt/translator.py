@@ -124,8 +124,16 @@ Warn = Callable[[int, str], None]
 """Told the number of a line, from 1, and what is wrong with it."""
 
 
+Pause = Callable[[], None]
+"""Called between two batches: whatever it raises ends the work there."""
+
+
 def ignore(number: int, problem: str) -> None:
     """Say nothing."""
+
+
+def go_on() -> None:
+    """Raise nothing."""
 
 
 class Translator:
@@ -184,15 +192,17 @@ class Translator:
         *,
         window: int = WINDOW,
         warn: Warn = ignore,
+        pause: Pause = go_on,
     ) -> Iterator[Translation]:
         """One translation a line, in the order of the lines, while they come in.
 
-        No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off.
+        No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off; ``pause`` is
+        called between two batches.
         """
         first = 1
         searched = self._searched(options)
         for text in _windows(lines, window):
-            yield from self._translate_window(searched, text, first, options, warn)
+            yield from self._translate_window(searched, text, first, options, warn, pause)
             first += len(text)
 
     def _searched(self, options: SearchOptions) -> Searched:
@@ -206,7 +216,7 @@ class Translator:
         return frozen
 
     def _translate_window(
-        self, model: Searched, text: list[str], first: int, options: SearchOptions, warn: Warn
+        self, model: Searched, text: list[str], first: int, options: SearchOptions, warn: Warn, pause: Pause
     ) -> list[Translation]:
         results = [Translation(line, [], [EMPTY]) for line in text]
         lines = []
@@ -220,6 +230,7 @@ class Translator:
         with evaluating(self.model), side_by_side(self.device, len(batches)) as each:
             searches = each(lambda batch: self._search(model, batch, options), batches)
             for batch, found in zip(batches, searches, strict=True):
+                pause()
                 for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
                     results[place] = self._translation(text[place], line.ids, hypotheses)

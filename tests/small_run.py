@@ -1,14 +1,18 @@
 """A task that is learned in seconds, and trainings of it."""
 
 import json
+import math
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from nmt.config import Config
 from nmt.files import CHECKSUMS, digest
 from nmt.training.pipeline import train_run
+from nmt.training.trainer import Trainer
 
 WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
@@ -67,28 +71,33 @@ def config(folder: Path, attention: str = "bahdanau", output: str = "run", **tra
 
 
 class Stop:
-    """Asks a training to stop after so many updates, in the place of a signal."""
+    """Asks a training to stop after so many updates, or after having been asked so often, in the place of a signal."""
 
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def __enter__(self) -> Callable[[], bool]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    def __init__(self, updates: float = math.inf, asked: float = math.inf) -> None:
+        self.updates, self.asked = updates, asked
+        self.made = self.answered = 0
 
     def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
+        self.answered += 1
+        return self.made >= self.updates or self.answered > self.asked
+
+    def counting(self, update: Callable[..., Any]) -> Callable[..., Any]:
+        """``Trainer.update``, counted."""
+
+        def counted(*arguments: Any) -> Any:
+            self.made += 1
+            return update(*arguments)
+
+        return counted
 
 
-def train(configuration: Config, stop_after: int | None = None, **how: Any) -> list[str]:
-    """Train; -> what was said."""
+def train(configuration: Config, stop_after: int | None = None, stop: Stop | None = None, **how: Any) -> list[str]:
+    """Train, to the end or until it is stopped ``stop_after`` so many updates; -> what was said."""
     said: list[str] = []
-    stopping = Stop(10**9 if stop_after is None else stop_after)
-    finished = train_run(configuration, say=said.append, stopping=stopping, **how)
-    assert finished == (stop_after is None)
+    stop = stop or Stop(math.inf if stop_after is None else stop_after)
+    with patch.object(Trainer, "update", stop.counting(Trainer.update)):
+        finished = train_run(configuration, say=said.append, stopping=nullcontext(stop), **how)
+    assert finished == (stop.made < stop.updates and stop.answered <= stop.asked)
     return said
 
 

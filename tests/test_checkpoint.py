@@ -378,15 +378,17 @@ def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) 
 
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.cut_metrics(3)
+    run.cut_metrics(3, 3)
     assert not run.metrics.exists()
     lines = [
         json.dumps({"step": step, "split": split})
         for step, split in [(1, "train"), (3, "train"), (3, "validation"), (3, "average"), (3, "test"), (4, "train")]
     ]
     run.metrics.write_bytes("\n".join([*lines, "[" * 100_000, '{"step": 3, "spl']).encode() + b"\xff")
-    run.cut_metrics(3)
+    run.cut_metrics(3, 3)
     assert run.metrics.read_text().splitlines() == lines[:3]
+    run.cut_metrics(3, 2)  # a validation that is to be made again
+    assert run.metrics.read_text().splitlines() == lines[:2]
 
 
 def test_nothing_is_a_pickle(run: RunDirectory) -> None:

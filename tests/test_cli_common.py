@@ -175,6 +175,16 @@ def test_numbers_out_of_range_are_told(text: str) -> None:
     assert str(caught.value) == f"'{text}' is not a whole number of at least 1"
 
 
+@pytest.mark.parametrize("text", ["0", "11", "9" * 23])
+def test_numbers_have_a_top(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        whole(1, 10)(text)
+    assert str(caught.value) == f"'{text}' is not a whole number of at least 1 and up to 10"
+    assert whole(1, 10)("10") == 10
+    with pytest.raises(argparse.ArgumentTypeError, match=r"and up to 9223372036854775807$"):
+        whole(1)("9" * 23)
+
+
 @pytest.mark.parametrize("text", ["-0.1", "2", "nan", "inf", "-inf", "1e999", "x"])
 def test_fractions_out_of_range_are_told(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as caught:

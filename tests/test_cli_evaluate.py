@@ -1,6 +1,7 @@
 """nmt-evaluate and nmt-length-curve as a user meets them."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,30 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
     )
     assert code == 0
     assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
+
+
+def test_names_that_are_no_utf8(files: Path) -> None:
+    """Whatever the terminal can show, they are told, and written into files, as text."""
+    for name in ("src", "ref", "good"):
+        (files / name).rename(files / os.fsdecode(b"\xe9 " + name.encode()))
+    source, reference, good = (os.fsdecode(b"\xe9 " + name) for name in (b"src", b"ref", b"good"))
+    for command, options in (
+        ("nmt-evaluate", ["--hypotheses", good, "--json", os.fsdecode(b"\xe9.json")]),
+        ("nmt-length-curve", ["--system", os.fsdecode(b"caf\xe9=") + good, "--output", os.fsdecode(b"\xe9 curve")]),
+    ):
+        done = subprocess.run(
+            [Path(sys.executable).with_name(command), "--source", source, "--reference", reference, *options],
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "\\xe9" in done.stdout
+    scores = json.loads((files / os.fsdecode(b"\xe9.json")).read_text("utf-8"))
+    assert scores["by_length"][0]["system"] == "\\xe9 good"
+    assert "caf\\xe9" in (files / os.fsdecode(b"\xe9 curve.csv")).read_text("utf-8")
+    assert (files / os.fsdecode(b"\xe9 curve.png")).stat().st_size > 1000
 
 
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:

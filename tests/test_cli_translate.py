@@ -176,6 +176,17 @@ def test_invalid_utf8_names_the_line(translate: Translate) -> None:
     assert err.startswith("nmt-translate: error: standard input:3: not UTF-8 (byte 0xff at column 1)")
 
 
+def test_an_older_output_is_kept_until_there_is_a_translation(translate: Translate, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.write_text("older\n" * 1000)
+    assert translate(b"a\nb\n\xff\n", "--output", str(output))[0] == 2
+    assert output.read_text() == "older\n" * 1000
+    assert translate("\n", "--output", str(output))[0] == 0
+    assert output.read_text() == "\n"
+    assert translate("", "--output", str(output))[0] == 0
+    assert output.read_text() == ""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -16,7 +16,7 @@ from nmt.checkpoint import RunDirectory, load_tensors
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.training.trainer import Trainer
-from tests.small_run import config, metrics, reseal, train
+from tests.small_run import Stop, config, metrics, reseal, train
 from tests.test_checkpoint import Crash, crash_at_rename
 
 TIMINGS = {"seconds", "validation_seconds", "target_tokens_per_second"}
@@ -168,18 +168,41 @@ def test_resuming_what_is_finished_does_no_harm(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("step", ["the mean", "the first translation", "a translation in between"])
-def test_stopped_after_the_last_update_is_done_again(folder: Path, step: str) -> None:
-    whole, parts = (config(folder, output=f"{step} {part}", updates=4, average=2) for part in ("whole", "parts"))
-    train(whole)
-    asked = 4 + 1  # before each update, and before the mean
-    train(parts, stop_after=asked + {"the mean": 0, "the first translation": 1, "a translation in between": 8}[step])
-    run = folder / f"{step} parts"
+@pytest.mark.parametrize("share", [part / 10 for part in range(10)])
+def test_stopped_whenever_it_asks_and_resumed_is_never_stopped(folder: Path, share: float) -> None:
+    """Before an update, between the batches of a validation, of the mean's, or of the test set."""
+    how: dict[str, Any] = {"updates": 3, "average": 2, "validation": {"every": 1, "sentences": 20}}
+    whole, parts = (config(folder, output=f"{share} {part}", **how) for part in ("whole", "parts"))
+    narrow = {"decoding": whole.decoding.model_copy(update={"batch_tokens": 20})}  # so that there are several
+    calm, run = folder / f"{share} whole", folder / f"{share} parts"
+    counts = Stop()
+    train(whole.model_copy(update=narrow), stop=counts)
+    train(parts.model_copy(update=narrow), stop=Stop(asked=int(share * counts.answered)))
     assert not (run / "test.hypotheses.txt").exists() and not (run / "test.scores.json").exists()
+    begun = RunDirectory(run).training("last").state["update"]
+    assert f"resumed after update {begun}" in train(parts.model_copy(update=narrow), resume=True)
+    assert_same_run(run, calm)
+    assert (run / "test.hypotheses.txt").read_text() == (calm / "test.hypotheses.txt").read_text()
+
+
+def test_a_validation_is_broken_off_and_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The update before it is saved, and the validation written down once, though a crash comes before the next."""
+    whole, parts = (config(folder, output=f"broken off {part}", updates=4, save_every=1) for part in ("whole", "parts"))
+    run = RunDirectory(folder / "broken off parts")
+    train(whole)
+    train(parts, stop_after=2)
+    assert run.training("last").state["update"] == 2 and not metrics(run.path, "validation")
+
+    def crash(self: Trainer) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", crash)
+        with pytest.raises(KeyboardInterrupt):
+            train(parts, resume=True)
+    assert [line["step"] for line in metrics(run.path, "validation")] == [2]
     train(parts, resume=True)
-    assert_same_run(run, folder / f"{step} whole")
-    texts = [(folder / f"{step} {part}" / "test.hypotheses.txt").read_text() for part in ("whole", "parts")]
-    assert texts[0] == texts[1]
+    assert_same_run(run.path, folder / "broken off whole")
 
 
 def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
@@ -272,12 +295,13 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, tmp_pat
     train(damaged, stop_after=5)
     run = RunDirectory(tmp_path / "damaged")
     kept = [f"update-{each['update']}" for each in run.training("last").state["kept"]]
+    size = (run.checkpoints / "best" / "model.safetensors").stat().st_size
     for path in (run.checkpoints / "best" / "model.safetensors", run.tokenizer / "source.model"):
         path.write_bytes(path.read_bytes()[:-1])
     said = train(damaged, resume=True)
     assert [line for line in said if "takes its place" in line] == [
-        f"{run.checkpoints}/best/model.safetensors: damaged: it is not what was written (sha256.json beside it); "
-        f"{kept[0]} takes its place"
+        f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file: {size - 1:,} bytes instead of "
+        f"{size:,}; {kept[0]} takes its place"
     ]
     assert_same_run(run.path, tmp_path / "whole")
 

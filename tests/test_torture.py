@@ -18,7 +18,7 @@ from nmt.files import sync
 from nmt.torture import faults, refusals, strangers, text
 from nmt.torture.trials import TRIALS
 from nmt.torture.work import Result, Trials, Work, differences, metrics
-from nmt.training import pipeline, trainer
+from nmt.training import dry_run, pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 
@@ -203,9 +203,9 @@ CARELESS = [
     ("no-numbers", trainer, "SKIPS", 11),
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
     ("changed", pipeline, "HARMLESS", {*pipeline.HARMLESS, "seed"}),
-    ("dry-run", pipeline, "dry_run", lambda *_, **__: None),
+    ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
     ("output", translate, "writing", lambda _: suppress(OSError)),
-    ("extremes", pipeline, "dry_run", fail),
+    ("extremes", dry_run, "dry_run", fail),
 ]
 
 

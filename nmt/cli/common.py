@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import functools
+import io
 import os
 import signal
 import sys
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from nmt import __version__
-from nmt.config.schema import LARGEST_LENGTH_PENALTY
+from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
 from nmt.errors import DataError, NmtError
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+LARGEST_WHOLE = 2**63 - 1
+"""What an option may say where nothing else bounds it: more fits into no tensor."""
 
 Work = Callable[[argparse.Namespace], int | None]
 
@@ -39,6 +42,8 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
             for name in ("stdout", "stderr"):
                 if getattr(sys, name) is None:  # closed by whoever started it
                     setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(errors="backslashreplace")  # results are not lost for a terminal without UTF-8
             options = parser()
             options.add_argument("--verbose", action="store_true", help="show where an error came from")
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
@@ -89,7 +94,7 @@ def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
         if arguments.verbose:
             traceback.print_exc()
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        say(f"{name}: error: memory does not suffice ({reason}); batches of fewer tokens need less")
+        say(f"{name}: error: memory does not suffice ({reason}); smaller batches or a smaller model need less")
         return FAILED
     finally:
         _settle_standard_output()
@@ -166,14 +171,18 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """How lines are translated: SEARCH_OPTIONS and DEVICE_OPTIONS, for :func:`given`."""
     group = parser.add_argument_group("decoding (default: as in the configuration of the run)")
-    group.add_argument("--beam-size", type=whole(1), metavar="N", help="hypotheses of each line; 1 is greedy search")
+    group.add_argument(
+        "--beam-size", type=whole(1, LARGEST_BEAM), metavar="N", help="hypotheses of each line; 1 is greedy search"
+    )
     group.add_argument(
         "--length-penalty",
         type=number(0, LARGEST_LENGTH_PENALTY),
         metavar="A",
         help="0 none; larger: longer translations",
     )
-    group.add_argument("--batch-tokens", type=whole(1), metavar="N", help="most source tokens translated at once")
+    group.add_argument(
+        "--batch-tokens", type=whole(1, LARGEST_BATCH), metavar="N", help="most source tokens translated at once"
+    )
     group.add_argument("--device", metavar="NAME", help="auto (the default: a GPU if there is one), cpu, cuda:1, ...")
     group.add_argument(
         "--precision",
@@ -193,16 +202,17 @@ def given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """An argument type: a whole number of at least ``least``."""
+def whole(least: int, most: int = LARGEST_WHOLE) -> Callable[[str], int]:
+    """An argument type: a whole number from ``least`` to ``most``."""
 
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+        if not least <= value <= most:
+            bounds = "" if most == LARGEST_WHOLE and value < least else f" and up to {most}"
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}{bounds}")
         return value
 
     return parse

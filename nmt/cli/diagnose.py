@@ -16,6 +16,7 @@ from nmt.errors import ConfigError
 from nmt.evaluation.by_length import bins_by_length, source_words
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
+from nmt.files import readable
 from nmt.plots.diagnosis import write_diagnosis
 from nmt.plots.files import make_folder
 
@@ -87,7 +88,7 @@ def main(arguments: argparse.Namespace) -> None:
     bins = bins_by_length(source_words(sources), arguments.bins or evaluation.bins)
     diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
     paths = write_diagnosis(
-        diagnoses, arguments.output, test_set=Path(arguments.source).name, resamples=evaluation.bootstrap
+        diagnoses, arguments.output, test_set=readable(Path(arguments.source).name), resamples=evaluation.bootstrap
     )
     print(format_diagnoses(diagnoses))
     say("written: " + ", ".join(map(str, paths)))

@@ -25,6 +25,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
+from nmt.files import readable
 
 PROGRESS_SECONDS = 10.0
 
@@ -72,7 +73,7 @@ def main(arguments: argparse.Namespace) -> None:
         evaluation = load_run_config(arguments.model).evaluation
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
-        Path(arguments.model or arguments.hypotheses).name,
+        readable(Path(arguments.model or arguments.hypotheses).name),
         sources,
         hypotheses,
         references,

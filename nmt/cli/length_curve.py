@@ -18,6 +18,7 @@ from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.significance import compare_by_length, format_comparisons
+from nmt.files import readable
 from nmt.plots.files import make_folder
 from nmt.plots.length_curve import BINNED_BY, write_length_curve
 
@@ -90,7 +91,7 @@ def main(arguments: argparse.Namespace) -> None:
     paths = write_length_curve(
         scored,
         arguments.output,
-        test_set=Path(arguments.source).name,
+        test_set=readable(Path(arguments.source).name),
         resamples=resamples,
         title=arguments.title,
         comparisons=comparisons,
@@ -123,6 +124,7 @@ def system_argument(path: str) -> Callable[[str], System]:
 
     def parse(text: str) -> System:
         name, equals, rest = text.partition("=")
+        name = readable(name)
         if not (name.strip() and equals and rest):
             raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, as in bahdanau=runs/demo/bahdanau")
         return System(name.strip(), rest)

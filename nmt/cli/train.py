@@ -12,8 +12,8 @@ from nmt.config import load_config
 
 
 class StopRequest:
-    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two steps; a second one acts at
-    once."""
+    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two steps or batches; a second
+    one acts at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -54,7 +54,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> int:
     """Train; 0 when finished, 130 or 143 when stopped by a signal."""
     with importing():
-        from nmt.training.pipeline import dry_run, train_run  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.training.dry_run import dry_run  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.training.pipeline import train_run  # noqa: PLC0415
 
     config = load_config(arguments.config, arguments.overrides)
     if arguments.output is not None:

@@ -73,6 +73,8 @@ def main(arguments: argparse.Namespace) -> None:
             hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
             for output in outputs:
                 output.write([output.format(translation, hypothesis) for hypothesis in hypotheses])
+        for output in outputs:
+            output.write([])  # of no lines at all nothing is left of an older file either
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -152,16 +154,24 @@ class Output:
 
     def __init__(self, name: str, stream: BinaryIO, form: Format) -> None:
         self.name, self.stream, self.format = name, stream, form
+        self.old = False
+        """Whether the file still holds what was in it before."""
 
     @classmethod
     def create(cls, path: str, form: Format) -> Self:
-        """A new file. Raises DataError where there can be none."""
+        """A new file; one that is there keeps its content until the first line comes. Raises DataError where there can
+        be none."""
         with writing(path):
-            return cls(path, Path(path).open("wb"), form)
+            output = cls(path, Path(path).open("ab"), form)  # noqa: SIM115  (close() does)
+        output.old = Path(path).is_file()  # pipes and devices hold nothing
+        return output
 
     def write(self, lines: list[str]) -> None:
         """Write lines. Raises DataError where that fails, BrokenPipeError if nobody reads any more."""
         with writing(self.name):
+            if self.old:
+                self.stream.truncate(0)
+                self.old = False
             self.stream.write("".join(f"{line}\n" for line in lines).encode())
             self.stream.flush()
 

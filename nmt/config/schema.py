@@ -32,8 +32,9 @@ LARGEST_NUMBER = 1e30
 Positive = Annotated[float, Field(gt=0), AfterValidator(_in_fp32)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
-Beam = Annotated[int, Field(ge=1, le=1000)]
-Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
+LARGEST_BEAM, LARGEST_BATCH = 1000, 1 << 24
+Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
+Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0

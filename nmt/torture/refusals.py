@@ -204,7 +204,7 @@ DRY: dict[str, tuple[Mistake, tuple[str, ...], str]] = {
     "a run that is damaged": (
         lambda work, run: _run_at(run, work.calm(), "training.safetensors"),
         ("--resume",),
-        "training.safetensors: damaged",
+        "training.safetensors: not a whole safetensors file",
     ),
     "a device that is not there": (_nothing, ("--set", "device=cuda:99"), "'cuda:99' was asked for"),
     "memory for not one pair": (lambda *_: faulty(cramped(0, NO_MEMORY[0])), (), "memory does not suffice for a pair"),

@@ -1,5 +1,6 @@
 """The same again: same seed, other batches, another place."""
 
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -44,7 +45,8 @@ def _alike(one: Translation, other: Translation) -> bool:
 
 
 def moved(work: Work, times: int) -> Result:
-    """A run copied elsewhere, the place it was trained in and its corpus gone: it translates and scores the same."""
+    """A run copied elsewhere, to a name that is no UTF-8, the place it was trained in and its corpus gone: it
+    translates and scores the same."""
     calm, trials = work.calm(), Trials("a run moved, evaluated again")
 
     def evaluated(run: Path) -> tuple[bytes, list[str]]:
@@ -62,7 +64,7 @@ def moved(work: Work, times: int) -> Result:
     expected, problems = evaluated(calm)
     gone = [calm, work.folder / "cache", *work.folder.glob("train.*"), *work.folder.glob("validation.*")]
     for number in range(times):
-        elsewhere = work.folder / f"moved-{number}" / calm.name
+        elsewhere = work.folder / os.fsdecode(b"moved-\xe9-%d" % number) / calm.name
         shutil.copytree(calm, elsewhere, dirs_exist_ok=True)
         for path in gone:
             path.rename(path.with_name(f"{path.name}.away"))

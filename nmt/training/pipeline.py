@@ -2,8 +2,6 @@
 
 import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
@@ -18,20 +16,20 @@ from nmt.checkpoint import RunDirectory, load_run
 from nmt.config import Config, dump_config, load_run_config
 from nmt.corpus import Pair
 from nmt.data_report import describe
-from nmt.dataset import Prepared, prepare, try_cache
+from nmt.dataset import Prepared, prepare
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
 from nmt.files import read_json, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.training.validation import gold_pairs
-from nmt.translator import SearchOptions, Translator
+from nmt.translator import Pause, SearchOptions, Translator
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]
-"""Entered once there is something to resume; what it gives says, between two steps, whether to stop."""
+"""Entered once there is something to resume; what it gives says, between two steps or batches, whether to stop."""
 NEVER: Stopping = nullcontext(lambda: False)
 
 HARMLESS = {
@@ -63,11 +61,12 @@ def train_run(
     overwrite: bool = False,
     say: Say,
     stopping: Stopping = NEVER,
-    test_sentences: int | None = None,
+    narrowed: Callable[[Prepared], Prepared] = lambda prepared: prepared,
 ) -> bool:
     """Prepare, train, validate, keep the best, score the test set; -> False if ``stopping`` ended it early.
 
-    A run that is resumed after its last update does again what comes after it.
+    A run that is resumed after its last update does again what comes after it. ``narrowed`` may leave out a part of
+    what is prepared.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is asked for, or if it was started
     with another configuration; DataError, CheckpointError as the parts do.
@@ -79,21 +78,21 @@ def train_run(
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if resume:
-        _refuse_other_config(run, config)
-    prepared = prepare(config, say)
+        refuse_other_config(run, config)
+    prepared = narrowed(prepare(config, say))
     say(describe(prepared.report))
     gold_pairs(config)
     torch.manual_seed(config.seed)
-    model = _model(config, prepared)  # what cannot be read or built costs no run that is there
+    model = make_model(config, prepared)  # what cannot be read or built costs no run that is there
     with run.locked(say):
         checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
-        begun = saved_progress(run, checkpoint).update if checkpoint else None
+        begun = saved_progress(run, checkpoint) if checkpoint else None
         if begun is not None:
-            run.cut_metrics(begun)
-        with closing(Log(run, say, purge=None if begun is None else begun + 1)) as log:
+            run.cut_metrics(begun.update, begun.validated)
+        with closing(Log(run, say, purge=None if begun is None else begun.update + 1)) as log:
             trainer = Trainer(config, prepared, model, run, log, device)
             if checkpoint:
                 trainer.restore(checkpoint)
@@ -102,13 +101,19 @@ def train_run(
             else:
                 trainer.save()  # from here on there is something to resume; and a disk that is full is found out
             with stopping as stopped:
-                if not trainer.fit(stopped) or stopped():
+
+                def pause() -> None:
+                    if stopped():
+                        raise Stopped
+
+                try:
+                    trainer.fit(pause)
+                    trainer.average_best(pause)
+                    if prepared.test_pairs:
+                        score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, pause)
+                except Stopped:
                     return False
-                trainer.average_best()
-                if stopped():
-                    return False
-                pairs = prepared.test_pairs[:test_sentences]
-                return not pairs or score_test(config, run, pairs, device, log, trainer.progress.update, stopped)
+    return True
 
 
 def _opened(
@@ -122,10 +127,10 @@ def _opened(
     say: Say,
 ) -> str | None:
     """Make the run directory ready; -> the checkpoint to go on from, None for a new run."""
-    manifest = _manifest(config, prepared, device)
+    manifest = make_manifest(config, prepared, device)
     if resume:
-        _refuse_other_config(run, config)  # once more: somebody may have trained here meanwhile
-        _refuse_other_data(run, manifest)
+        refuse_other_config(run, config)  # once more: somebody may have trained here meanwhile
+        refuse_other_data(run, manifest)
         if run.resumable(say) == "previous":
             run.fall_back()
         write_text(run.config, dump_config(config))
@@ -139,72 +144,8 @@ def _opened(
     return None
 
 
-def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
-    """Do once, in a folder that vanishes, everything that could fail later: the largest batch, a validation, a
-    checkpoint written and read, BLEU of the test set's first sentences; with ``resume``, compare configuration and text
-    with those of the run, and load it. Only the mean of several checkpoints is left out: it needs nothing else.
-
-    Raises what training would, and ConfigError if the checkpoints would not fit on the disk.
-    """
-    run = run_directory(config, resume=resume, overwrite=overwrite)
-    try_cache(config)
-    if run.path.exists():
-        with run.locked(say):  # nobody else trains there
-            pass
-    if resume:
-        _refuse_other_config(run, config)
-    with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
-        training = config.training
-        once = config.model_copy(
-            update={
-                "output": str(Path(folder) / "run"),
-                "data": config.data.model_copy(update={"cache": str(Path(folder) / "cache")}),
-                "training": training.model_copy(
-                    update={
-                        "updates": 1,
-                        "average": 1,
-                        "validation": training.validation.model_copy(update={"sentences": 8}),
-                    }
-                ),
-            }
-        )
-        if resume:
-            _try_restoring(run, once.model_copy(update={"training": training}), say)
-        train_run(once, say=say, test_sentences=8)
-        _refuse_small_disk(run, RunDirectory(once.output or ""), config.training.average)
-    say("dry run: everything that training needs is there and works; nothing was kept")
-
-
-def _refuse_small_disk(run: RunDirectory, tried: RunDirectory, average: int) -> None:
-    """Raise ConfigError if the checkpoints of a training would not fit where it goes, going by a run that was tried."""
-
-    def size(folder: Path) -> int:
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-    best, last = size(tried.checkpoints / "best"), size(tried.checkpoints / "last")
-    needed = 3 * last + (2 + (average if average > 1 else 0)) * best  # last, previous, and each one once more, aside
-    existing = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free + size(run.checkpoints)
-    if needed > free:
-        raise ConfigError(
-            f"output: {run.path}: the checkpoints need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free there"
-        )
-
-
-def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
-    """Raise what resuming a run would; it is only read."""
-    device = resolve_device(config.device)
-    prepared = prepare(config, say)
-    _refuse_other_data(run, _manifest(config, prepared, device))
-    with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
-        trainer = Trainer(config, prepared, _model(config, prepared), run, log, device)
-        trainer.restore(run.resumable(say))
-        for problems in trainer.damaged().values():
-            say("; ".join(problems))
-    say(f"{run.path} can be resumed after update {trainer.progress.update}")
-
-
-def _model(config: Config, prepared: Prepared) -> Seq2Seq:
+def make_model(config: Config, prepared: Prepared) -> Seq2Seq:
+    """The network that a configuration describes, untrained, on the CPU."""
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
     return build_model(config.model, *sizes, fused=config.kernels == "auto")
 
@@ -252,21 +193,18 @@ def score_test(
     device: torch.device,
     log: Log,
     step: int,
-    stopped: Callable[[], bool],
-) -> bool:
+    pause: Pause,
+) -> None:
     """Translate the test set with the best checkpoint; keep the output and its scores in the run.
 
-    -> False, and nothing is kept, if ``stopped`` says so between two translations.
+    ``pause`` may end it between two batches; then nothing is kept.
     """
     loaded = load_run(run.path, device)
     fused = config.kernels == "auto"
     translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32, fused=fused, fixed=True)
     sources, references = zip(*pairs, strict=True)
-    hypotheses: list[str] = []
-    for translation in translator.translate(sources, SearchOptions.from_config(config.decoding)):
-        if stopped():
-            return False
-        hypotheses.append(translation.text)
+    options = SearchOptions.from_config(config.decoding)
+    hypotheses = [translation.text for translation in translator.translate(sources, options, pause=pause)]
     system = score_system(
         run.path.name,
         sources,
@@ -280,10 +218,10 @@ def score_test(
     bleu, chrf = system.scores
     log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
     log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
-    return True
 
 
-def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+def make_manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+    """What ``manifest.json`` says: of what, with what and where a run was begun."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -300,7 +238,8 @@ def _manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[
     }
 
 
-def _refuse_other_config(run: RunDirectory, config: Config) -> None:
+def refuse_other_config(run: RunDirectory, config: Config) -> None:
+    """Raise ConfigError, with a list, if a run was begun with another configuration but for what is HARMLESS."""
     before = _flat(load_run_config(run.path).model_dump(mode="json"))
     now = _flat(config.model_dump(mode="json"))
     differences = [
@@ -312,7 +251,8 @@ def _refuse_other_config(run: RunDirectory, config: Config) -> None:
         raise ConfigError(*differences, "a run is resumed as it was begun; restore these, or train into a new --output")
 
 
-def _refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
+def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
+    """Raise ConfigError if a run was begun with other text or tokenizers than a manifest names."""
     before = read_json(run.manifest)
     if not isinstance(before, dict):
         raise CheckpointError(f"{run.manifest}: not the manifest of a run")

@@ -57,6 +57,8 @@ class Progress:
     """Time spent in updates so far."""
     validation_seconds: Seconds = 0.0
     """Time spent in validations so far."""
+    validated: Count = 0
+    """The update after which was the last validation."""
     skipped: Count = 0
     """Updates left out because their gradient was not finite."""
     skipped_in_a_row: Count = 0
@@ -84,12 +86,18 @@ class Progress:
             plateau, scale = 0, max(schedule.floor, scale * schedule.factor)
         return replace(
             self,
+            validated=self.update,
             best=this if better else self.best,
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
             kept=tuple(sorted((*self.kept, this), key=lambda kept: -kept.score)[: config.average]),
         )
+
+    def validation_due(self, config: Training) -> bool:
+        """Whether a validation comes next."""
+        due = self.update % config.validation.every == 0 or self.update == config.updates
+        return due and self.update > self.validated
 
     def finished(self, config: Training) -> bool:
         """Whether all updates are made or patience is at its end."""
@@ -104,7 +112,8 @@ class Progress:
     def from_json(cls, value: Any) -> Self:
         """Back from JSON. Raises ValueError for what :meth:`to_json` cannot have made."""
         if isinstance(value, dict):
-            value = {"halved": 0, **value}  # written before batches were ever halved
+            older = {"halved": 0, "validated": value.get("update")}  # before these were written down
+            value = older | value
         text = json.dumps(value, sort_keys=True)
         try:
             progress = TypeAdapter(cls).validate_json(text, strict=True)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,13 +14,14 @@ from nmt.checkpoint import RunDirectory, TrainingCheckpoint, average, load_weigh
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import out_of_memory, resolve_precision
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, Stopped
 from nmt.model import Seq2Seq
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
 from nmt.training.optimiser import build_optimiser, learning_rate, load_moments, saved_moments
 from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
+from nmt.translator import Pause, go_on
 
 SKIPS = 10
 """Updates in a row whose gradient may be infinite or not a number before training stops."""
@@ -59,17 +60,26 @@ class Trainer:
         self.validator = Validator(config, prepared, model, device, precision, log)
         self.progress = Progress()
 
-    def fit(self, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Train until finished, or until ``stopped`` says so between two updates; -> whether it is finished.
+    def fit(self, pause: Pause = go_on) -> None:
+        """Train until finished, or until ``pause`` raises Stopped: between two updates, or between two batches of a
+        validation, which is then still due. ``last`` is saved in either case.
 
-        ``last`` is saved in either case. Raises CheckpointError when nothing but non-finite gradients come.
+        Raises CheckpointError when nothing but non-finite gradients come.
         """
-        validation = self.config.validation
+        try:
+            self._fit(pause)
+        except Stopped:
+            self.save()
+            raise
+
+    def _fit(self, pause: Pause) -> None:
         batches = self.batches()
-        while not self.progress.finished(self.config):
-            if stopped():
-                self.save()
-                return False
+        while True:
+            if self.progress.validation_due(self.config):
+                self.validate(pause)
+            if self.progress.finished(self.config):
+                return
+            pause()
             started = time.perf_counter()
             group = list(islice(batches, self.config.accumulation))
             update = self.update([batch for _, batch in group], group[-1][0])
@@ -79,14 +89,12 @@ class Trainer:
                 window = window.plus(update.loss * update.tokens, update.tokens, seconds)
             self.progress = replace(self.progress, seconds=self.progress.seconds + seconds, window=window)
             done = self.progress.update
-            last = done == self.config.updates
-            if done % self.config.log_every == 0 or last:
+            if done % self.config.log_every == 0 or done == self.config.updates:
                 self._report(update)
-            if done % validation.every == 0 or last:
-                self.validate()
-            elif self.config.save_every and done % self.config.save_every == 0 and not self.progress.skipped_in_a_row:
+            if self.progress.validation_due(self.config) or self.progress.skipped_in_a_row:
+                continue  # the one saves when it is through, between the others nothing is
+            if self.config.save_every and done % self.config.save_every == 0:
                 self.save()
-        return True
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
         """From where progress stands, without end, each with the position that follows it."""
@@ -174,9 +182,10 @@ class Trainer:
                 "training.optimiser.learning_rate"
             )
 
-    def validate(self) -> ValidationResult:
-        """Look at the validation set, keep what is best, save ``last``."""
-        result = self.validator(self.progress.update)
+    def validate(self, pause: Pause = go_on) -> ValidationResult:
+        """Look at the validation set, keep what is best, save ``last``; ``pause`` may end it between two batches, and
+        nothing has changed."""
+        result = self.validator(self.progress.update, pause=pause)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(self._score(result), self.config)
         best = self.progress.best is not before.best
@@ -201,18 +210,19 @@ class Trainer:
             return result.bleu
         return -math.inf if math.isnan(result.loss) else -result.loss
 
-    def average_best(self) -> None:
-        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it.
+    def average_best(self, pause: Pause = go_on) -> None:
+        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it; ``pause`` may end
+        it between two batches of that, and nothing has changed in the run.
 
-        Progress does not hear of it: a run that is made longer goes on as if it had been longer from the start. There
-        a checkpoint takes the place of ``best`` where it is better than those before it, be the mean better or not.
+        Progress does not hear of it: a run that is made longer goes on as if there had been no mean. There a checkpoint
+        takes the place of ``best`` where it is better than those before it, be the mean better or not.
         """
         kept = [each for each in self.progress.kept if self.run.has(kept_name(each))]  # see RunDirectory.resumable
         if self.config.average == 1 or len(kept) < 2 or self.progress.best is None:
             return
         mean = average(self.run.weights(kept_name(each)) for each in kept)
         load_weights(self.model, mean, "the mean of the best checkpoints")
-        result = self.validator(self.progress.update, samples=False)
+        result = self.validator(self.progress.update, samples=False, pause=pause)
         better = self._score(result) > self.progress.best.score
         updates = sorted(each.update for each in kept)
         self.log.record(self.progress.update, "average", **result.as_dict(), best=better, updates=updates)

@@ -20,7 +20,7 @@ from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
-from nmt.translator import SearchOptions, Translation, Translator, evaluating
+from nmt.translator import Pause, SearchOptions, Translation, Translator, evaluating, go_on
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,17 @@ class Validator:
         self.log = log
         self.gold = gold_pairs(config)
 
-    def __call__(self, update: int, *, samples: bool = True) -> ValidationResult:
-        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
+    def __call__(self, update: int, *, samples: bool = True, pause: Pause = go_on) -> ValidationResult:
+        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``pause``
+        is called between two batches.
 
         A model that cannot translate, for its weights are no numbers any more, has a BLEU of 0.
         """
         started = time.perf_counter()
-        loss = self.loss()
+        loss = self.loss(pause)
         try:
-            translations = list(self.translator.translate((pair.source for pair in self.pairs), self.options))
+            sources = (pair.source for pair in self.pairs)
+            translations = list(self.translator.translate(sources, self.options, pause=pause))
         except NmtError as error:
             self.log.say(f"validation at update {update}: {error}")
             score = 0.0
@@ -88,11 +90,12 @@ class Validator:
         return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer)
 
     @torch.inference_mode()
-    def loss(self) -> float:
+    def loss(self, pause: Pause = go_on) -> float:
         """Negative log-likelihood per real target token of the whole validation set."""
         total, tokens = 0.0, 0
         with evaluating(self.model), autocast(self.device, self.precision):
             for each in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
+                pause()
                 batch = each.to(self.device)
                 readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
                 loss = batch_loss(readouts, self.model.output, batch.target_output, batch.target_mask, 0.0, fused=False)
