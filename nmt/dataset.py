@@ -25,7 +25,7 @@ from nmt.config.schema import AnyCorpus, Config, GivenTokenizer
 from nmt.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data_report import KEPT, REASONS, make_report
 from nmt.encoding import encode_split
-from nmt.errors import DataError
+from nmt.errors import DataError, of_key
 from nmt.files import unchanged, write_checksums
 from nmt.tokenizer import Tokenizers, learn
 
@@ -109,7 +109,10 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     data = config.data
     languages = data.source_language, data.target_language
     corpora = {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
-    digests = {name: corpus_digest(corpus, *languages) for name, corpus in corpora.items()}
+    digests = {}
+    for name, corpus in corpora.items():
+        with of_key(f"data.{name}"):
+            digests[name] = corpus_digest(corpus, *languages)
     cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
     key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump())
@@ -177,7 +180,8 @@ def _unwritable(cache: Path, error: OSError) -> DataError:
 
 def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[str], None]) -> Tokenizers:
     if isinstance(config.tokenizer, GivenTokenizer):
-        return learn(config.tokenizer, [])
+        with of_key("tokenizer"):
+            return learn(config.tokenizer, [])
 
     def build(folder: Path) -> None:
         say(f"learning the {config.tokenizer.type} tokenizer: {corpus_name(config.data.train)}")

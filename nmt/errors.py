@@ -4,7 +4,8 @@ Everything raised on purpose for a user derives from :class:`NmtError`; the comm
 error and exit code 2. Anything else that escapes is a defect of this toolkit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class NmtError(Exception):
@@ -29,3 +30,12 @@ class CheckpointError(NmtError):
 
 class Stopped(Exception):
     """Whoever was asked between two pieces of work whether to go on said no: a signal has come, say. No error."""
+
+
+@contextmanager
+def of_key(key: str) -> Iterator[None]:
+    """Put the dotted key that names a file before what is wrong with the file."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(*(f"{key}: {problem}" for problem in error.problems)) from error

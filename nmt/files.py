@@ -25,15 +25,15 @@ def readable(name: str) -> str:
 def write_bytes(path: Path, data: bytes) -> None:
     """A file, written aside, on the disk, and then in place; a link in its place, or aside, is not followed."""
     aside = path.with_name(f".{path.name}.new")
-    aside.unlink(missing_ok=True)
     try:
+        aside.unlink(missing_ok=True)
         with aside.open("xb") as file:  # made here, or an error
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:  # of writing it does not say where
+        aside.replace(path)
+    except OSError as error:  # of writing it does not say where, and nobody knows what is aside
         raise OSError(error.errno, error.strerror, str(path)) from None
-    aside.replace(path)
     sync(path.parent)
 
 

@@ -45,7 +45,7 @@ def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.Captu
     assert main(["--config", str(config), "--set", "data.train.source=nowhere.en"]) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.splitlines()[-1].startswith("nmt-prepare: error: nowhere.en: ")
+    assert output.err.splitlines()[-1].startswith("nmt-prepare: error: data.train: nowhere.en: ")
 
 
 def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
 """The command as a user meets it: what it refuses, what it leaves, how it is interrupted."""
 
+import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -9,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +21,12 @@ import torch
 
 from nmt.checkpoint import RunDirectory
 from nmt.cli.train import StopRequest, main
+from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.torture.work import snapshot
-from nmt.training import pipeline
+from nmt.training import dry_run, pipeline
 from nmt.training.trainer import Trainer
+from nmt.translator import Translation, Translator
 from tests.small_run import metrics, options, reseal
 
 Train = Callable[..., tuple[int, str]]
@@ -333,10 +337,58 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
 ) -> None:
     used = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * used))
-    [*_, line] = refused(train("--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"))
+    how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"]
+    [*_, line] = refused(train(*how))
     assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
+    assert "data.cache" not in line, "it is there already"
     assert train("--output", run, "--dry-run", "--resume")[0] == 0  # which has its own room already
-    assert not (tmp_path / "new").exists()
+    [*_, line] = refused(train(*how, "--set", f"data.cache={tmp_path}/other"))
+    assert f"; data.cache: {tmp_path}/other: the encoded text needs " in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_dry_run_says_where_it_works(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    def fail(config: Config, **_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{config.output}/config.yaml")
+
+    monkeypatch.setattr(dry_run, "train_run", fail)
+    [first, second] = refused(train("--output", tmp_path / "run", "--dry-run"))
+    assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+/run/config.yaml: No space left on device", first)
+    assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+ is where a dry run works; .* set TMPDIR .*", second)
+
+
+def test_a_dry_run_translates_the_longest_lines(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translated: list[list[str]] = []
+    translate = Translator.translate
+
+    def watched(self: Translator, lines: Iterable[str], *rest: Any, **more: Any) -> Iterator[Translation]:
+        translated.append(list(lines))
+        return translate(self, translated[-1], *rest, **more)
+
+    monkeypatch.setattr(Translator, "translate", watched)
+    tokens = ["--set", "decoding.batch_tokens=40", "--set", "decoding.max_source=3"]
+    assert train("--output", tmp_path / "run", "--dry-run", *tokens)[0] == 0
+    validation, test = ((corpus / f"{split}.low").read_text().splitlines() for split in ("validation", "test"))
+    expected = []
+    for lines, beam in ((validation[:5], 1), (test, 2)):
+        longest = sorted(lines, key=lambda line: -min(len(line.split()), 3))
+        expected.append(longest[: 40 // beam // 4])  # pieces of the longest, the end symbol included
+    assert translated == expected
+
+
+def test_a_dry_run_of_an_unfinished_resumption_with_a_damaged_best_passes(train: Train, run: Path) -> None:
+    best = run / "checkpoints" / "best" / "model.safetensors"
+    best.write_bytes(best.read_bytes()[:-1] + b"?")
+    before = snapshot(run)
+    how: list[str | Path] = ["--output", run, "--resume", "--set", "training.updates=3"]
+    code, err = train(*how, "--dry-run")
+    assert code == 0 and f"{best}: damaged" in err and snapshot(run) == before
+    assert train(*how)[0] == 0 and best.read_bytes() != before[str(best.relative_to(run))]
 
 
 def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> None:
@@ -348,7 +400,7 @@ def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> No
 def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:
     files = f"source: {corpus}/test.low, target: {corpus}/test.up, links: {tmp_path}/gold"
     how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
-    assert refused(train(*how))[-1] == f"{tmp_path}/gold: no such file"
+    assert refused(train(*how))[-1] == f"evaluation.gold: {tmp_path}/gold: no such file"
     (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
     assert "gold:20: 0-99 links a word that is not there" in refused(train(*how))[-1]
 

@@ -184,7 +184,7 @@ def test_errors_of_a_corpus_come_through(corpora: Corpora, split: str) -> None:
 
 def test_a_missing_file_is_named_before_anything_is_made(corpora: Corpora) -> None:
     (corpora.folder / "test.target").unlink()
-    assert error_of(corpora.config()) == f"{corpora.folder}/test.target: no such file"
+    assert error_of(corpora.config()) == f"data.test: {corpora.folder}/test.target: no such file"
     assert not (corpora.folder / "cache").exists()
 
 

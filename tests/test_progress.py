@@ -106,6 +106,17 @@ def test_training_ends_with_its_updates_or_its_patience() -> None:
     assert not Progress(update=99).finished(training()) and Progress(update=100).finished(training())
 
 
+def test_a_validation_is_due_once() -> None:
+    config = training(validation={"every": 10})
+    due = [Progress(update=update).validation_due(config) for update in (0, 9, 10, 11, 20, 99, 100)]
+    assert due == [False, False, True, False, True, False, True]
+    assert not Progress(update=10).judged(1.0, config).validation_due(config)
+    odd = training(updates=7, validation={"every": 10})
+    assert Progress(update=7).validation_due(odd) and not Progress(update=7).judged(1.0, odd).validation_due(odd)
+    older = {name: value for name, value in Progress(update=10).to_json().items() if name != "validated"}
+    assert not Progress.from_json(older).validation_due(config), "it was, where that was not written down"
+
+
 def test_the_rate_falls_after_more_validations_without_improvement_than_patience() -> None:
     config = training(schedule={"type": "plateau", "factor": 0.5, "patience": 1, "floor": 0.2})
     path = history([1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0], config)

@@ -529,7 +529,7 @@ def test_a_damaged_best_is_made_anew(make: Make) -> None:
     trainer = damaged_best(make, said)
     trainer.mend()
     assert trainer.progress.best is None
-    assert said[-1].endswith("(sha256.json beside it); the next validation makes another")
+    assert said[-1].endswith("; the next validation makes another")
     trainer = damaged_best(make, said, best=Kept(4, 1.0))
     trainer.mend()
     assert trainer.progress.best is not None

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         for aside in asides.values():
-            aside.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before is what to tell
+                aside.unlink(missing_ok=True)
     return list(files)
 
 

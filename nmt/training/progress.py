@@ -112,7 +112,7 @@ class Progress:
     def from_json(cls, value: Any) -> Self:
         """Back from JSON. Raises ValueError for what :meth:`to_json` cannot have made."""
         if isinstance(value, dict):
-            older = {"halved": 0, "validated": value.get("update")}  # before these were written down
+            older = {"halved": 0, "validated": value.get("update", 0)}  # before these were written down
             value = older | value
         text = json.dumps(value, sort_keys=True)
         try:

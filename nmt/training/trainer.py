@@ -157,13 +157,14 @@ class Trainer:
             largest = max(len(batch.source) for batch in batches)
             if largest == 1:
                 raise CheckpointError(
-                    f"{self._named()}: memory does not suffice for a pair of it; lower data.filter.max_pieces"
+                    f"{self._named()}: memory does not suffice for a pair of it; train anew, with a lower "
+                    "data.filter.max_pieces or a smaller model"
                 )
             batches = [half for batch in batches for half in batch.halves()]
             self.progress = replace(first, halved=first.halved + 1)
             self.log.say(
                 f"{self._named()}: memory does not suffice for {largest} pairs at once, they are halved; "
-                "a smaller training.batch_tokens makes that unnecessary"
+                "begun with a smaller training.batch_tokens, a training needs none of that"
             )
 
     def _named(self) -> str:

@@ -12,7 +12,7 @@ from nmt.batching import Specials, ordered_batches
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
-from nmt.errors import NmtError
+from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.forced import word_attention
@@ -142,7 +142,8 @@ def gold_pairs(config: Config) -> GoldPairs | None:
     gold = config.evaluation.gold
     if gold is None or config.model.attention.type == "none":
         return None
-    return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
+    with of_key("evaluation.gold"):
+        return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
 
 
 def _plain(text: str) -> str:
