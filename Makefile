@@ -17,7 +17,7 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture test test-lowest audit lint format figure clean distclean
+.PHONY: help demo benchmark torture test test-lowest test-package audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -142,6 +142,9 @@ test-lowest: $(READY) ## the tests, with the lowest versions of all packages tha
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "$$(grep ^torch== constraints.txt)"
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/constraints.txt --editable '.[dev]'
 	@$(VENV)-lowest/bin/python -m pytest -W ignore::DeprecationWarning $(ARGS)
+
+test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
+	@$(BIN)/python scripts/try_package.py $(ARGS)
 
 audit: ## whether a vulnerability is known of any package in constraints.txt (asks the package index)
 	@$(PYTHON) -m venv $(VENV)-audit

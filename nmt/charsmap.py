@@ -18,12 +18,14 @@ LONGEST_RESULT = 100
 """Bytes that may take the place of what is normalised; Unicode's longest have 33."""
 
 
-def wrong(model: bytes) -> str:
-    """What is wrong with a serialised SentencePiece model, "" if nothing is."""
+def wrong(model: bytes, most_pieces: int) -> str:
+    """What is wrong with a serialised SentencePiece model of at most so many pieces, "" if nothing is."""
     try:
         proto = ModelProto.FromString(model)
     except DecodeError:
         return "not a SentencePiece model"
+    if len(proto.pieces) > most_pieces:
+        return f"the model has {len(proto.pieces):,} pieces; at most {most_pieces:,} are read"
     if any(piece.ByteSize() > LONGEST_PIECE for piece in proto.pieces):
         return f"a piece of the model has more than {LONGEST_PIECE:,} bytes"
     for spec in (proto.normalizer_spec, proto.denormalizer_spec):

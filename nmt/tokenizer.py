@@ -14,6 +14,7 @@ import sentencepiece
 
 from nmt import charsmap
 from nmt.config.schema import (
+    LARGEST_VOCABULARY,
     AnyTokenizer,
     BpeTokenizer,
     CharacterTokenizer,
@@ -41,7 +42,7 @@ class Tokenizer:
 
     def __init__(self, model: bytes, name: str = "tokenizer") -> None:
         """From a serialised model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
-        if problem := charsmap.wrong(model):
+        if problem := charsmap.wrong(model, LARGEST_VOCABULARY):
             raise DataError(f"{name}: {problem}")
         sentencepiece.set_min_log_level(QUIET)
         processor = sentencepiece.SentencePieceProcessor()

@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from nmt.cli.common import command, say, whole
+from nmt.cli.common import command, refuse_unwritable, say, whole
 from nmt.torture.trials import TRIALS, suffer
 from nmt.torture.work import Result
 
@@ -28,6 +28,8 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Do it all, and print the table; 1 if anything was lost."""
+    if arguments.json is not None:
+        refuse_unwritable(arguments.json)
     results = []
     # each in a process that begins with nothing: what one does to its own, no other sees
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:

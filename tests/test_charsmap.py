@@ -46,7 +46,7 @@ def with_table(table: bytes, where: str = "normalizer_spec") -> bytes:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_what_sentencepiece_comes_with_is_sound(rule: str) -> None:
-    assert wrong(learned(rule).SerializeToString()) == ""
+    assert wrong(learned(rule).SerializeToString(), 1000) == ""
 
 
 def units(table: bytes) -> "np.ndarray[tuple[int], np.dtype[np.uint32]]":
@@ -89,8 +89,8 @@ DAMAGES = (
 def test_damage_is_seen(damage: str, where: str) -> None:
     found = damaged(TABLE)
     assert found.keys() == set(DAMAGES)
-    assert wrong(with_table(found[damage], where)) == "the table of normalisations in the model is damaged"
-    assert wrong(with_table(TABLE + b"x" * LONGEST_RESULT + b"\0", where)) == ""
+    assert wrong(with_table(found[damage], where), 1000) == "the table of normalisations in the model is damaged"
+    assert wrong(with_table(TABLE + b"x" * LONGEST_RESULT + b"\0", where), 1000) == ""
 
 
 def test_a_damaged_table_is_refused_before_sentencepiece_sees_it(tmp_path: Path) -> None:
@@ -118,9 +118,16 @@ def test_whatever_is_changed_is_seen_or_harmless(changes: list[tuple[int, int]])
 def test_a_piece_may_not_be_endless() -> None:
     model = learned()
     model.pieces[-1].piece = "x" * LONGEST_PIECE
-    assert wrong(model.SerializeToString()) == f"a piece of the model has more than {LONGEST_PIECE:,} bytes"
+    assert wrong(model.SerializeToString(), 1000) == f"a piece of the model has more than {LONGEST_PIECE:,} bytes"
     model.pieces[-1].piece = "x" * (LONGEST_PIECE // 2)
-    assert wrong(model.SerializeToString()) == ""
+    assert wrong(model.SerializeToString(), 1000) == ""
+
+
+def test_there_may_not_be_too_many_pieces() -> None:
+    model = learned()
+    count = len(model.pieces)
+    assert wrong(model.SerializeToString(), count) == ""
+    assert wrong(model.SerializeToString(), count - 1) == f"the model has {count} pieces; at most {count - 1} are read"
 
 
 @given(st.binary())

@@ -16,7 +16,7 @@ from nmt.cli import translate
 from nmt.errors import CheckpointError
 from nmt.files import sync
 from nmt.torture import faults, refusals, strangers, text
-from nmt.torture.trials import TRIALS
+from nmt.torture.trials import TRIALS, suffer
 from nmt.torture.work import Result, Trials, Work, differences, metrics
 from nmt.training import dry_run, pipeline, trainer
 from nmt.training.log import GrowingFile
@@ -69,13 +69,18 @@ def test_nothing_is_lost(work: Work, name: str) -> None:
 
 @pytest.mark.parametrize("attack", strangers.ATTACKS)
 def test_a_crafted_run_is_refused(work: Work, attack: str) -> None:
-    result = strangers.strangers(work, [attack])
+    result = strangers.strangers(work, 1, [attack])
     assert result.lost == 0, result.notes
 
 
 def test_large_text_goes_through(work: Work) -> None:
-    result = text.large(work, megabytes=1, empty_lines=10_000)
+    result = text.large(work, 2, megabytes=1, empty_lines=10_000)
     assert result.lost == 0, result.notes
+
+
+def test_text_that_takes_too_much_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MEGABYTES", 10)
+    assert text.large(work, 1, megabytes=1).lost == 1
 
 
 # --- that the harness can see a loss ----------------------------------------------------------------------------------
@@ -83,7 +88,7 @@ def test_large_text_goes_through(work: Work) -> None:
 
 def test_a_good_run_is_not_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(strangers.ATTACKS, "none", lambda _: None)
-    assert strangers.strangers(work, ["none"]).notes[0] == "none: it was not refused"
+    assert strangers.strangers(work, 1, ["none"]).notes[0] == "none: it was not refused"
 
 
 def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +99,7 @@ def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch
 
     calm = work.calm()
     monkeypatch.setattr(strangers, "load_run", lambda path, device: None if path == calm else careless(path, device))
-    result = strangers.strangers(work, ["a pickle as weights"])
+    result = strangers.strangers(work, 1, ["a pickle as weights"])
     assert result.lost == 1
     assert any("it was executed" in note for note in result.notes)
 
@@ -217,6 +222,17 @@ def test_carelessness_is_seen(
     monkeypatch.setattr(owner, part, careless)
     times = {"dry-run": 4, "extremes": 4}.get(name, 1)  # of which some are refused by the configuration alone
     assert TRIALS[name][0](work, times).lost > 0
+
+
+def test_a_trial_that_fails_itself_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRIALS, "kill", (fail, 1))
+    result, _ = suffer("kill", 3)
+    assert result == Result("the trial 'kill' itself", 3, 0, ("TypeError: not thought of",)) and result.lost == 3
+
+
+def test_a_file_for_the_rows_is_tried_before(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert script("torture").main(["--only", "again", "--json", str(tmp_path / "none/rows.json")]) == 2
+    assert capsys.readouterr().err.endswith("none/rows.json: cannot be written: No such file or directory\n")
 
 
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

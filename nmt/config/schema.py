@@ -33,6 +33,8 @@ Positive = Annotated[float, Field(gt=0), AfterValidator(_in_fp32)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 LARGEST_BEAM, LARGEST_BATCH = 1000, 1 << 24
+LARGEST_VOCABULARY = 500_000
+"""Pieces: that of Jean et al. (2015); a model of more could not be looked at in a second before it is used."""
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 
@@ -154,7 +156,7 @@ class Data(Section):
 class LearnedTokenizer(Section):
     """What every tokenizer that is learned on the training set has."""
 
-    vocabulary: Annotated[int, Field(ge=5, le=10_000_000)]
+    vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)]
     """Pieces of each model, the four special ones included (with ``shared``, of the one model)."""
     shared: bool = False
     """One model for both sides."""

@@ -3,6 +3,7 @@
 import random
 
 from nmt.config import load_config
+from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import ConfigError
 from nmt.torture.work import Result, Trials, Work
 
@@ -57,7 +58,7 @@ EXTREMES = {
     "tokenizer": [
         f"{{type: {kind}, vocabulary: {size}, shared: {shared}}}"
         for kind in ("word", "character", "bpe", "unigram")
-        for size in (5, 20, 10_000_000)
+        for size in (5, 20, LARGEST_VOCABULARY)
         for shared in ("true", "false")
     ],
     "tokenizer.character_coverage": ["0.98"],

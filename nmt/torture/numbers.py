@@ -110,13 +110,18 @@ def skipped(work: Work, times: int) -> Result:
         if code:
             trials.add([f"{kind} at {sorted(bad)}: ended with {code}: {err[-200:]}"])
             continue
-        named = {int(update) for update in re.findall(r"^update (\d+) \(epoch \d+, batch \d+\): .*skipped$", err, re.M)}
+        said = re.findall(r"^update (\d+) \(epoch (\d+), batch (\d+)\): .*skipped$", err, re.M)
+        named = {int(update) for update, *_ in said}
         counted = RunDirectory(run).training("last").state["skipped"]
         found, expected = (load_tensors(each / "checkpoints/last/model.safetensors") for each in (run, good))
         problems = [] if named == bad else [f"{kind} at {sorted(bad)}: named are {sorted(named)}"]
         problems += [] if counted == len(bad) else [f"{kind} at {len(bad)} updates: counted are {counted}"]
         if any(not torch.equal(found[name], expected[name]) for name in expected):
             problems.append(f"{kind} at {sorted(bad)}: other weights than where these updates are left out")
+        position = RunDirectory(good).training("last").state["position"]
+        in_epoch = (updates - position["batch"]) // position["epoch"]
+        if any((int(epoch) - 1) * in_epoch + int(batch) != int(update) for update, epoch, batch in said):
+            problems.append(f"{kind}: epochs have {in_epoch} batches, and others are named: {said}")
         trials.add(problems)
     return trials.result()
 

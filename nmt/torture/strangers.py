@@ -21,11 +21,12 @@ from safetensors.torch import load_file, save_file
 
 from nmt.charsmap import ModelProto
 from nmt.checkpoint import load_run
+from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import NmtError
-from nmt.files import CHECKSUMS, digest
+from nmt.files import CHECKSUMS, LARGEST_JSON, digest
 from nmt.torture.work import Result, Trials, Work
 
-SECONDS, MEGABYTES = 1.0, 100.0
+SECONDS, MEGABYTES = 1.0, 150.0
 """A refusal takes no longer and no more memory; the program itself, about 400 MB, does not count."""
 WEIGHTS = Path("checkpoints/best/model.safetensors")
 Attack = Callable[[Path], None]
@@ -219,6 +220,22 @@ def _wild_charsmap(model: Any) -> None:
     model.normalizer_spec.precompiled_charsmap = table[:4] + b"\xff\xff\xff\x7f" + table[8:]
 
 
+def _pieces(count: int) -> Callable[[Any], None]:
+    """So many pieces in all."""
+
+    def change(model: Any) -> None:
+        for number in range(count - len(model.pieces)):
+            model.pieces.add(piece=f"{number:x}", score=0.0)
+
+    return change
+
+
+LATER: dict[str, Attack] = {
+    "checksums of nested lists": _replace(WEIGHTS.with_name(CHECKSUMS), lambda _: b"[" * LARGEST_JSON),
+    "a manifest of nested lists": _replace("manifest.json", lambda _: b"[" * LARGEST_JSON),
+    "checksums that are others": _replace(WEIGHTS.with_name(CHECKSUMS), lambda _: b'{"model.safetensors": "00"}'),
+}
+"""To what says whether the rest is whole: that is not put right afterwards."""
 ATTACKS: dict[str, Attack] = {
     "a pickle as weights": _replace(WEIGHTS, _pickle),
     "PyTorch's archive as weights": _replace(WEIGHTS, _archive),
@@ -278,20 +295,25 @@ ATTACKS: dict[str, Attack] = {
     ),
     "a beam of a billion": _config(lambda text: text.replace("  beam_size: 5", "  beam_size: 1000000000")),
     "a billion resamples": _config(lambda text: text.replace("  bootstrap: 2", "  bootstrap: 1000000000")),
+    "the largest tokenizer, of another run": _replace("tokenizer/target.model", _model(_pieces(LARGEST_VOCABULARY))),
+    "a tokenizer of a million pieces": _replace("tokenizer/target.model", _model(_pieces(1_000_000))),
+    **LATER,
 }
 
 
-def strangers(work: Work, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
+def strangers(work: Work, times: int, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
     """Each is refused with an error, soon and with little memory, and executes nothing."""
     calm, trials = work.calm(), Trials("a run from a stranger, crafted")
     slowest, largest = 0.0, 0.0
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     load_run(calm, torch.device("cpu"))  # what is imported late is imported now
-    for name in attacks:
+    for number in range(times):
+        name = attacks[number % len(attacks)]
         with tempfile.TemporaryDirectory(dir=work.folder) as folder:
             run = Path(shutil.copytree(calm, Path(folder) / "run"))
             ATTACKS[name](run)
-            _reseal(run)
+            if name not in LATER:
+                _reseal(run)
             problem, seconds, megabytes = _refusal(run)
             slowest, largest = max(slowest, seconds), max(largest, megabytes)
             executed = [

@@ -1,0 +1,101 @@
+"""Build the wheel and the source distribution, install one after the other into an empty environment, and have each
+train, translate, score and draw there.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.cli.common import command, say
+from nmt.errors import DataError
+
+ROOT = Path(__file__).parent.parent
+BUILD = "import setuptools.build_meta, sys; setuptools.build_meta.build_{}(sys.argv[1])"
+PREPARE = """
+import sys, nmt
+from pathlib import Path
+from nmt.torture.work import Work
+assert Path(sys.prefix) in Path(nmt.__file__).parents, nmt.__file__
+Work(Path(sys.argv[1]), updates=4)
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    arguments = argparse.ArgumentParser(prog="try_package.py", description=__doc__)
+    arguments.add_argument("--keep", metavar="FOLDER", help="put both packages there, too")
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Do it; what does not work ends it with what was said."""
+    constraints = str(ROOT / "constraints.txt")
+    torch = next(line for line in Path(constraints).read_text("utf-8").splitlines() if line.startswith("torch=="))
+    with tempfile.TemporaryDirectory(prefix="nmt-package-") as name:
+        folder = Path(name)
+        packages = build(ROOT, folder / "packages")
+        environment = folder / "environment"
+        _run(sys.executable, "-m", "venv", environment)
+        install = (environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        _run(*install, torch)
+        for package in packages:
+            say(f"installing {package.name}")
+            _run(*install, "--constraint", constraints, package)
+            said = smoke(environment, folder / f"{package.name}.work")
+            _run(environment / "bin/python", "-m", "pip", "--quiet", "uninstall", "--yes", "nmt-attention")
+            print(f"{package.name}, {package.stat().st_size:,} bytes: works; {said}")
+            if arguments.keep is not None:
+                Path(arguments.keep).mkdir(parents=True, exist_ok=True)
+                shutil.copy(package, arguments.keep)
+
+
+def build(checkout: Path, place: Path) -> list[Path]:
+    """The wheel and the source distribution of what git knows, or would, of a checkout; offline, with the setuptools
+    that is here. Raises DataError."""
+    listing = _run("git", "-C", checkout, "ls-files", "--cached", "--others", "--exclude-standard")
+    place.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="nmt-build-") as folder:
+        for name in filter(lambda name: (checkout / name).is_file(), listing.splitlines()):
+            (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(checkout / name, Path(folder) / name)
+        for kind in ("wheel", "sdist"):
+            _run(sys.executable, "-c", BUILD.format(kind), place.absolute(), cwd=folder)
+    return sorted(place.iterdir(), key=lambda path: path.suffix != ".whl")
+
+
+def smoke(environment: Path, folder: Path) -> str:
+    """Train, translate, score and draw with what is installed in an environment, in a new folder; -> the score.
+
+    Raises DataError, with what was said, if something fails.
+    """
+    commands = environment / "bin"
+    folder.mkdir()
+    _run(commands / "python", "-c", PREPARE, folder, cwd=folder)
+    text = ("--source", "test.source", "--reference", "test.target")
+    _run(commands / "nmt-train", "--config", "config.yaml", "--output", "run", cwd=folder)
+    _run(commands / "nmt-translate", "--model", "run", "--input", "test.source", "--output", "out", cwd=folder)
+    scores = _run(commands / "nmt-evaluate", *text, "--hypotheses", "out", cwd=folder)
+    _run(commands / "nmt-length-curve", *text, "--system", "run=out", "--output", "curve", cwd=folder)
+    lines = [(folder / name).read_bytes().count(b"\n") for name in ("test.source", "out")]
+    if lines[0] != lines[1] or not (folder / "curve.png").read_bytes().startswith(b"\x89PNG"):
+        raise DataError(f"{environment}: {lines[1]} translations of {lines[0]} lines, or no picture")
+    return scores.splitlines()[0]
+
+
+def _run(*words: str | Path, cwd: str | Path | None = None) -> str:
+    """-> standard output of a command, which is told of no other place to import from. Raises DataError if it fails."""
+    line: Sequence[str] = [str(word) for word in words]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DataError(f"{' '.join(line)}: ended with {done.returncode}", *done.stderr.splitlines()[-20:])
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
