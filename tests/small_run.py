@@ -10,11 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from nmt.config import Config
-from nmt.files import CHECKSUMS, digest
+from nmt.torture.work import WORDS
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
 
-WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 32},
@@ -105,12 +104,6 @@ def metrics(run: Path, split: str | None = None) -> list[dict[str, Any]]:
     """The lines of ``metrics.jsonl``, of one split or all."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     return [line for line in lines if split in (None, line["split"])]
-
-
-def reseal(checkpoint: Path) -> None:
-    """Make the checksums of a checkpoint those of its files, as whoever changed them with intent would."""
-    files = [path for path in checkpoint.iterdir() if path.name != CHECKSUMS]
-    (checkpoint / CHECKSUMS).write_text(json.dumps({path.name: digest(path) for path in files}))
 
 
 def pickles(folder: Path) -> list[Path]:

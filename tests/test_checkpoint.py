@@ -26,8 +26,9 @@ from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
+from nmt.torture.strangers import reseal
 from tests.models import SOURCE, model_config, small_model
-from tests.small_run import pickles, reseal
+from tests.small_run import pickles
 from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
 
 CPU = torch.device("cpu")

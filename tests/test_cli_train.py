@@ -23,11 +23,12 @@ from nmt.checkpoint import RunDirectory
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
 from nmt.errors import CheckpointError
+from nmt.torture.strangers import reseal
 from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
 from nmt.training.trainer import Trainer
 from nmt.translator import Translation, Translator
-from tests.small_run import metrics, options, reseal
+from tests.small_run import metrics, options
 
 Train = Callable[..., tuple[int, str]]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from nmt.config import Config, dump_config
-from tests.small_run import WORDS, config, translate
+from nmt.torture.work import WORDS
+from tests.small_run import config, translate
 
 ROOT = Path(__file__).parent.parent
 

@@ -329,14 +329,20 @@ def strangers(work: Work, times: int, attacks: Sequence[str] = tuple(ATTACKS)) -
 
 
 def _reseal(run: Path) -> None:
-    """Make the checksums fit: a stranger knows how."""
-    sums, manifest = run / WEIGHTS.with_name(CHECKSUMS), json.loads((run / "manifest.json").read_text("utf-8"))
-    if sums.is_file():
-        files = (path for path in sums.parent.iterdir() if path != sums and _small(path))
-        sums.write_text(json.dumps({path.name: digest(path) for path in files}), "utf-8")
+    """Make all checksums fit: a stranger knows how."""
+    reseal((run / WEIGHTS).parent)
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
     models = filter(_small, (run / "tokenizer").iterdir())
     manifest["tokenizer_sha256"] |= {path.stem: digest(path) for path in models}
     (run / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+def reseal(checkpoint: Path) -> None:
+    """Make the checksums of a checkpoint those of its files, as whoever changed them with intent would."""
+    sums = checkpoint / CHECKSUMS
+    if sums.is_file():
+        files = (path for path in checkpoint.iterdir() if path != sums and _small(path))
+        sums.write_text(json.dumps({path.name: digest(path) for path in files}), "utf-8")
 
 
 def _small(path: Path) -> bool:

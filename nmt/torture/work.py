@@ -210,12 +210,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def differences(one: Path, other: Path) -> list[str]:
     """In what two finished trainings differ: weights, optimiser, progress, metrics, output. Times may."""
     found = []
-    for checkpoint, names in (("best", ["model"]), ("last", ["model", "training"])):
-        for name in names:
-            file = f"checkpoints/{checkpoint}/{name}.safetensors"
-            tensors, others = load_tensors(one / file), load_tensors(other / file)
-            if tensors.keys() != others.keys() or any(not torch.equal(tensors[key], others[key]) for key in tensors):
-                found.append(f"{other / file} differs")
+    for file in sorted(file for file in _files(one) & _files(other) if file.endswith(".safetensors")):
+        tensors, others = load_tensors(one / file), load_tensors(other / file)
+        if tensors.keys() != others.keys() or any(not torch.equal(tensors[key], others[key]) for key in tensors):
+            found.append(f"{other / file} differs")
     if _progress(one) != _progress(other):
         found.append(f"{other}: the progress differs")
     lines, other_lines = (metrics(run) for run in (one, other))
@@ -235,9 +233,9 @@ def _scores(path: Path) -> Any:
 
 
 def _files(run: Path) -> set[str]:
-    """All but TensorBoard's, of which every process makes one."""
+    """All but TensorBoard's, of which every process makes one, and ``previous``: who was stopped saved then, too."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
-    return {name for name in names if not name.startswith("tensorboard/")}
+    return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous"))}
 
 
 def _progress(run: Path) -> dict[str, Any]:
