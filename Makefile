@@ -146,10 +146,10 @@ test-lowest: $(READY) ## the tests, with the lowest versions of all packages tha
 test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
 	@$(BIN)/python scripts/try_package.py $(ARGS)
 
-audit: ## whether a vulnerability is known of any package in constraints.txt (asks the package index)
+audit: ## whether a vulnerability is known of any package in constraints.txt (asks the package index; ARGS=... goes to pip-audit)
 	@$(PYTHON) -m venv $(VENV)-audit
 	@$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
-	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt
+	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt $(ARGS)
 
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .

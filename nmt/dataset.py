@@ -142,7 +142,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
         )
 
     folder = cache / f"corpus-{key}"
-    prepared = _cached(folder, load, build)
+    prepared = _cached(folder, load, build, say)
     say(f"encoded corpus: {folder}")
     return prepared
 
@@ -189,7 +189,7 @@ def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[s
         learn(config.tokenizer, pairs).save(folder)
 
     key = _key(train_digest, config.tokenizer.model_dump())
-    return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build)
+    return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
 def _require_pairs(name: str, corpus: AnyCorpus, reasons: NDArray[np.int8]) -> None:
@@ -215,18 +215,17 @@ def _key(*parts: Any) -> str:
     return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True).encode()).hexdigest()
 
 
-def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], None]) -> T:
-    """What is in ``folder``; built first where it is absent or damaged.
+def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], None], say: Callable[[str], None]) -> T:
+    """What is in ``folder``; built first where it is absent or, which is said, damaged.
 
     Built beside its place and then renamed, so that nobody reads half of it; of two that build at the same time, the
     first to finish leaves its own for both.
     """
     if folder.exists():
-        try:
+        with suppress(Exception):  # whatever is wrong with it, building it anew puts it right
             if unchanged(folder):
                 return load(folder)
-        except Exception:  # whatever is wrong with it, building it anew puts it right
-            pass
+        say(f"{folder}: damaged; it is made anew")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_dead(folder.parent)

@@ -170,7 +170,10 @@ class Translator:
     def load(
         cls, run: str | Path, device: str = "auto", precision: str = "fp32", kernels: Kernels | None = None
     ) -> Self:
-        """The translator of a run directory; in fp32 its output does not depend on the batch size.
+        """The translator of a run directory.
+
+        In fp32 its output does not depend on the batch size, but where hypotheses are as probable as one another to the
+        last digits of fp32, as they may be of a network that has learned nothing.
 
         ``kernels``: instead of what its configuration says. Raises CheckpointError if the run cannot be used,
         ConfigError for a device that is not there and for int8 without kernels of our own.

@@ -363,10 +363,13 @@ def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) 
         path.write_bytes(content[: len(content) // 2])
     elif how == "a bit":
         path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
-    again = prepare(config)
+    said: list[str] = []
+    again = prepare(config, said.append)
     assert texts(again.train, again.tokenizers) == texts(whole.train, whole.tokenizers)
     assert again.report == whole.report
     assert path.read_bytes()
+    entry = corpora.folder / "cache" / path.relative_to(corpora.folder / "cache").parts[0]
+    assert f"{entry}: damaged; it is made anew" in said
     assert lines_said(config) == FOUND
 
 
