@@ -16,16 +16,14 @@ from torch import Tensor
 from nmt.checkpoint import (
     RunDirectory,
     TrainingCheckpoint,
-    average,
     load_run,
-    load_tensors,
     load_weights,
-    unshared,
 )
 from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
+from nmt.tensors import average, load_tensors, unshared
 from nmt.torture.strangers import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "nmt"
 FLOORS = [
     {"errors"},
     {"files", "charsmap"},
-    {"config", "device", "demo"},
+    {"config", "device", "tensors", "demo"},
     {"corpus"},
     {"tokenizer"},
     {"data_report"},

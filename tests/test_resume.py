@@ -12,9 +12,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.checkpoint import RunDirectory
 from nmt.config import Config
 from nmt.errors import CheckpointError
+from nmt.tensors import load_tensors
 from nmt.torture.strangers import reseal
 from nmt.torture.work import differences
 from nmt.training.trainer import Trainer

@@ -15,7 +15,7 @@ from nmt.batching import Batch
 from nmt.cli import translate
 from nmt.errors import CheckpointError
 from nmt.files import sync
-from nmt.torture import faults, refusals, strangers, text
+from nmt.torture import disk, faults, refusals, strangers, text
 from nmt.torture.trials import TRIALS, suffer
 from nmt.torture.work import Result, Trials, Work, differences, metrics
 from nmt.training import dry_run, pipeline, trainer
@@ -129,7 +129,7 @@ def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
 
 
 def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:
-    with faults.DISK.failing(tmp_path, 2, 28):
+    with disk.DISK.failing(tmp_path, 2, 28):
         (tmp_path / "a").write_text("1")
         (tmp_path / "b").mkdir()
         (tmp_path.parent / "elsewhere").write_text("1")
@@ -150,7 +150,7 @@ def test_a_disk_fails_in_what_python_does_not_tell_of(tmp_path: Path) -> None:
         lambda: sync(tmp_path / "a"),
         lambda: checkpoint.save_file({}, tmp_path / "b"),  # type: ignore[attr-defined]
     ):
-        with faults.DISK.failing(tmp_path, 0, 28), pytest.raises((OSError, CheckpointError), match="No space left"):
+        with disk.DISK.failing(tmp_path, 0, 28), pytest.raises((OSError, CheckpointError), match="No space left"):
             operation()
         operation()
     log.close()

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from nmt.batching import Batch
-from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.checkpoint import RunDirectory
 from nmt.model import Seq2Seq
+from nmt.tensors import load_tensors
 from nmt.torture.work import Result, Trials, Work, gone_on, metrics
 from nmt.training import trainer
 from nmt.training.gradients import Gradients, gradients_on

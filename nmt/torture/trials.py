@@ -6,19 +6,19 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.torture import configs, faults, numbers, refusals, sameness, strangers, text
+from nmt.torture import configs, disk, faults, numbers, refusals, sameness, strangers, text
 from nmt.torture.work import Result, Work
 
 TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
     "kill": (faults.killed, 50),
     "stop": (faults.stopped, 10),
     "stop-twice": (faults.stopped_twice, 10),
-    "disk": (faults.failing_disk, 100),
-    "cache": (faults.failing_cache, 30),
-    "file-size": (faults.small_files, 20),
-    "output": (faults.failing_output, 30),
-    "vanish": (faults.vanished, 5),
-    "damage": (faults.damaged, 40),
+    "disk": (disk.failing_disk, 100),
+    "cache": (disk.failing_cache, 30),
+    "file-size": (disk.small_files, 20),
+    "output": (disk.failing_output, 30),
+    "vanish": (disk.vanished, 5),
+    "damage": (disk.damaged, 40),
     "two": (faults.two_at_once, 5),
     "numbers": (numbers.skipped, 12),
     "no-numbers": (numbers.failing, 6),

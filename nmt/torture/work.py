@@ -7,17 +7,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
-from nmt.checkpoint import RunDirectory, load_tensors
+from nmt.checkpoint import RunDirectory
 from nmt.cli.train import main as nmt_train
 from nmt.errors import CheckpointError
 from nmt.files import read_json
+from nmt.tensors import load_tensors
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
 """What may differ between two trainings that are the same."""
@@ -179,6 +181,20 @@ def start(command: str, *arguments: str, **how: Any) -> "subprocess.Popen[str]":
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     path = Path(sys.executable).with_name(command)
     return subprocess.Popen([str(path), *arguments], text=True, **pipes | how)
+
+
+def wait_for(stream: IO[str], *beginnings: str) -> str:
+    """Read lines until one begins so; -> that line, "" at the end."""
+    return next((line.strip() for line in stream if line.startswith(beginnings)), "")
+
+
+def runs(work: Work, trials: Trials, name: str, times: int) -> Iterator[Path]:
+    """Runs to be made until there were so many trials; some may be through too soon to be any."""
+    for number in range(10 * times):
+        if trials.tried < times:
+            yield work.fresh(f"{name}-{number}")
+    if trials.tried < times:
+        trials.add([f"{name}: only {trials.tried} of {10 * times} trainings could be reached in time"])
 
 
 def mended(work: Work, run: Path, said: str, calm: Path) -> list[str]:

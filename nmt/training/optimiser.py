@@ -7,8 +7,8 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
-from nmt.checkpoint import refuse_other_tensors
 from nmt.config import schema
+from nmt.tensors import refuse_other_tensors
 
 
 def build_optimiser(parameters: Iterable[nn.Parameter], config: schema.AnyOptimiser) -> torch.optim.Optimizer:

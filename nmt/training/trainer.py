@@ -10,12 +10,13 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.batching import Batch, Position, Specials, ahead, training_batches
-from nmt.checkpoint import RunDirectory, TrainingCheckpoint, average, load_weights, unshared
+from nmt.checkpoint import RunDirectory, TrainingCheckpoint, load_weights
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import out_of_memory, resolve_precision
 from nmt.errors import CheckpointError, Stopped
 from nmt.model import Seq2Seq
+from nmt.tensors import average, unshared
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
 from nmt.training.optimiser import build_optimiser, learning_rate, load_moments, saved_moments
