@@ -45,7 +45,7 @@ HOW = if [ -e $(1) ]; then how=--overwrite; \
 
 # --- the demo -------------------------------------------------------------------------------------------------------
 # A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus
-# is made anew. DEMO_JOBS says how many train side by side, one thread each; DEMO_SET="training.updates=100 seed=2" overrides options.
+# or made with other options, is made anew. DEMO_JOBS says how many train side by side, one thread each; DEMO_SET="training.updates=100 seed=2" overrides options.
 
 demo: $(READY) ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
 	@$(MAKE) --no-print-directory -j $(DEMO_JOBS) $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
@@ -59,12 +59,17 @@ data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READ
 
 data/demo/train.en data/demo/test.en data/demo/test.fr: data/demo/.ready ; @:
 
-$(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en | $(READY)
+$(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en $(DEMO)/.set | $(READY)
 	@mkdir -p $(@D)
 	@$(call HOW,$@,$(@D)/$*); \
 		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how \
 		2>&1 | (trap '' INT TERM; exec sed -u 's/^/$*: /')
 	@touch $@
+
+# which options the runs have: touched where that has changed
+$(DEMO)/.set: FORCE
+	@mkdir -p $(@D); echo "$(DEMO_SET)" | cmp -s - $@ || echo "$(DEMO_SET)" > $@
+FORCE:
 
 $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
@@ -113,7 +118,6 @@ else
 # which systems the figures are of, drawn how: touched where that has changed
 $(FIGURE)/.$(TEST).systems: FORCE
 	@mkdir -p $(@D); echo "$(HYPOTHESES) $(ARGS)" | cmp -s - $@ || echo "$(HYPOTHESES) $(ARGS)" > $@
-FORCE:
 
 $(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems
 	@$(BIN)/nmt-length-curve --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST) $(ARGS) \

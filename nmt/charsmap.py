@@ -14,6 +14,8 @@ ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-define
 """A model as a message, all its parts."""
 LONGEST_PIECE = 10_000
 """Bytes; a word of SentencePiece's longest line has 4,192."""
+LARGEST_TABLE = 1 << 20
+"""Bytes; those of SentencePiece have a quarter of it."""
 LONGEST_RESULT = 100
 """Bytes that may take the place of what is normalised; Unicode's longest have 33."""
 
@@ -29,6 +31,8 @@ def wrong(model: bytes, most_pieces: int) -> str:
     if any(piece.ByteSize() > LONGEST_PIECE for piece in proto.pieces):
         return f"a piece of the model has more than {LONGEST_PIECE:,} bytes"
     for spec in (proto.normalizer_spec, proto.denormalizer_spec):
+        if len(spec.precompiled_charsmap) > LARGEST_TABLE:
+            return f"the table of normalisations in the model has more than {LARGEST_TABLE:,} bytes"
         if spec.precompiled_charsmap and not _sound(spec.precompiled_charsmap):
             return "the table of normalisations in the model is damaged"
     return ""

@@ -14,8 +14,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +35,20 @@ from nmt.files import (
     refuse_links_outside,
     refuse_unlike_file,
     sync,
-    write_bytes,
     write_checksums,
     write_json,
     write_text,
 )
 from nmt.model import Seq2Seq, build_model
-from nmt.tensors import count_numbers, load_tensors, refuse_other_tensors, unshared
+from nmt.tensors import count_numbers, load_tensors, metadata, refuse_other_tensors, unshared
 from nmt.tokenizer import Tokenizers
 
+UPDATE = "update"
+"""What of its header says how many updates were made."""
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """What a checkpoint may be called."""
-LARGEST_METRICS = 1 << 30
-"""Bytes, in a run that may come from a stranger; more is never needed."""
+LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
+"""Bytes, and lines that were written since the last checkpoint, in a run that may come from a stranger."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,12 @@ class RunDirectory:
         files = (self.config, self.metrics, self.data_report, self.manifest, self.test_hypotheses, self.test_scores)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files)
 
-    def save(self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None) -> None:
+    def save(
+        self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None, *, update: int = 0
+    ) -> None:
         """Write a checkpoint aside, then put it in the place of the one before; that of ``last`` becomes ``previous``.
+
+        ``update``: how many were made.
 
         Raises CheckpointError if it cannot be written; the one before is then still there.
         """
@@ -143,7 +149,7 @@ class RunDirectory:
                 self.checkpoints.mkdir()  # alone: a run that has vanished must not come back in parts
                 sync(self.path)
             aside.mkdir()
-            save_file(unshared(model), aside / "model.safetensors")
+            save_file(unshared(model), aside / "model.safetensors", {UPDATE: str(update)})
             if training is not None:
                 save_file(dict(training.tensors), aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
@@ -224,6 +230,11 @@ class RunDirectory:
         tensors, state = (self._whole(name, file) for file in ("training.safetensors", "training.json"))
         return TrainingCheckpoint(load_tensors(tensors), read_json(state))
 
+    def update(self, name: str) -> int:
+        """How many updates were made when a checkpoint was written; 0 if it does not say. Raises CheckpointError."""
+        written = metadata(self._whole(name, "model.safetensors")).get(UPDATE, "0")
+        return int(written) if written.isdecimal() and len(written) < 20 else 0
+
     def _whole(self, name: str, file: str) -> Path:
         """A file of a checkpoint, which is as it was written if there are checksums. Raises CheckpointError if not."""
         path = self._folder(name) / file
@@ -255,13 +266,24 @@ class RunDirectory:
         return before if before.exists() and not folder.exists() else folder
 
     def cut_metrics(self, step: int, validated: int) -> None:
-        """Drop the lines of ``metrics.jsonl`` that training writes again when it goes on from this step, with the last
-        validation after the step ``validated``: those of later steps, and what was said of the finished run."""
+        """Drop the last lines of ``metrics.jsonl``, which training writes again when it goes on from this step, the
+        last validation being that of ``validated``: those of later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
         refuse_unlike_file(self.metrics, LARGEST_METRICS)
-        lines, last = self.metrics.read_bytes().splitlines(keepends=True), {"train": step, "validation": validated}
-        write_bytes(self.metrics, b"".join(line for line in lines if _stays(line, last)))
+        last, dropped = {"train": step, "validation": validated}, 0
+        with self.metrics.open("r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            with mmap(file.fileno(), 0, access=ACCESS_READ) if end else nullcontext(b"") as text:
+                while end:
+                    start = text.rfind(b"\n", 0, end - 1) + 1
+                    if end - start < LARGEST_JSON and _stays(text[start:end], last):
+                        break
+                    end, dropped = start, dropped + 1
+                    if dropped > MOST_DROPPED:
+                        raise CheckpointError(f"{self.metrics}: the end of it is not what a training writes")
+            file.truncate(end)
+            os.fsync(file.fileno())
 
 
 def _lock(folder: Path, stack: ExitStack) -> None:
@@ -281,7 +303,7 @@ def _lock(folder: Path, stack: ExitStack) -> None:
 def _stays(line: bytes, last: Mapping[str, int]) -> bool:
     try:
         record = json.loads(line)
-        return bool(record["step"] <= last[record["split"]])
+        return line.endswith(b"\n") and bool(record["step"] <= last[record["split"]])
     except (ValueError, KeyError, TypeError, RecursionError):
         return False  # a line cut short by a crash
 
@@ -311,7 +333,7 @@ def load_run(
     folder = run._folder(checkpoint)
     weights_file = folder / "model.safetensors"
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
-    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS])
+    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest])
     try:
         config = load_run_config(run.path)
         tokenizers = Tokenizers.load(run.tokenizer)

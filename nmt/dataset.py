@@ -26,7 +26,7 @@ from nmt.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data_report import KEPT, REASONS, make_report
 from nmt.encoding import encode_split
 from nmt.errors import DataError, of_key
-from nmt.files import unchanged, write_checksums
+from nmt.files import readable, unchanged, write_checksums
 from nmt.tokenizer import Tokenizers, learn
 
 FORMAT = 2
@@ -164,11 +164,18 @@ def try_cache(config: Config) -> None:
 
 
 def cache_folder(config: Config) -> Path:
-    """Where encoded corpora and tokenizers are kept. Raises DataError if nobody knows."""
+    """Where encoded corpora and tokenizers are kept. Raises DataError if nobody knows, or the name cannot be used."""
     try:
-        return Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
+        cache = Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
     except RuntimeError as error:  # nobody's home
         raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a folder") from None
+    place = str(cache.absolute())
+    if readable(place) != place:  # Arrow opens no such file
+        raise DataError(
+            f"data.cache: {readable(place)}: a name that is not UTF-8; set data.cache, or the environment variable "
+            "NMT_CACHE, to another folder"
+        )
+    return cache
 
 
 def _unwritable(cache: Path, error: OSError) -> DataError:

@@ -17,6 +17,11 @@ from nmt.files import refuse_unlike_file
 
 MOST_PROBLEMS = 50
 """Tensors that are told of; weights with more that do not fit belong to something else."""
+BYTES = {
+    **{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2},
+    **{"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1},
+}
+"""Of one number, by the name that safetensors has for its kind."""
 LARGEST_HEADER, MOST_DIMENSIONS = 1 << 20, 8
 """Bytes, and dimensions of a tensor, in a file that may come from a stranger; more is never needed."""
 
@@ -26,31 +31,48 @@ def count_numbers(path: Path) -> int:
 
     Raises CheckpointError if it is no such file, or not as long as the header says.
     """
-    refuse_unlike_file(path, sys.maxsize)
+    header, length, _ = _read_header(path)
     size = path.stat().st_size
-    end = numbers = 0
+    numbers = 0
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > LARGEST_HEADER:
-                raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {length:,} bytes")
-            header: dict[str, dict[str, Any]] = json.loads(file.read(length))
-        header.pop("__metadata__", None)
+        expected = 8 + length
         for name, tensor in header.items():
             shape, (first, last) = tensor["shape"], tensor["data_offsets"]
             if len(shape) > MOST_DIMENSIONS or not all(
                 type(n) is int and 0 <= n <= size for n in (*shape, first, last)
             ):
                 raise ValueError(f"impossible sizes of {name[:80]}")
-            end = max(end, last)
-            numbers += math.prod(shape)
-    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+            count = math.prod(shape)
+            if last - first != count * BYTES[tensor["dtype"]]:
+                raise ValueError(f"{last - first:,} bytes for the {count:,} numbers of {name[:80]}")
+            expected += last - first
+            numbers += count
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({type(error).__name__}: {error})") from None
-    if size != 8 + length + end:
-        raise CheckpointError(f"{path}: not a whole safetensors file: {size:,} bytes instead of {8 + length + end:,}")
-    if numbers > size:
-        raise CheckpointError(f"{path}: not a whole safetensors file: more numbers than bytes")
+    if size != expected:
+        raise CheckpointError(f"{path}: not a whole safetensors file: {size:,} bytes instead of {expected:,}")
     return numbers
+
+
+def metadata(path: Path) -> dict[str, str]:
+    """What was written into a safetensors file beside its tensors. Raises CheckpointError if it is no such file."""
+    _, _, found = _read_header(path)
+    return found
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], int, dict[str, str]]:
+    """-> what it says of the tensors, its length in bytes, and what else was written there."""
+    refuse_unlike_file(path, sys.maxsize)
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > LARGEST_HEADER:
+                raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {length:,} bytes")
+            header: dict[str, Any] = json.loads(file.read(length))
+        found = header.pop("__metadata__", {})
+        return header, length, {str(name): str(value) for name, value in found.items()}
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a whole safetensors file ({type(error).__name__}: {error})") from None
 
 
 def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], where: str, owner: str) -> None:

@@ -229,7 +229,7 @@ class Translator:
             if ids:
                 lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))
-        batches = list(_batches(lines, options, self._most_rows(len(lines))))
+        batches = list(_batches(lines, options, most_rows(len(lines), self.device)))
         with evaluating(self.model), side_by_side(self.device, len(batches)) as each:
             searches = each(lambda batch: self._search(model, batch, options), batches)
             for batch, found in zip(batches, searches, strict=True):
@@ -238,12 +238,6 @@ class Translator:
                     place = line.number - first
                     results[place] = self._translation(text[place], line.ids, hypotheses)
         return results
-
-    def _most_rows(self, lines: int) -> int:
-        """Sentences of a batch: on a CPU so few that no thread long waits for another's last batch."""
-        if self.device.type != "cpu":
-            return lines
-        return max(ROWS, lines // (3 * torch.get_num_threads()) // ROWS * ROWS)
 
     def _search(self, model: Searched, batch: Sequence[_Line], options: SearchOptions) -> list[list[Hypothesis]]:
         plain = autocast(self.device, self.precision) if model is self.model else nullcontext()
@@ -301,6 +295,18 @@ class Translator:
                 )
             )
         return Translation(source, self.tokenizers.source.pieces(source_ids), translated)
+
+
+def most_rows(lines: int, device: torch.device) -> int:
+    """Sentences of a batch: on a CPU so few that no thread waits long for another's last batch."""
+    if device.type != "cpu":
+        return lines
+    return max(ROWS, lines // (3 * torch.get_num_threads()) // ROWS * ROWS)
+
+
+def lines_for(rows: int, device: torch.device) -> int:
+    """So many lines there must be for :func:`most_rows` to allow so many."""
+    return rows if device.type != "cpu" else -(-rows // ROWS) * ROWS * 3 * torch.get_num_threads()
 
 
 @contextmanager

@@ -3,6 +3,7 @@ train, translate, score and draw there.
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -57,10 +58,10 @@ def main(arguments: argparse.Namespace) -> None:
 def build(checkout: Path, place: Path) -> list[Path]:
     """The wheel and the source distribution of what git knows, or would, of a checkout; offline, with the setuptools
     that is here. Raises DataError."""
-    listing = _run("git", "-C", checkout, "ls-files", "--cached", "--others", "--exclude-standard")
+    listing = _run("git", "-C", checkout, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="nmt-build-") as folder:
-        for name in filter(lambda name: (checkout / name).is_file(), listing.splitlines()):
+        for name in filter(lambda name: (checkout / name).is_file(), listing.split("\0")):
             (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(checkout / name, Path(folder) / name)
         for kind in ("wheel", "sdist"):
@@ -90,7 +91,7 @@ def smoke(environment: Path, folder: Path) -> str:
 def _run(*words: str | Path, cwd: str | Path | None = None) -> str:
     """-> standard output of a command, which is told of no other place to import from. Raises DataError if it fails."""
     line: Sequence[str] = [str(word) for word in words]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DataError(f"{' '.join(line)}: ended with {done.returncode}", *done.stderr.splitlines()[-20:])

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from nmt.checkpoint import RunDirectory
+from nmt.cli.common import as_typed
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
 from nmt.errors import CheckpointError
@@ -27,7 +28,7 @@ from nmt.torture.strangers import reseal
 from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
 from nmt.training.trainer import Trainer
-from nmt.translator import Translation, Translator
+from nmt.translator import Translation, Translator, lines_for
 from tests.small_run import metrics, options
 
 Train = Callable[..., tuple[int, str]]
@@ -186,8 +187,8 @@ def test_a_run_that_vanishes_is_said_to_be_missing(
 ) -> None:
     save = RunDirectory.save
 
-    def saved_and_gone(run: RunDirectory, *arguments: Any) -> None:
-        save(run, *arguments)
+    def saved_and_gone(run: RunDirectory, *arguments: Any, **more: Any) -> None:
+        save(run, *arguments, **more)
         shutil.rmtree(run.path)
 
     monkeypatch.setattr(RunDirectory, "save", saved_and_gone)
@@ -215,7 +216,7 @@ def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
     changed = ["seed=2", "model.attention={type: none}", "training.batch_tokens=99", "training.label_smoothing=0.1"]
     arguments = [word for change in changed for word in ("--set", change)]
     assert refused(train("--output", run, "--resume", *arguments)) == [
-        f"{run}: model.attention.hidden was 32 and is now None",
+        f"{run}: model.attention.hidden was 32 and is now null",
         f"{run}: model.attention.type was 'bahdanau' and is now 'none'",
         f"{run}: seed was 1 and is now 2",
         f"{run}: training.batch_tokens was 100 and is now 99",
@@ -337,7 +338,7 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
     train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * used))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=used))
     how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"]
     [*_, line] = refused(train(*how))
     assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
@@ -378,8 +379,94 @@ def test_a_dry_run_translates_the_longest_lines(
     expected = []
     for lines, beam in ((validation[:5], 1), (test, 2)):
         longest = sorted(lines, key=lambda line: -min(len(line.split()), 3))
-        expected.append(longest[: 40 // beam // 4])  # pieces of the longest, the end symbol included
+        rows = 40 // beam // 4  # pieces of the longest, the end symbol included
+        expected.append(longest[: lines_for(rows, torch.device("cpu"))])
     assert translated == expected
+
+
+def test_a_dry_run_makes_batches_as_large_as_training_will(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for side, word in (("low", "oak"), ("up", "OAK")):
+        (tmp_path / f"many.{side}").write_text((" ".join([word] * 4) + "\n") * 300)
+    sizes: list[int] = []
+    search = Translator._search
+
+    def watched(self: Translator, model: Any, batch: Any, options: Any) -> Any:
+        sizes.append(len(batch))
+        return search(self, model, batch, options)
+
+    monkeypatch.setattr(Translator, "_search", watched)
+    how = ["--set", f"data.test={{source: {tmp_path}/many.low, target: {tmp_path}/many.up}}"]
+    how += ["--set", "decoding.batch_tokens=200", "--set", "threads=1", "--set", "training.updates=1"]
+    largest = []
+    for dry in (["--dry-run"], []):
+        assert train("--output", tmp_path / "run", *how, *dry)[0] == 0
+        largest.append(max(sizes))
+        sizes.clear()
+    assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_dry_run_that_is_ended_leaves_nothing(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    update = Trainer.update
+
+    def ended(self: Trainer, *arguments: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return update(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "update", ended)
+    code, err = train("--output", tmp_path / "run", "--dry-run")
+    assert code == 128 + number and err.endswith("\nnmt-train: terminated\n")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["tmp"]
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    code, err = train("--output", tmp_path / "run", "--dry-run")
+    assert code == 0 and f"TMPDIR: {tmp_path}/none: cannot be written to; the dry run works in " in err
+    monkeypatch.setattr(tempfile, "tempdir", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
+    [line] = refused(train("--output", tmp_path / "run", "--dry-run"))
+    assert line == f"TMPDIR: {tmp_path}/\\xe9: a name that is not UTF-8; set it to another folder"
+
+
+def test_a_run_cannot_be_made_shorter(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    for more in ([], ["--dry-run"]):
+        [*_, line] = refused(train("--output", run, "--resume", "--set", "training.updates=1", *more))
+        assert line.startswith("training.updates: 1, and 2 are made already; a run can be made longer, not shorter")
+        assert snapshot(run) == before
+
+
+def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = RunDirectory.create
+
+    def signalled(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        create(*arguments)
+
+    monkeypatch.setattr(RunDirectory, "create", signalled)
+    code, err = train("--output", tmp_path / "run")
+    assert code == 129 and err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
+    assert "resumed after update 0\n" in train("--output", tmp_path / "run", "--resume")[1]
+
+
+def test_what_goes_on_is_told_as_it_was_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there = Path(sys.executable).with_name("nmt-train")
+    monkeypatch.setattr(sys, "argv", [str(there)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert as_typed("nmt-train") == str(there)
+    monkeypatch.setenv("PATH", str(there.parent))
+    assert as_typed("nmt-train") == "nmt-train"
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    assert as_typed("nmt-train") == "nmt-train"
 
 
 def test_a_dry_run_of_an_unfinished_resumption_with_a_damaged_best_passes(train: Train, run: Path) -> None:

@@ -6,17 +6,20 @@ import errno
 import functools
 import io
 import os
+import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
-from nmt.errors import DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError
+from nmt.files import readable
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
@@ -39,9 +42,7 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
     def decorate(work: Work) -> Callable[..., int]:
         @functools.wraps(work)
         def main(argv: Sequence[str] | None = None) -> int:
-            for name in ("stdout", "stderr"):
-                if getattr(sys, name) is None:  # closed by whoever started it
-                    setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            _open_closed_streams()
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # results are not lost for a terminal without UTF-8
             options = parser()
@@ -58,27 +59,73 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
     return decorate
 
 
+def _open_closed_streams() -> None:
+    """In the place of streams that whoever started this has closed: nothing can be read there, results cannot be
+    written, which is an error like any other, and messages go nowhere."""
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP has come. As an exception, like Ctrl-C: what was opened is closed, what was aside removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 @contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Around what is slow to import: Ctrl-C ends the process there and then. As an exception it could be caught by
-    whoever imports, and leave half a module."""
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _terminable() -> Iterator[None]:
+    """What would end the process without a word raises Terminated, once; the next one ends it."""
+
+    def terminate(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Terminated(number)
+
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Around what is slow to import: signals end the process there and then. As exceptions they could be caught by
+    whoever imports, and leave half a module."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    caught = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in caught:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])
 
 
 def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
     try:
-        code = work(arguments) or 0
-        sys.stdout.flush()
-        return code
+        with _terminable():
+            code = work(arguments) or 0
+            with writing("standard output"):
+                sys.stdout.flush()
+            return code
     except BrokenPipeError:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         return INTERRUPTED
+    except Terminated as end:
+        say(f"{name}: terminated")
+        return 128 + end.number
     except (NmtError, OSError) as error:
         if arguments.verbose:
             traceback.print_exc()
@@ -121,7 +168,15 @@ def _settle_standard_output() -> None:
 def say(line: str) -> None:
     """A line on standard error, for a person. Nobody may be listening: that is no reason to stop."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(readable(line), file=sys.stderr, flush=True)
+
+
+def as_typed(name: str) -> str:
+    """What runs this command again: its name, or the path it was begun by where the shell would not find it."""
+    began, found = sys.argv[0], shutil.which(name)
+    if Path(began).name != name or (found and Path(found).exists() and Path(found).samefile(began)):
+        return name
+    return began
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------------
@@ -139,6 +194,21 @@ def refuse_unwritable(path: str) -> None:
         problem = errno.EACCES
     if problem:
         raise DataError(f"{path}: cannot be written: {os.strerror(problem)}")
+
+
+def refuse_overwriting(reads: Mapping[str, str | None], writes: Mapping[str, str | None]) -> None:
+    """Raise ConfigError where a file would be written over that is read, or written twice. Both are told by what names
+    them: an option, a key."""
+    seen: dict[str, str] = {}
+    for name, path in [*reads.items(), *writes.items()]:
+        if path == "":
+            raise ConfigError(f"{name}: an empty name; name a file")
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # noqa: PTH110, PTH113
+            continue  # pipes and /dev/null may be shared
+        place = os.path.realpath(path)
+        if place in seen and name in writes:
+            raise ConfigError(f"{name} {path}: the same file as {seen[place]}; name another")
+        seen[place] = name
 
 
 @contextlib.contextmanager

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, given, importing, say
+from nmt.cli.common import (
+    SEARCH_OPTIONS,
+    add_decoding_options,
+    command,
+    given,
+    importing,
+    refuse_overwriting,
+    say,
+)
 from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
 from nmt.cli.length_curve import System, check_systems, system_argument
 from nmt.config import load_run_config
@@ -17,7 +25,7 @@ from nmt.evaluation.by_length import bins_by_length, source_words
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
 from nmt.files import readable
-from nmt.plots.diagnosis import write_diagnosis
+from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
 
 if TYPE_CHECKING:
@@ -62,6 +70,11 @@ def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
     systems: list[System] = arguments.systems
     check_systems(systems, runs_only=True)
+    refuse_overwriting(
+        {"--source": arguments.source, "--reference": arguments.reference}
+        | {f"--hypotheses {each.name}={each.path}": each.path for each in arguments.hypotheses},
+        {f"--output {arguments.output}:": f"{arguments.output}{ending}" for ending in ENDINGS},
+    )
     evaluation = load_run_config(systems[0].path).evaluation
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))

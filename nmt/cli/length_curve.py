@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.cli.common import add_decoding_options, command, say
+from nmt.cli.common import add_decoding_options, command, refuse_overwriting, say
 from nmt.cli.evaluate import (
     add_test_set_options,
     read_hypotheses,
@@ -20,7 +20,7 @@ from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.significance import compare_by_length, format_comparisons
 from nmt.files import readable
 from nmt.plots.files import make_folder
-from nmt.plots.length_curve import BINNED_BY, write_length_curve
+from nmt.plots.length_curve import BINNED_BY, ENDINGS, write_length_curve
 
 
 class System(NamedTuple):
@@ -63,6 +63,11 @@ def main(arguments: argparse.Namespace) -> None:
     systems: list[System] = arguments.systems
     runs = [system for system in systems if Path(system.path).is_dir()]
     check_systems(systems)
+    refuse_overwriting(
+        {"--source": arguments.source, "--reference": arguments.reference}
+        | {f"--system {system.name}={system.path}": system.path for system in systems},
+        {f"--output {arguments.output}:": f"{arguments.output}{ending}" for ending in ENDINGS},
+    )
     if runs:
         evaluation = load_run_config(runs[0].path).evaluation
     else:

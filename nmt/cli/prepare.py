@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from nmt.cli.common import add_config_options, command, importing, refuse_unwritable, say
+from nmt.cli.common import add_config_options, command, importing, refuse_overwriting, refuse_unwritable, say
 from nmt.config import load_config
 
 
@@ -25,6 +25,15 @@ def main(arguments: argparse.Namespace) -> None:
     """Prepare the corpus and print its report."""
     config = load_config(arguments.config, arguments.overrides)
     if arguments.json is not None:
+        sections = config.data.model_dump() | {"tokenizer": config.tokenizer.model_dump()}
+        files = {
+            f"{'' if name == 'tokenizer' else 'data.'}{name}.{key}": value
+            for name, section in sections.items()
+            if isinstance(section, dict)
+            for key, value in section.items()
+            if isinstance(value, str)
+        }
+        refuse_overwriting({"--config": arguments.config} | files, {"--json": arguments.json})
         refuse_unwritable(arguments.json)
 
     with importing():

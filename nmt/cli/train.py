@@ -7,20 +7,23 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from nmt.cli.common import INTERRUPTED, add_config_options, command, importing, say
+from nmt.cli.common import INTERRUPTED, add_config_options, as_typed, command, importing, say
 from nmt.config import load_config
 
 
 class StopRequest:
-    """While it is entered, Ctrl-C or SIGTERM is noted, for training to act on between two steps or batches; a second
-    one acts at once."""
+    """While it is entered, Ctrl-C, SIGTERM or SIGHUP is noted, for training to act on between two steps or batches; a
+    second one acts at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        hung_up = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []  # nohup ignores it
+        self._before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM, *hung_up)
+        }
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -52,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
-    """Train; 0 when finished, 130 or 143 when stopped by a signal."""
+    """Train; 0 when finished, 128 and its number when stopped by a signal."""
     with importing():
         from nmt.training.dry_run import dry_run  # noqa: PLC0415  (PyTorch is slow to import)
         from nmt.training.pipeline import train_run  # noqa: PLC0415
@@ -66,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     stop = StopRequest()
     if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stopping=stop):
         return 0
-    again = ["nmt-train", "--config", arguments.config, "--output", str(config.output), "--resume"]
+    again = [as_typed("nmt-train"), "--config", arguments.config, "--output", str(config.output), "--resume"]
     again += [word for override in arguments.overrides for word in ("--set", override)]
     say(f"stopped; continue with: {shlex.join(again)}")
     return INTERRUPTED if stop.signal is None else 128 + stop.signal

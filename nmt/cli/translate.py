@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,11 +17,13 @@ from nmt.cli.common import (
     given,
     importing,
     number,
+    refuse_overwriting,
+    refuse_unwritable,
     say,
     whole,
     writing,
 )
-from nmt.corpus import decode_lines, read_lines
+from nmt.corpus import decode_lines, read_lines, unreadable
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
@@ -102,16 +103,13 @@ def check_sampling(arguments: argparse.Namespace) -> None:
 
 
 def check_files(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError where a file would be written over while it is read, or written twice."""
-    seen: dict[str, str] = {}
-    for option in ("input", "output", "alignments", "attention"):
-        path = getattr(arguments, option)
-        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # noqa: PTH110, PTH113
-            continue  # pipes and /dev/null may be shared
-        place = os.path.realpath(path)
-        if place in seen:
-            raise ConfigError(f"--{option} {path}: the same file as --{seen[place]}; name another")
-        seen[place] = option
+    """Raise ConfigError where a file would be written over while it is read, or written twice; DataError for one that
+    cannot be written."""
+    read = {"standard input": "/dev/stdin"} if arguments.input is None else {"--input": arguments.input}
+    written = {f"--{option}": getattr(arguments, option) for option in ("output", "alignments", "attention")}
+    refuse_overwriting(read, written)
+    for path in filter(None, written.values()):
+        refuse_unwritable(path)
 
 
 def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
@@ -140,10 +138,18 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
 def open_input(path: str | None) -> tuple[str, Iterator[str]]:
     """The name for messages, and the lines. Raises DataError for a file that cannot be read, at once."""
     if path is None:
-        return "standard input", decode_lines(sys.stdin.buffer, "standard input")
+        return "standard input", standard_input()
     lines = read_lines(path)
     first = next(lines, None)
     return path, iter(()) if first is None else chain([first], lines)
+
+
+def standard_input() -> Iterator[str]:
+    """Its lines. Raises DataError where it cannot be read."""
+    try:
+        yield from decode_lines(sys.stdin.buffer, "standard input")
+    except OSError as error:  # it was closed, or is a folder
+        raise unreadable("standard input", error) from error
 
 
 Format = Callable[["Translation", "TranslatedHypothesis | None"], str]

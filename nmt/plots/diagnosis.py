@@ -36,6 +36,8 @@ FIGURES = {
     ),
 }
 """Ending of the file: the unit of its panels, or of each, and the measure of each with its heading."""
+ENDINGS = (*(f".{name}.{kind}" for name in FIGURES for kind in ("png", "svg")), ".json", ".csv")
+"""Of the files that may be written."""
 
 
 def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, test_set: str, resamples: int) -> list[Path]:

@@ -26,6 +26,9 @@ BINNED_BY = {
 }
 """What sentences are binned by: in a sentence, as the name of an axis, as that of a column."""
 
+ENDINGS = (".png", ".svg", ".json", ".csv")
+"""Of the files that are written."""
+
 
 def write_length_curve(
     systems: Sequence[SystemScores],
@@ -51,13 +54,13 @@ def write_length_curve(
     Raises DataError if they cannot be written.
     """
     figure = draw_length_curve(systems, test_set=test_set, resamples=resamples, title=title, binned_by=binned_by)
-    contents = {
-        ".png": png(figure),
-        ".svg": svg(figure),
-        ".json": numbers(_numbers(systems, test_set, resamples, comparisons, binned_by)),
-        ".csv": table([row.as_dict() for system in systems for row in system.rows]),
-    }
-    return write_all(stem, contents)
+    contents = (
+        png(figure),
+        svg(figure),
+        numbers(_numbers(systems, test_set, resamples, comparisons, binned_by)),
+        table([row.as_dict() for system in systems for row in system.rows]),
+    )
+    return write_all(stem, dict(zip(ENDINGS, contents, strict=True)))
 
 
 def draw_length_curve(

@@ -33,7 +33,7 @@ OTHER = {
     "training.batch_tokens=61": "training.batch_tokens was 60 and is now 61",
     "training.optimiser={type: adam, learning_rate: 0.1}": "training.optimiser.learning_rate was 0.001 and is now 0.1",
     "training.average=3": "training.average was 2 and is now 3",
-    "data.train.limit=100": "data.train.limit was None and is now 100",
+    "data.train.limit=100": "data.train.limit was null and is now 100",
     "decoding.length_penalty=0": "decoding.length_penalty was 1.0 and is now 0.0",
 }
 """What may not, and what is said of it."""

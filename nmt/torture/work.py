@@ -179,7 +179,7 @@ def _said(arguments: list[str]) -> tuple[int, str]:
 def start(command: str, *arguments: str, **how: Any) -> "subprocess.Popen[str]":
     """A command of this environment, its output in pipes."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    path = Path(sys.executable).with_name(command)
+    path = Path(sys.executable).with_name(Path(command).name)
     return subprocess.Popen([str(path), *arguments], text=True, **pipes | how)
 
 

@@ -1,5 +1,6 @@
 """From a configuration to a trained and scored run."""
 
+import json
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -23,13 +24,15 @@ from nmt.evaluation.by_length import score_system
 from nmt.files import read_json, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
+from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.training.validation import gold_pairs
 from nmt.translator import Pause, SearchOptions, Translator
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]
-"""Entered once there is something to resume; what it gives says, between two steps or batches, whether to stop."""
+"""Entered before anything is written into the run; what it gives says, between two steps or batches, whether to
+stop."""
 NEVER: Stopping = nullcontext(lambda: False)
 
 HARMLESS = {
@@ -84,7 +87,7 @@ def train_run(
     gold_pairs(config)
     torch.manual_seed(config.seed)
     model = make_model(config, prepared)  # what cannot be read or built costs no run that is there
-    with run.locked(say):
+    with run.locked(say), stopping as stopped:
         checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
@@ -100,19 +103,18 @@ def train_run(
                 say(f"resumed after update {trainer.progress.update}")
             else:
                 trainer.save()  # from here on there is something to resume; and a disk that is full is found out
-            with stopping as stopped:
 
-                def pause() -> None:
-                    if stopped():
-                        raise Stopped
+            def pause() -> None:
+                if stopped():
+                    raise Stopped
 
-                try:
-                    trainer.fit(pause)
-                    trainer.average_best(pause)
-                    if prepared.test_pairs:
-                        score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, pause)
-                except Stopped:
-                    return False
+            try:
+                trainer.fit(pause)
+                trainer.average_best(pause)
+                if prepared.test_pairs:
+                    score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, pause)
+            except Stopped:
+                return False
     return True
 
 
@@ -131,7 +133,9 @@ def _opened(
     if resume:
         refuse_other_config(run, config)  # once more: somebody may have trained here meanwhile
         refuse_other_data(run, manifest)
-        if run.resumable(say) == "previous":
+        whole = run.resumable(say)
+        refuse_fewer_updates(config, saved_progress(run, whole))
+        if whole == "previous":
             run.fall_back()
         write_text(run.config, dump_config(config))
         prepared.tokenizers.save(run.tokenizer)  # the same, and whole
@@ -243,12 +247,21 @@ def refuse_other_config(run: RunDirectory, config: Config) -> None:
     before = _flat(load_run_config(run.path).model_dump(mode="json"))
     now = _flat(config.model_dump(mode="json"))
     differences = [
-        f"{run.path}: {key} was {before.get(key)!r} and is now {now.get(key)!r}"
+        f"{run.path}: {key} was {_told(before.get(key))} and is now {_told(now.get(key))}"
         for key in sorted(before.keys() | now.keys())
         if before.get(key) != now.get(key) and not any(key == h or key.startswith(h + ".") for h in HARMLESS)
     ]
     if differences:
         raise ConfigError(*differences, "a run is resumed as it was begun; restore these, or train into a new --output")
+
+
+def refuse_fewer_updates(config: Config, progress: Progress) -> None:
+    """Raise ConfigError if more updates are made than shall be: no training can take them back."""
+    if config.training.updates < progress.update:
+        raise ConfigError(
+            f"training.updates: {config.training.updates}, and {progress.update} are made already; a run can be made "
+            "longer, not shorter: train into a new --output"
+        )
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
@@ -262,6 +275,11 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
             "the text has changed since the run was begun; restore it, or train into a new --output",
         )
+
+
+def _told(value: Any) -> str:
+    """As YAML has it."""
+    return repr(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -92,9 +92,9 @@ class Trainer:
             done = self.progress.update
             if done % self.config.log_every == 0 or done == self.config.updates:
                 self._report(update)
-            if self.progress.validation_due(self.config) or self.progress.skipped_in_a_row:
-                continue  # the one saves when it is through, between the others nothing is
-            if self.config.save_every and done % self.config.save_every == 0:
+            # a validation saves when it is through; between updates that are skipped nothing is saved
+            later = self.progress.validation_due(self.config) or self.progress.skipped_in_a_row
+            if self.config.save_every and done % self.config.save_every == 0 and not later:
                 self.save()
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
@@ -198,10 +198,10 @@ class Trainer:
         )
         weights = self.model.state_dict()
         if best:
-            self.run.save("best", weights)
+            self.run.save("best", weights, update=self.progress.update)
         if self.config.average > 1:
             for kept in set(self.progress.kept) - set(before.kept):
-                self.run.save(kept_name(kept), weights)
+                self.run.save(kept_name(kept), weights, update=kept.update)
         if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
             self.save()
         return result
@@ -233,7 +233,7 @@ class Trainer:
             f"{'becomes' if better else 'does not become'} best"
         )
         best = mean if better else self.run.weights(kept_name(kept[0]))  # of a run made longer it may be an older mean
-        self.run.save("best", best)
+        self.run.save("best", best, update=self.progress.update)
 
     def save(self) -> None:
         """Write ``last``: weights, optimiser, random generators, progress; but not weights that are no numbers."""
@@ -241,7 +241,7 @@ class Trainer:
             self.log.say(f"update {self.progress.update}: the weights are not finite and are not saved")
             return
         self.log.sync()
-        self.run.save("last", self.model.state_dict(), self.checkpoint())
+        self.run.save("last", self.model.state_dict(), self.checkpoint(), update=self.progress.update)
         self.run.keep({kept_name(each) for each in self.progress.kept})  # only now does ``last`` need no others
 
     def checkpoint(self) -> TrainingCheckpoint:
@@ -270,7 +270,8 @@ class Trainer:
     def damaged(self) -> dict[str, Sequence[str]]:
         """What is wrong with the checkpoints, by name, that the end of training needs beside ``last``.
 
-        Raises CheckpointError if the training is finished and nothing can take the place of a damaged ``best``.
+        Raises CheckpointError if the training is finished and nothing can take the place of a damaged ``best``, or of
+        one that a training which broke off had made at an update that this one does not come to.
         """
         names = ["best"] if self.progress.best is not None else []
         names += [name for name in map(kept_name, self.progress.kept) if self.run.has(name)]
@@ -280,6 +281,12 @@ class Trainer:
                 self.run.weights(name)
             except CheckpointError as error:
                 found[name] = error.problems
+        later = 0 if names[:1] != ["best"] or "best" in found else self.run.update("best")
+        if later > (self.progress.update if self.progress.finished(self.config) else self.config.updates):
+            raise CheckpointError(
+                f"{self.run.checkpoints / 'best'}: of update {later}, and training goes on from "
+                f"{self.progress.update}; for the same to come of it, training.updates must be at least {later}"
+            )
         if "best" in found and self._stand_in(found) is None and self.progress.finished(self.config):
             raise CheckpointError(*found["best"], "nothing is left of the best weights: put the file back")
         return found
@@ -305,7 +312,7 @@ class Trainer:
                 self.progress = replace(self.progress, best=None)
             else:
                 self.log.say(f"{'; '.join(damaged['best'])}; {stand_in} takes its place")
-                self.run.save("best", self.run.weights(stand_in))
+                self.run.save("best", self.run.weights(stand_in), update=self.run.update(stand_in))
         self.run.keep({kept_name(each) for each in self.progress.kept})
 
     def _report(self, update: Update) -> None:
