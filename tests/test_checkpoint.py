@@ -375,6 +375,33 @@ def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) 
     assert sorted(run.path.parent.rglob("*")) == before
 
 
+def test_a_last_line_without_its_end_is_cut(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    line = json.dumps({"step": 1, "split": "train"})
+    run.metrics.write_text(f"{line}\n{line}")
+    run.cut_metrics(3, 3)
+    assert run.metrics.read_text() == f"{line}\n"
+    run.metrics.write_text("")
+    run.cut_metrics(3, 3)
+    assert run.metrics.read_text() == ""
+
+
+def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDirectory(tmp_path)
+    run.metrics.write_bytes(b"[\n" * 1001)
+    monkeypatch.setattr("nmt.checkpoint.MOST_DROPPED", 1000)
+    with pytest.raises(CheckpointError, match="the end of it is not what a training writes"):
+        run.cut_metrics(3, 3)
+    assert run.metrics.stat().st_size == 2002, "nothing of it is lost"
+
+
+def test_a_checkpoint_says_when_it_was_written(run: RunDirectory) -> None:
+    run.save("best", weights_of(1))
+    assert run.update("best") == 0
+    run.save("best", weights_of(1), update=7)
+    assert run.update("best") == 7
+
+
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.cut_metrics(3, 3)

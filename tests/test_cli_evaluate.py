@@ -377,6 +377,30 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
     assert f"error: argument {options[0]}: {message}" in err
 
 
+@pytest.mark.parametrize(
+    ("main", "options", "problem"),
+    [
+        (evaluate.main, ("--hypotheses", "good", "--json", "./good"), "--json ./good: the same file as --hypotheses"),
+        (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: the same file as --reference"),
+        (evaluate.main, ("--hypotheses", "good", "--json", ""), "--json: an empty name; name a file"),
+        (
+            length_curve.main,
+            ("--system", "good=good", "--system", "good=h.csv", "--output", "h"),
+            "--output h: h.csv: the same file as --system good=h.csv",
+        ),
+    ],
+)
+def test_no_text_is_written_over(
+    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
+) -> None:
+    (files / "linked").symlink_to("ref")
+    (files / "h.csv").write_bytes((files / "bad").read_bytes())
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    code, out, err = run(main, *TEST_SET, *options)
+    assert (code, out) == (2, "") and f"error: {problem}" in err
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
 def test_a_path_may_hold_an_equals_sign() -> None:
     assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.prepare import main
+from nmt.config import load_config
 
 CONFIG = """\
 data:
@@ -39,6 +40,15 @@ def test_the_report_is_printed_and_written(config: Path, capsys: pytest.CaptureF
     assert ["pairs", "read", "3", "3"] in lines
     assert ["dropped:", "empty", "1", "1"] in lines
     assert "encoding train" in output.err
+
+
+def test_the_report_is_not_written_over_the_corpus(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = str(load_config(config).data.train.model_dump()["source"])
+    before = Path(source).read_bytes()
+    for path, key in ((source, "data.train.source"), (str(config), "--config")):
+        assert main(["--config", str(config), "--json", path]) == 2
+        assert f"--json {path}: the same file as {key}; name another" in capsys.readouterr().err
+    assert Path(source).read_bytes() == before
 
 
 def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -334,6 +334,13 @@ def test_a_dry_run_tries_the_cache_that_training_would_use(train: Train, tmp_pat
     assert line.startswith(f"data.cache: {cache}: cannot be written: Not a directory")
 
 
+def test_a_cache_of_a_name_that_is_not_utf8(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NMT_CACHE", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
+    for more in ([], ["--dry-run"]):
+        [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=null", *more))
+        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: a name that is not UTF-8; set data.cache, or the ")
+
+
 def test_a_dry_run_sees_that_the_disk_is_too_small(
     train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -591,6 +598,17 @@ def test_nothing_is_written_through_a_link_out_of_the_run(
     assert line == f"{run / name}: leads out of the run, to {elsewhere}"
     assert remedy.startswith("a run directory needs no other file")
     assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
+
+
+@pytest.mark.parametrize("name", ["last/training.safetensors", "last/training.json", "last/sha256.json"])
+def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: Path, tmp_path: Path, name: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (run / "checkpoints" / name).rename(elsewhere)
+    (run / "checkpoints" / name).symlink_to(elsewhere)
+    shutil.rmtree(run / "checkpoints/previous", ignore_errors=True)
+    for more in ([], ["--dry-run"]):
+        lines = refused(train("--output", run, "--resume", *more))
+        assert f"{run / 'checkpoints' / name}: leads out of the run, to {elsewhere}" in lines
 
 
 @pytest.mark.parametrize("closed", [1, 2])

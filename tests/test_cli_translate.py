@@ -228,6 +228,35 @@ def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> 
     assert text.read_text() == TEXT
 
 
+def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text(TEXT)
+    command = [str(Path(sys.executable).with_name("nmt-translate")), "--model", run, "--output", str(text)]
+    with text.open() as stream:
+        done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "the same file as standard input; name another" in done.stderr
+    assert text.read_text() == TEXT
+
+
+@pytest.mark.parametrize(("closed", "said"), [(0, "standard input: cannot be read"), (1, "standard output: cannot be")])
+def test_closed_streams_are_told(run: str, tmp_path: Path, closed: int, said: str) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    options = [] if closed == 0 else ["--input", str(tmp_path / "text")]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("nmt-translate"), "--model", run, *options],
+        preexec_fn=lambda: os.close(closed),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_output_that_cannot_be_leaves_no_other(translate: Translate, tmp_path: Path) -> None:
+    code, _, _ = translate(TEXT, "--output", str(tmp_path / "out"), "--alignments", str(tmp_path / "none" / "file"))
+    assert code == 2 and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("option", ["--alignments", "--attention"])
 def test_no_attention_no_alignments(
     translate: Translate, run_without_attention: str, tmp_path: Path, option: str

@@ -198,6 +198,29 @@ def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
     assert "resumed after update 0" in train(early, resume=True)
 
 
+def test_a_best_that_is_never_come_to_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written just before a crash, and training shall now end before."""
+    how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss"}}
+    save = Trainer.save
+
+    def crash(self: Trainer) -> None:
+        if self.progress.update == 4:
+            raise KeyboardInterrupt
+        save(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", crash)
+        with pytest.raises(KeyboardInterrupt):
+            train(config(folder, output="never", updates=6, **how))
+    run = RunDirectory(folder / "never")
+    assert (run.update("best"), run.training("last").state["update"]) == (4, 2)
+    with pytest.raises(CheckpointError, match=r"best: of update 4, .* training.updates must be at least 4$"):
+        train(config(folder, output="never", updates=2, **how), resume=True)
+    train(config(folder, output="never", updates=4, **how), resume=True)
+    train(config(folder, output="not never", updates=4, **how))
+    assert_same_run(folder / "never", folder / "not never")
+
+
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 

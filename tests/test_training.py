@@ -23,7 +23,7 @@ from nmt.config import Config
 from nmt.corpus import read_lines
 from nmt.dataset import prepare
 from nmt.device import resolve_device
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.forced import word_attention
 from nmt.model import build_model
@@ -334,6 +334,21 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
             torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
         [line] = metrics(trainer.run.path, "average")
         assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
+
+
+def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
+    def stop() -> None:
+        raise Stopped
+
+    trainer = make(updates=4, average=2, validation={"every": 2, "metric": "loss"})
+    with pytest.raises(Stopped):
+        trainer.validator.loss(stop)
+    trainer.fit()
+    before = trainer.run.weights("best"), metrics(trainer.run.path)
+    with pytest.raises(Stopped):
+        trainer.average_best(stop)
+    assert all(torch.equal(tensor, before[0][name]) for name, tensor in trainer.run.weights("best").items())
+    assert metrics(trainer.run.path) == before[1]
 
 
 def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -> None:

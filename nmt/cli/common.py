@@ -208,7 +208,7 @@ def refuse_overwriting(reads: Mapping[str, str | None], writes: Mapping[str, str
         place = os.path.realpath(path)
         if place in seen and name in writes:
             raise ConfigError(f"{name} {path}: the same file as {seen[place]}; name another")
-        seen[place] = name
+        seen.setdefault(place, name)
 
 
 @contextlib.contextmanager

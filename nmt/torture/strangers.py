@@ -28,6 +28,7 @@ from nmt.torture.work import Result, Trials, Work
 
 SECONDS, MEGABYTES = 1.0, 150.0
 """A refusal takes no more of a core and of memory; the program itself, about 400 MB, does not count."""
+GIGABYTES = 6 << 30
 WEIGHTS = Path("checkpoints/best/model.safetensors")
 Attack = Callable[[Path], None]
 """Changes a good run into one that must be refused."""
@@ -163,6 +164,28 @@ def _sparse(file: str | Path) -> Attack:
     return attack
 
 
+def _more_bytes(run: Path) -> bytes:
+    """The weights, but that the last tensor has gigabytes, which take no place on the disk (:func:`_gigabytes`)."""
+    data = (run / WEIGHTS).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    last = max((name for name in header if name != "__metadata__"), key=lambda name: header[name]["data_offsets"])
+    header[last]["data_offsets"][1] = GIGABYTES
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+def _gigabytes(run: Path) -> None:
+    content = _more_bytes(run)
+    (run / WEIGHTS).write_bytes(content)
+    os.truncate(run / WEIGHTS, len(content) + GIGABYTES)
+    (run / WEIGHTS).with_name(CHECKSUMS).unlink()
+
+
+def _large_table(model: Any) -> None:
+    model.normalizer_spec.precompiled_charsmap += bytes(15 << 20)
+
+
 def _many_tensors(_: Path) -> bytes:
     header = json.dumps({f"w{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(200_000)})
     return struct.pack("<Q", len(header)) + header.encode()
@@ -268,6 +291,7 @@ ATTACKS: dict[str, Attack] = {
     "a configuration through a link": _link("config.yaml", "/etc/passwd"),
     "a tokenizer through a link": _link("tokenizer/source.model", "/etc/passwd"),
     "weights through a link": _outside,
+    "a manifest through a link": _link("manifest.json", "/etc/hostname"),
     "a device in the place of the weights": _link(WEIGHTS, "/dev/zero"),
     "a pipe in the place of the weights": _pipe(WEIGHTS),
     "a pipe in the place of the configuration": _pipe("config.yaml"),
@@ -276,6 +300,7 @@ ATTACKS: dict[str, Attack] = {
     "weights of 64 GB that are not there": _sparse(WEIGHTS),
     "a tokenizer of 64 GB that is not there": _sparse("tokenizer/source.model"),
     "a configuration of 64 GB that is not there": _sparse("config.yaml"),
+    "a tensor of more bytes than numbers": _gigabytes,
     "a header of 200,000 tensors": _replace(WEIGHTS, _many_tensors),
     "an offset that is no number": _replace(WEIGHTS, _header_of(data_offsets=[0, "x"])),
     "an offset that is a list": _replace(WEIGHTS, _header_of(data_offsets=[0, []])),
@@ -287,6 +312,7 @@ ATTACKS: dict[str, Attack] = {
     "numbers too large for the model": _tensors(_other_type(torch.float64, 1e300)),
     "a piece that is not UTF-8": _replace("tokenizer/target.model", _broken_piece),
     "normalisations from beyond the table": _replace("tokenizer/target.model", _model(_wild_charsmap)),
+    "normalisations of 15 MB": _replace("tokenizer/target.model", _model(_large_table)),
     "a piece of ten megabytes": _replace(
         "tokenizer/target.model", _model(lambda model: setattr(model.pieces[-1], "piece", "x" * 10_000_000))
     ),
@@ -331,6 +357,8 @@ def strangers(work: Work, times: int, attacks: Sequence[str] = tuple(ATTACKS)) -
 def _reseal(run: Path) -> None:
     """Make all checksums fit: a stranger knows how."""
     reseal((run / WEIGHTS).parent)
+    if (run / "manifest.json").is_symlink():
+        return
     manifest = json.loads((run / "manifest.json").read_text("utf-8"))
     models = filter(_small, (run / "tokenizer").iterdir())
     manifest["tokenizer_sha256"] |= {path.stem: digest(path) for path in models}
