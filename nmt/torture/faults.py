@@ -71,13 +71,15 @@ def _wait_until_written(run: Path, process: "subprocess.Popen[str]", stale: set[
 
 
 def stopped(work: Work, times: int) -> Result:
-    """Ctrl-C and SIGTERM: it saves, ends with 130 or 143, and says how to go on; that is then done, literally."""
-    calm, trials, chance = work.calm(), Trials("Ctrl-C or SIGTERM, gone on with as it says"), random.Random(3)
+    """Ctrl-C, SIGTERM and SIGHUP, from when there is a run on: it saves, ends with 130, 143 or 129, and says how to go
+    on; that is then done, literally."""
+    calm, trials, chance = work.calm(), Trials("Ctrl-C, SIGTERM or SIGHUP, gone on with as it says"), random.Random(3)
+    signals = ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129))
     for run in runs(work, trials, "stopped", times):
-        sent, code = ((signal.SIGINT, 130), (signal.SIGTERM, 143))[trials.tried % 2]
+        sent, code = signals[trials.tried % len(signals)]
         process = work.start(run.name)
         assert process.stderr is not None
-        wait_for(process.stderr, "update ")
+        wait_for(process.stderr, chance.choice(("model: ", "update ", "update ")))
         time.sleep(chance.uniform(0, 0.2))
         process.send_signal(sent)
         _, err = process.communicate()
