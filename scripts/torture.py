@@ -4,6 +4,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -50,10 +51,15 @@ def format_results(results: list[Result]) -> str:
     """As a Markdown table."""
     rows = [("fault", "tried", "survived", "lost", "notes"), ("---",) * 5]
     rows += [
-        (each.fault, f"{each.tried:,}", f"{each.survived:,}", f"{each.lost:,}", "; ".join(each.notes))
+        (each.fault, f"{each.tried:,}", f"{each.survived:,}", f"{each.lost:,}", _one_line("; ".join(each.notes)))
         for each in results
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _one_line(text: str) -> str:
+    """Text that a cell of a table can hold."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
 
 
 if __name__ == "__main__":

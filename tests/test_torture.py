@@ -238,11 +238,11 @@ def test_a_file_for_the_rows_is_tried_before(capsys: pytest.CaptureFixture[str],
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trials = Trials("x")
     trials.add([], 3)
-    trials.add(["gone"])
+    trials.add(["gone|\nfor good"])
     result = trials.result("remark")
-    assert result == Result("x", 4, 3, ("gone", "remark")) and result.lost == 1
+    assert result == Result("x", 4, 3, ("gone|\nfor good", "remark")) and result.lost == 1
     torture = script("torture")
-    assert torture.format_results([result]).splitlines()[-1] == "| x | 4 | 3 | 1 | gone; remark |"
+    assert torture.format_results([result]).splitlines()[-1] == r"| x | 4 | 3 | 1 | gone\| for good; remark |"
     assert torture.main(["--only", "configs", "--times", "3", "--json", str(tmp_path / "rows.json")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "| a configuration, fuzzed | 3 | 3 | 0 |  |"
     assert '"lost": 0' in (tmp_path / "rows.json").read_text()

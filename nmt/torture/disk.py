@@ -51,7 +51,7 @@ class FailingDisk:
         try:
             # what no audit event tells of: weights, appended lines, syncing
             with (
-                self._watched(checkpoint, "save_file", lambda _, path: path),
+                self._watched(checkpoint, "save_file", lambda _, path, *more: path),
                 self._watched(log.GrowingFile, "write", lambda file, _: file.path),
                 self._watched(os, "fsync", lambda number: Path(f"/proc/self/fd/{number}").readlink()),
             ):

@@ -192,7 +192,7 @@ DRY: dict[str, tuple[Mistake, tuple[str, ...], str]] = {
         "data.cache: ",
     ),
     "a file where the run goes": (lambda _, run: _file_at(run), (), "is a file"),
-    "a disk too small": (lambda *_: _small_disk(), (), "MB are free"),
+    "a disk too small": (lambda *_: _small_disk(), ("--set", "training.average=100"), "MB are free"),
     "a run that is there already": (lambda work, run: _run_at(run, work.calm()), (), "holds a run"),
     "a run that another trains": (lambda _, run: _trained_by_another(run), ("--overwrite",), "another nmt-train"),
     "nothing to resume": (_nothing, ("--resume",), "there is no run to resume"),
