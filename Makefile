@@ -37,9 +37,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-# How a run is begun: $(call HOW,mark of a finished run,run). Finished and now out of date, or cut short before anything
-# was saved: anew. Cut short later: resumed.
-HOW = if [ -e $(1) ]; then how=--overwrite; \
+# How a run is begun: $(call HOW,mark of a finished run,run,file touched when its options changed). Finished and now out
+# of date, with other options, or cut short before anything was saved: anew. Cut short later: resumed.
+HOW = if [ -e $(1) ] || [ "$(3)" -nt $(2)/config.yaml ]; then how=--overwrite; \
 	elif [ -e $(2)/checkpoints/last ] || [ -e $(2)/checkpoints/previous ]; then how=--resume; \
 	elif [ -e $(2) ]; then how=--overwrite; else how=; fi; rm -f $(1)
 
@@ -61,7 +61,7 @@ data/demo/train.en data/demo/test.en data/demo/test.fr: data/demo/.ready ; @:
 
 $(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en $(DEMO)/.set | $(READY)
 	@mkdir -p $(@D)
-	@$(call HOW,$@,$(@D)/$*); \
+	@$(call HOW,$@,$(@D)/$*,$(DEMO)/.set); \
 		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how \
 		2>&1 | (trap '' INT TERM; exec sed -u 's/^/$*: /')
 	@touch $@

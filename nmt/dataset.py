@@ -235,7 +235,7 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
         say(f"{folder}: damaged; it is made anew")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_dead(folder.parent)
+        remove_dead(folder.parent, BUILDING)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
             built = Path(scratch) / "entry"
             built.mkdir()
@@ -253,9 +253,9 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
     return load(folder)
 
 
-def _remove_dead(cache: Path) -> None:
-    """Remove what killed preparations have left behind."""
-    for scratch in cache.glob(f"{BUILDING}*"):
+def remove_dead(place: Path, prefix: str) -> None:
+    """Remove folders of such names that whoever was killed has left behind."""
+    for scratch in place.glob(f"{prefix}*"):
         with suppress(OSError):  # another is removing it
             touched = max(path.stat().st_mtime for path in (scratch, *scratch.rglob("*")))
             if time.time() - touched > DEAD:

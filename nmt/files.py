@@ -18,8 +18,12 @@ LARGEST_JSON = 1 << 20
 
 
 def readable(name: str) -> str:
-    """A file's name as text that can be written down: bytes in it that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(name).decode(errors="backslashreplace")
+    """A file's name, or what it stands in, as text that can be written down: bytes that are not UTF-8 become
+    ``\\xNN``, halves of characters ``\\udNNN``."""
+    try:
+        return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:
+        return name.encode(errors="backslashreplace").decode()
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -194,17 +194,18 @@ class Translator:
         options: SearchOptions,
         *,
         window: int = WINDOW,
+        first_window: int = FIRST_WINDOW,
         warn: Warn = ignore,
         pause: Pause = go_on,
     ) -> Iterator[Translation]:
         """One translation a line, in the order of the lines, while they come in.
 
-        No more than ``window`` lines are held at a time. ``warn`` is told of each line that is cut off; ``pause`` is
-        called between two batches.
+        No more than ``window`` lines are held at a time, at first ``first_window``. ``warn`` is told of each line that
+        is cut off; ``pause`` is called between two batches.
         """
         first = 1
         searched = self._searched(options)
-        for text in _windows(lines, window):
+        for text in _windows(lines, first_window, window):
             yield from self._translate_window(searched, text, first, options, warn, pause)
             first += len(text)
 
@@ -342,10 +343,11 @@ def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
         torch.set_num_threads(threads)
 
 
-def _windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Consecutive lists of lines: growing up to ``most`` lines, none with much more than WINDOW_CHARACTERS."""
+def _windows(lines: Iterable[str], first: int, most: int) -> Iterator[list[str]]:
+    """Consecutive lists of lines: growing from ``first`` up to ``most`` lines, none with much more than
+    WINDOW_CHARACTERS."""
     window: list[str] = []
-    size, characters = min(FIRST_WINDOW, most), 0
+    size, characters = min(first, most), 0
     for line in lines:
         window.append(line)
         characters += len(line)

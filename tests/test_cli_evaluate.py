@@ -388,13 +388,21 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
             ("--system", "good=good", "--system", "good=h.csv", "--output", "h"),
             "--output h: h.csv: the same file as --system good=h.csv",
         ),
+        (
+            length_curve.main,
+            ("--system", "good=h.svg", "--output", "h"),
+            "--output h: h.svg: the same file as --system good=h.svg",
+        ),
+        (evaluate.main, ("--hypotheses", "good", "--json", "hard"), "--json hard: the same file as --reference"),
     ],
 )
 def test_no_text_is_written_over(
     files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
 ) -> None:
     (files / "linked").symlink_to("ref")
-    (files / "h.csv").write_bytes((files / "bad").read_bytes())
+    (files / "hard").hardlink_to(files / "ref")
+    for name in ("h.csv", "h.svg"):
+        (files / name).write_bytes((files / "bad").read_bytes())
     before = {path: path.read_bytes() for path in files.iterdir()}
     code, out, err = run(main, *TEST_SET, *options)
     assert (code, out) == (2, "") and f"error: {problem}" in err

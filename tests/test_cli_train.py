@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -391,8 +392,9 @@ def test_a_dry_run_translates_the_longest_lines(
     assert translated == expected
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 def test_a_dry_run_makes_batches_as_large_as_training_will(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     for side, word in (("low", "oak"), ("up", "OAK")):
         (tmp_path / f"many.{side}").write_text((" ".join([word] * 4) + "\n") * 300)
@@ -405,7 +407,7 @@ def test_a_dry_run_makes_batches_as_large_as_training_will(
 
     monkeypatch.setattr(Translator, "_search", watched)
     how = ["--set", f"data.test={{source: {tmp_path}/many.low, target: {tmp_path}/many.up}}"]
-    how += ["--set", "decoding.batch_tokens=200", "--set", "threads=1", "--set", "training.updates=1"]
+    how += ["--set", "decoding.batch_tokens=200", "--set", f"threads={threads}", "--set", "training.updates=1"]
     largest = []
     for dry in (["--dry-run"], []):
         assert train("--output", tmp_path / "run", *how, *dry)[0] == 0
@@ -414,23 +416,16 @@ def test_a_dry_run_makes_batches_as_large_as_training_will(
     assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_dry_run_that_is_ended_leaves_nothing(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+def test_what_killed_dry_runs_left_goes_after_a_day(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "tmp").mkdir()
+    for name, age in (("nmt-dry-run-old", 2 * 24 * 3600), ("nmt-dry-run-new", 60)):
+        (tmp_path / "tmp" / name / "run").mkdir(parents=True)
+        for path in (tmp_path / "tmp" / name / "run", tmp_path / "tmp" / name):
+            os.utime(path, (time.time() - age,) * 2)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    update = Trainer.update
-
-    def ended(self: Trainer, *arguments: Any) -> Any:
-        os.kill(os.getpid(), number)
-        return update(self, *arguments)
-
-    monkeypatch.setattr(Trainer, "update", ended)
-    code, err = train("--output", tmp_path / "run", "--dry-run")
-    assert code == 128 + number and err.endswith("\nnmt-train: terminated\n")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["tmp"]
-    assert signal.getsignal(number) == signal.SIG_DFL
+    assert train("--output", tmp_path / "run", "--dry-run")[0] == 0
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["nmt-dry-run-new"]
 
 
 def test_a_folder_for_temporary_files_that_cannot_be_used(
@@ -609,6 +604,17 @@ def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: P
     for more in ([], ["--dry-run"]):
         lines = refused(train("--output", run, "--resume", *more))
         assert f"{run / 'checkpoints' / name}: leads out of the run, to {elsewhere}" in lines
+
+
+def test_help_with_nobody_to_read_it() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("nmt-train"), "--help"],
+        preexec_fn=lambda: os.close(1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("closed", [1, 2])

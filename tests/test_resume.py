@@ -214,7 +214,7 @@ def test_a_best_that_is_never_come_to_is_not_used(folder: Path, monkeypatch: pyt
             train(config(folder, output="never", updates=6, **how))
     run = RunDirectory(folder / "never")
     assert (run.update("best"), run.training("last").state["update"]) == (4, 2)
-    with pytest.raises(CheckpointError, match=r"best: of update 4, .* training.updates must be at least 4$"):
+    with pytest.raises(CheckpointError, match=r"best: of update 4, and training goes on from 2; "):
         train(config(folder, output="never", updates=2, **how), resume=True)
     train(config(folder, output="never", updates=4, **how), resume=True)
     train(config(folder, output="not never", updates=4, **how))

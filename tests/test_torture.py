@@ -31,15 +31,15 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
 
 
 TIMES = {
-    "kill": 4,
+    "kill": 3,
     "stop": 2,
     "stop-twice": 1,
-    "disk": 12,
+    "disk": 10,
     "cache": 6,
-    "file-size": 3,
+    "file-size": 2,
     "output": 3,
     "vanish": 1,
-    "damage": 6,
+    "damage": 4,
     "two": 1,
     "numbers": 3,
     "no-numbers": 3,
@@ -181,7 +181,7 @@ def test_what_is_lost_between_two_kills_is_seen(
 
     work.calm()
     monkeypatch.setattr(Work, "start", losing)
-    result = faults.killed(work, 3)
+    result = faults.killed(work, 2)
     assert result.lost > 0
     assert any("was saved, and" in note for note in result.notes)
 

@@ -10,10 +10,9 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from nmt import __version__
@@ -51,6 +50,7 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
             try:
                 arguments = options.parse_args(argv)
             except SystemExit as end:  # --help, --version, or what argparse has already explained
+                _settle_standard_output()
                 return int(end.code or 0)
             return _run(work, arguments, options.prog)
 
@@ -70,62 +70,28 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP has come. As an exception, like Ctrl-C: what was opened is closed, what was aside removed."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """What would end the process without a word raises Terminated, once; the next one ends it."""
-
-    def terminate(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Terminated(number)
-
-    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, terminate)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
-
-
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Around what is slow to import: signals end the process there and then. As exceptions they could be caught by
+    """Around what is slow to import: Ctrl-C ends the process there and then. As an exception it could be caught by
     whoever imports, and leave half a module."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    caught = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    for number in caught:
-        signal.signal(number, signal.SIG_DFL)
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
-        for number in caught:
-            signal.signal(number, before[number])
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
     try:
-        with _terminable():
-            code = work(arguments) or 0
-            with writing("standard output"):
-                sys.stdout.flush()
-            return code
+        code = work(arguments) or 0
+        with writing("standard output"):
+            sys.stdout.flush()
+        return code
     except BrokenPipeError:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         return INTERRUPTED
-    except Terminated as end:
-        say(f"{name}: terminated")
-        return 128 + end.number
     except (NmtError, OSError) as error:
         if arguments.verbose:
             traceback.print_exc()
@@ -174,9 +140,10 @@ def say(line: str) -> None:
 def as_typed(name: str) -> str:
     """What runs this command again: its name, or the path it was begun by where the shell would not find it."""
     began, found = sys.argv[0], shutil.which(name)
-    if Path(began).name != name or (found and Path(found).exists() and Path(found).samefile(began)):
-        return name
-    return began
+    with contextlib.suppress(OSError):  # one of them is gone
+        if Path(began).name == name and not (found and Path(found).samefile(began)):
+            return began
+    return name
 
 
 # --- what it writes ---------------------------------------------------------------------------------------------------
@@ -196,17 +163,21 @@ def refuse_unwritable(path: str) -> None:
         raise DataError(f"{path}: cannot be written: {os.strerror(problem)}")
 
 
-def refuse_overwriting(reads: Mapping[str, str | None], writes: Mapping[str, str | None]) -> None:
-    """Raise ConfigError where a file would be written over that is read, or written twice. Both are told by what names
-    them: an option, a key."""
-    seen: dict[str, str] = {}
-    for name, path in [*reads.items(), *writes.items()]:
+Named = Sequence[tuple[str, str | None]]
+"""Files, each by what names it, an option or a key; None where that is not given."""
+
+
+def refuse_overwriting(reads: Named, writes: Named) -> None:
+    """Raise ConfigError where a file would be written over that is read, or written twice."""
+    seen: dict[Any, str] = {}
+    for (name, path), written in [*((each, False) for each in reads), *((each, True) for each in writes)]:
         if path == "":
             raise ConfigError(f"{name}: an empty name; name a file")
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # noqa: PTH110, PTH113
             continue  # pipes and /dev/null may be shared
-        place = os.path.realpath(path)
-        if place in seen and name in writes:
+        there = Path(path).stat() if Path(path).exists() else None
+        place = (there.st_dev, there.st_ino) if there else os.path.realpath(path)  # hard links, too
+        if written and place in seen:
             raise ConfigError(f"{name} {path}: the same file as {seen[place]}; name another")
         seen.setdefault(place, name)
 

@@ -71,9 +71,12 @@ def main(arguments: argparse.Namespace) -> None:
     systems: list[System] = arguments.systems
     check_systems(systems, runs_only=True)
     refuse_overwriting(
-        {"--source": arguments.source, "--reference": arguments.reference}
-        | {f"--hypotheses {each.name}={each.path}": each.path for each in arguments.hypotheses},
-        {f"--output {arguments.output}:": f"{arguments.output}{ending}" for ending in ENDINGS},
+        [
+            ("--source", arguments.source),
+            ("--reference", arguments.reference),
+            *((f"--hypotheses {each.name}={each.path}", each.path) for each in arguments.hypotheses),
+        ],
+        [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
     )
     evaluation = load_run_config(systems[0].path).evaluation
     sources, references = read_test_set(arguments.source, arguments.reference)

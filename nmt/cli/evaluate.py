@@ -57,14 +57,15 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Score one system; the results go to standard output."""
-    read = {f"--{option}": getattr(arguments, option) for option in ("source", "reference", "hypotheses", "gold")}
-    written = {f"--{option}": getattr(arguments, option) for option in ("output", "json")}
+    read = [(f"--{option}", getattr(arguments, option)) for option in ("source", "reference", "hypotheses", "gold")]
+    written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "json")]
     refuse_overwriting(read, written)
     sources, references = read_test_set(arguments.source, arguments.reference)
     evaluation, alignment = Evaluation(), None
     gold = check_gold(arguments)
-    for path in filter(None, written.values()):
-        refuse_unwritable(path)
+    for _, path in written:
+        if path is not None:
+            refuse_unwritable(path)
     if arguments.model is None:
         refuse_decoding_options(arguments, "--hypotheses is given")
         if arguments.output is not None:

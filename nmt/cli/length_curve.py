@@ -64,9 +64,12 @@ def main(arguments: argparse.Namespace) -> None:
     runs = [system for system in systems if Path(system.path).is_dir()]
     check_systems(systems)
     refuse_overwriting(
-        {"--source": arguments.source, "--reference": arguments.reference}
-        | {f"--system {system.name}={system.path}": system.path for system in systems},
-        {f"--output {arguments.output}:": f"{arguments.output}{ending}" for ending in ENDINGS},
+        [
+            ("--source", arguments.source),
+            ("--reference", arguments.reference),
+            *((f"--system {system.name}={system.path}", system.path) for system in systems),
+        ],
+        [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
     )
     if runs:
         evaluation = load_run_config(runs[0].path).evaluation

@@ -26,14 +26,14 @@ def main(arguments: argparse.Namespace) -> None:
     config = load_config(arguments.config, arguments.overrides)
     if arguments.json is not None:
         sections = config.data.model_dump() | {"tokenizer": config.tokenizer.model_dump()}
-        files = {
-            f"{'' if name == 'tokenizer' else 'data.'}{name}.{key}": value
+        files = [
+            (f"{'' if name == 'tokenizer' else 'data.'}{name}.{key}", section[key])
             for name, section in sections.items()
             if isinstance(section, dict)
-            for key, value in section.items()
-            if isinstance(value, str)
-        }
-        refuse_overwriting({"--config": arguments.config} | files, {"--json": arguments.json})
+            for key in ("source", "target", "tsv", "jsonl")
+            if key in section
+        ]
+        refuse_overwriting([("--config", arguments.config), *files], [("--json", arguments.json)])
         refuse_unwritable(arguments.json)
 
     with importing():

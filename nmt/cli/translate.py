@@ -105,11 +105,12 @@ def check_sampling(arguments: argparse.Namespace) -> None:
 def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError where a file would be written over while it is read, or written twice; DataError for one that
     cannot be written."""
-    read = {"standard input": "/dev/stdin"} if arguments.input is None else {"--input": arguments.input}
-    written = {f"--{option}": getattr(arguments, option) for option in ("output", "alignments", "attention")}
-    refuse_overwriting(read, written)
-    for path in filter(None, written.values()):
-        refuse_unwritable(path)
+    read = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
+    written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
+    refuse_overwriting([read], written)
+    for _, path in written:
+        if path is not None:
+            refuse_unwritable(path)
 
 
 def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":

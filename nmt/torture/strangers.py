@@ -215,6 +215,12 @@ def _header_of(**changes: Any) -> Callable[[Path], bytes]:
     return content
 
 
+def _header_named(name: str) -> Callable[[Path], bytes]:
+    """A tensor of this name, and of an impossible size, so that it is told."""
+    text = json.dumps({name: {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}).encode()
+    return lambda _: struct.pack("<Q", len(text)) + text + bytes(4)
+
+
 def _other_type(kind: torch.dtype, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
     def change(tensors: dict[str, torch.Tensor]) -> None:
         tensors[_first(tensors)] = torch.full(tensors[_first(tensors)].shape, value, dtype=torch.float64).to(kind)
@@ -302,6 +308,7 @@ ATTACKS: dict[str, Attack] = {
     "a configuration of 64 GB that is not there": _sparse("config.yaml"),
     "a tensor of more bytes than numbers": _gigabytes,
     "a header of 200,000 tensors": _replace(WEIGHTS, _many_tensors),
+    "a name that is half a character": _replace(WEIGHTS, _header_named("\ud800")),
     "an offset that is no number": _replace(WEIGHTS, _header_of(data_offsets=[0, "x"])),
     "an offset that is a list": _replace(WEIGHTS, _header_of(data_offsets=[0, []])),
     "an infinite shape": _replace(WEIGHTS, _header_of(shape=[float("inf")])),

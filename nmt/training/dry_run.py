@@ -11,7 +11,7 @@ from pathlib import Path
 from nmt.checkpoint import RunDirectory
 from nmt.config import Config
 from nmt.corpus import Pair
-from nmt.dataset import Prepared, cache_folder, prepare, try_cache
+from nmt.dataset import Prepared, cache_folder, prepare, remove_dead, try_cache
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import readable
@@ -29,8 +29,10 @@ from nmt.training.pipeline import (
 from nmt.training.trainer import Trainer
 from nmt.translator import lines_for
 
+PREFIX = "nmt-dry-run-"
+"""Of the name of the folder that vanishes."""
 RUN, CACHE = "run", "cache"
-"""In the folder that vanishes."""
+"""What is in it."""
 
 
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
@@ -44,12 +46,13 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
     _try_temporary_folder(say)
+    remove_dead(Path(tempfile.gettempdir()), PREFIX)
     if run.path.exists():
         with run.locked(say):  # nobody else trains there
             pass
     if resume:
         refuse_other_config(run, config)
-    with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder, _in(folder):
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _in(folder):
         training = config.training
         once = config.model_copy(
             update={

@@ -27,7 +27,7 @@ from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.training.validation import gold_pairs
-from nmt.translator import Pause, SearchOptions, Translator
+from nmt.translator import WINDOW, Pause, SearchOptions, Translator
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]
@@ -208,7 +208,8 @@ def score_test(
     translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32, fused=fused, fixed=True)
     sources, references = zip(*pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
-    hypotheses = [translation.text for translation in translator.translate(sources, options, pause=pause)]
+    translations = translator.translate(sources, options, first_window=WINDOW, pause=pause)
+    hypotheses = [translation.text for translation in translations]
     system = score_system(
         run.path.name,
         sources,

@@ -285,7 +285,7 @@ class Trainer:
         if later > (self.progress.update if self.progress.finished(self.config) else self.config.updates):
             raise CheckpointError(
                 f"{self.run.checkpoints / 'best'}: of update {later}, and training goes on from "
-                f"{self.progress.update}; for the same to come of it, training.updates must be at least {later}"
+                f"{self.progress.update}; training.updates or training.validation.patience end it before that update"
             )
         if "best" in found and self._stand_in(found) is None and self.progress.finished(self.config):
             raise CheckpointError(*found["best"], "nothing is left of the best weights: put the file back")

@@ -20,7 +20,7 @@ from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
-from nmt.translator import Pause, SearchOptions, Translation, Translator, evaluating, go_on
+from nmt.translator import WINDOW, Pause, SearchOptions, Translation, Translator, evaluating, go_on
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Validator:
         loss = self.loss(pause)
         try:
             sources = (pair.source for pair in self.pairs)
-            translations = list(self.translator.translate(sources, self.options, pause=pause))
+            translations = list(self.translator.translate(sources, self.options, first_window=WINDOW, pause=pause))
         except NmtError as error:
             self.log.say(f"validation at update {update}: {error}")
             score = 0.0
