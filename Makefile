@@ -10,6 +10,10 @@ DEMO_JOBS ?= 3
 DEMO_SET ?=
 ARGS ?=
 
+TEST_JOBS ?= 2
+# the tests of a file share what they have trained
+PARALLEL = -n $(TEST_JOBS) --dist loadfile
+
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := runs/demo
@@ -137,15 +141,15 @@ benchmark: $(READY) ## training speed of this CPU, against what it multiplies (A
 torture: $(READY) ## faults, hostile input and sameness, at length: 10 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
 	@$(BIN)/python scripts/torture.py $(ARGS)
 
-test: $(READY) ## the tests (ARGS=... goes to pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## the tests, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project claims to work with
 	@$(PYTHON) -m venv $(VENV)-lowest
 	@$(BIN)/python scripts/lowest_versions.py > $(VENV)-lowest/constraints.txt
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "$$(grep ^torch== constraints.txt)"
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/constraints.txt --editable '.[dev]'
-	@$(VENV)-lowest/bin/python -m pytest -W ignore::DeprecationWarning $(ARGS)
+	@$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -W ignore::DeprecationWarning $(ARGS)
 
 test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
 	@$(BIN)/python scripts/try_package.py $(ARGS)

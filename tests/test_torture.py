@@ -214,7 +214,9 @@ CARELESS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "owner", "part", "careless"), CARELESS, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(
+    ("name", "owner", "part", "careless"), CARELESS, ids=[f"{name}-{k}" for k, (name, *_) in enumerate(CARELESS)]
+)
 def test_carelessness_is_seen(
     work: Work, monkeypatch: pytest.MonkeyPatch, name: str, owner: object, part: str, careless: object
 ) -> None:
