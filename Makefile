@@ -138,7 +138,7 @@ endif
 benchmark: $(READY) ## training speed of this CPU, against what it multiplies (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
-torture: $(READY) ## faults, hostile input and sameness, at length: 10 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
+torture: $(READY) ## faults, hostile input and sameness, at length: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
 	@$(BIN)/python scripts/torture.py $(ARGS)
 
 test: $(READY) ## the tests, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
