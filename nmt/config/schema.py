@@ -33,8 +33,8 @@ Positive = Annotated[float, Field(gt=0), AfterValidator(_in_fp32)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 LARGEST_BEAM, LARGEST_BATCH = 1000, 1 << 24
-LARGEST_VOCABULARY = 500_000
-"""Pieces: that of Jean et al. (2015); a model of more could not be looked at in a second before it is used."""
+LARGEST_VOCABULARY = 250_000
+"""Pieces, of today's largest multilingual models; far more could not be looked at in a second before they are used."""
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 
