@@ -164,21 +164,16 @@ def _sparse(file: str | Path) -> Attack:
     return attack
 
 
-def _more_bytes(run: Path) -> bytes:
-    """The weights, but that the last tensor has gigabytes, which take no place on the disk (:func:`_gigabytes`)."""
+def _gigabytes(run: Path) -> None:
+    """The last tensor of the weights gets gigabytes that take no place on the disk; no checksum stands in the way."""
     data = (run / WEIGHTS).read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     last = max((name for name in header if name != "__metadata__"), key=lambda name: header[name]["data_offsets"])
     header[last]["data_offsets"][1] = GIGABYTES
     text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text
-
-
-def _gigabytes(run: Path) -> None:
-    content = _more_bytes(run)
-    (run / WEIGHTS).write_bytes(content)
-    os.truncate(run / WEIGHTS, len(content) + GIGABYTES)
+    (run / WEIGHTS).write_bytes(_header(len(text), text)(run))
+    os.truncate(run / WEIGHTS, 8 + len(text) + GIGABYTES)
     (run / WEIGHTS).with_name(CHECKSUMS).unlink()
 
 
@@ -218,7 +213,7 @@ def _header_of(**changes: Any) -> Callable[[Path], bytes]:
 def _header_named(name: str) -> Callable[[Path], bytes]:
     """A tensor of this name, and of an impossible size, so that it is told."""
     text = json.dumps({name: {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}).encode()
-    return lambda _: struct.pack("<Q", len(text)) + text + bytes(4)
+    return _header(len(text), text + bytes(4))
 
 
 def _other_type(kind: torch.dtype, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
