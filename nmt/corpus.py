@@ -6,11 +6,13 @@ dropped; everything else, control characters included, is text. All of it stream
 
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -20,6 +22,8 @@ from nmt.errors import DataError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+BUFFER = 1 << 20
+"""Bytes read from a file at a time."""
 
 
 class Pair(NamedTuple):
@@ -48,41 +52,127 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             ) from error
 
 
+class HashedFile(io.RawIOBase):
+    """A file whose SHA-256 is taken of the very bytes that are read from it. Raises OSError as opening it does."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = io.FileIO(path)
+        self._hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        """As ``io`` asks for it."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, which enter the digest."""
+        count = self._file.readinto(buffer) or 0
+        self._hash.update(memoryview(buffer)[:count])
+        return count
+
+    def digest(self) -> str:
+        """Of the whole file, in hexadecimal; the rest of it is read first."""
+        buffer = bytearray(BUFFER)
+        while self.readinto(buffer):
+            pass
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
     """The lines of a file, decompressed if its name ends in .gz or .xz.
 
     Raises DataError where the file is missing, unreadable, damaged or not UTF-8. An empty file has no lines.
     """
-    path = Path(path)
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as stream:
-            yield from decode_lines(cast(BinaryIO, stream), str(path))
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged, or not a {path.suffix} file: {error}") from error
+        file = HashedFile(path)
     except OSError as error:
         raise unreadable(path, error) from error
+    with file:
+        yield from _lines(file)
 
 
-def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
+def _lines(file: HashedFile) -> Iterator[str]:
+    """As :func:`read_lines`; the file stays open."""
+    suffix = file.path.suffix
+    try:
+        with OPENERS.get(suffix, _buffered)(file, "rb") as stream:
+            yield from decode_lines(cast(BinaryIO, stream), str(file.path))
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DataError(f"{file.path}: damaged, or not a {suffix} file: {error}") from error
+    except OSError as error:
+        raise unreadable(file.path, error) from error
+
+
+@contextmanager
+def _buffered(file: HashedFile, _mode: str) -> Iterator["io.BufferedReader[HashedFile]"]:
+    reader = io.BufferedReader(file, BUFFER)
+    try:
+        yield reader
+    finally:
+        with suppress(ValueError):  # the file is closed already
+            reader.detach()  # or the reader would close the file, which is still to be hashed to its end
+
+
+def read_pairs(
+    corpus: AnyCorpus, source_language: str, target_language: str, digest: str | None = None
+) -> Iterator[Pair]:
     """The pairs of a corpus in its own order, at most ``corpus.limit`` of them.
 
     The languages name the columns of a JSON-lines or hub corpus that does not say ``source_key`` or ``target_key``.
-    Raises DataError where the corpus cannot be read, its sides differ in length, or it has no pair at all.
+    With ``digest``, which :func:`corpus_digest` found before, the bytes that are read are compared with it at the end.
+
+    Raises DataError where the corpus cannot be read, its sides differ in length, it has no pair at all, or it is not
+    what it was when the digest was taken.
     """
-    if isinstance(corpus, FileCorpus):
-        pairs = _aligned(corpus)
-    elif isinstance(corpus, TsvCorpus):
-        pairs = _columns(corpus)
-    else:
-        keys = corpus.source_key or source_language, corpus.target_key or target_language
-        records = _json_records(corpus.jsonl) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
-        pairs = (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
-    empty = True
-    for pair in islice(pairs, corpus.limit):
-        empty = False
-        yield pair
+
+    def refuse_changed(files: Sequence[HashedFile]) -> None:
+        if digest not in (None, _digest(corpus, source_language, target_language, files)):
+            raise DataError(
+                f"{corpus_name(corpus)}: changed while it was being read; run this again when nothing writes to it"
+            )
+
+    with _opened(corpus) as files:
+        empty = True
+        try:
+            for pair in islice(_pairs(corpus, source_language, target_language, files), corpus.limit):
+                empty = False
+                yield pair
+        except DataError:
+            refuse_changed(files)  # half-written text has many faults; this is their cause
+            raise
+        refuse_changed(files)
     if empty:
         raise DataError(f"{corpus_name(corpus)}: no pairs in it")
+
+
+@contextmanager
+def _opened(corpus: AnyCorpus) -> Iterator[list[HashedFile]]:
+    """The files of a corpus; none of a hub dataset. Raises DataError where one cannot be opened."""
+    with ExitStack() as stack:
+        files = []
+        for path in _paths(corpus):
+            try:
+                files.append(stack.enter_context(HashedFile(path)))
+            except OSError as error:
+                raise unreadable(path, error) from error
+        yield files
+
+
+def _pairs(
+    corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]
+) -> Iterator[Pair]:
+    if isinstance(corpus, FileCorpus):
+        return _aligned(corpus, *files)
+    if isinstance(corpus, TsvCorpus):
+        return _columns(corpus, *files)
+    keys = corpus.source_key or source_language, corpus.target_key or target_language
+    records = _json_records(corpus.jsonl, *files) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
+    return (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
 
 
 def corpus_name(corpus: AnyCorpus) -> str:
@@ -99,22 +189,32 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
 
     Raises DataError where a file cannot be read or the hub cannot be reached.
     """
+    for path in map(Path, _paths(corpus)):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and name that")
+    with _opened(corpus) as files:
+        return _digest(corpus, source_language, target_language, files)
+
+
+def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]) -> str:
     options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl"})
     digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
     if isinstance(corpus, HubCorpus):
         digest.update(load_hub(corpus)._fingerprint.encode())
-        return digest.hexdigest()
-    files = [corpus.source, corpus.target] if isinstance(corpus, FileCorpus) else [corpus_name(corpus)]
-    for path in map(Path, files):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and name that")
+    for file in files:
         try:
-            with path.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            content = file.digest()
         except OSError as error:
-            raise unreadable(path, error) from error
-        digest.update(f"{path.suffix if path.suffix in OPENERS else ''} {content}\n".encode())
+            raise unreadable(file.path, error) from error
+        digest.update(f"{file.path.suffix if file.path.suffix in OPENERS else ''} {content}\n".encode())
     return digest.hexdigest()
+
+
+def _paths(corpus: AnyCorpus) -> list[str]:
+    """The files of a corpus; a hub dataset has none."""
+    if isinstance(corpus, FileCorpus):
+        return [corpus.source, corpus.target]
+    return [] if isinstance(corpus, HubCorpus) else [corpus_name(corpus)]
 
 
 def load_hub(corpus: HubCorpus) -> Any:
@@ -146,8 +246,8 @@ def unreadable(path: str | Path, error: OSError) -> DataError:
     return DataError(f"{path}: cannot be read: {error.strerror or error}")
 
 
-def _aligned(corpus: FileCorpus) -> Iterator[Pair]:
-    sources, targets = read_lines(corpus.source), read_lines(corpus.target)
+def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
+    sources, targets = _lines(source_file), _lines(target_file)
     read = 0
     for source in sources:
         target = next(targets, None)
@@ -167,9 +267,9 @@ def _misaligned(corpus: FileCorpus, sources: int, targets: int) -> DataError:
     )
 
 
-def _columns(corpus: TsvCorpus) -> Iterator[Pair]:
+def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
     wanted = max(corpus.source_column, corpus.target_column)
-    for number, line in enumerate(read_lines(corpus.tsv), 1):
+    for number, line in enumerate(_lines(file), 1):
         columns = line.split("\t")
         if len(columns) <= wanted:
             raise DataError(
@@ -179,8 +279,8 @@ def _columns(corpus: TsvCorpus) -> Iterator[Pair]:
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
 
 
-def _json_records(path: str) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(read_lines(path), 1):
+def _json_records(path: str, file: HashedFile) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(_lines(file), 1):
         try:
             yield f"{path}:{number}", json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -29,7 +29,7 @@ from nmt.errors import DataError, of_key
 from nmt.files import readable, unchanged, write_checksums
 from nmt.tokenizer import Tokenizers, learn
 
-FORMAT = 2
+FORMAT = 3
 """Part of every cache key; to be raised with any change of what is stored or of how pairs are encoded and filtered."""
 BUILDING = "building-"
 """What a cache entry is called before it is whole."""
@@ -123,7 +123,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             say(f"encoding {name}: {corpus_name(corpus)}")
             rule = data.filter if name == "train" else None
             columns[name] = encode_split(
-                folder / name, corpus, languages, tokenizers, rule, data.processes, whole=name == "test"
+                folder / name, corpus, digests[name], languages, tokenizers, rule, data.processes, whole=name == "test"
             )
             _require_pairs(name, corpus, columns[name]["reason"])
         (folder / "report.json").write_text(json.dumps(make_report(columns, tokenizers), indent=2))
@@ -192,7 +192,7 @@ def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[s
 
     def build(folder: Path) -> None:
         say(f"learning the {config.tokenizer.type} tokenizer: {corpus_name(config.data.train)}")
-        pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language)
+        pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language, train_digest)
         learn(config.tokenizer, pairs).save(folder)
 
     key = _key(train_digest, config.tokenizer.model_dump())

@@ -36,6 +36,7 @@ COUNTS = {
 def encode_split(
     folder: Path,
     corpus: AnyCorpus,
+    digest: str | None,
     languages: tuple[str, str],
     tokenizers: Tokenizers,
     rule: Filter | None,
@@ -48,10 +49,11 @@ def encode_split(
     Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
     sets, also ``source_text`` and ``target_text``. With ``whole`` every pair is kept, blank ones too.
 
-    Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does.
+    Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does, also
+    where the corpus is not what ``digest`` was taken of.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
-        text = _read(corpus, languages, scratch)
+        text = _read(corpus, digest, languages, scratch)
         if processes is None:
             processes = (os.cpu_count() or 1) if len(text) >= LARGE else 1
         encoded = text.map(
@@ -73,14 +75,14 @@ def encode_split(
         return columns
 
 
-def _read(corpus: AnyCorpus, languages: tuple[str, str], scratch: str) -> Any:
+def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scratch: str) -> Any:
     """The raw text as a memory-mapped dataset that lies in ``scratch``."""
     try:
         return datasets.Dataset.from_generator(
             read_rows,
             features=datasets.Features(TEXT),
             cache_dir=scratch,
-            gen_kwargs={"corpus": corpus, "languages": languages},
+            gen_kwargs={"corpus": corpus, "digest": digest, "languages": languages},
         )
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, NmtError | OSError):
@@ -88,9 +90,9 @@ def _read(corpus: AnyCorpus, languages: tuple[str, str], scratch: str) -> Any:
         raise
 
 
-def read_rows(corpus: AnyCorpus, languages: tuple[str, str]) -> Iterator[dict[str, str]]:
+def read_rows(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str]) -> Iterator[dict[str, str]]:
     """The pairs as rows of a dataset."""
-    for source, target in read_pairs(corpus, *languages):
+    for source, target in read_pairs(corpus, *languages, digest):
         yield {"source_text": source, "target_text": target}
 
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import nmt.corpus
+import nmt.dataset
+import nmt.encoding
 from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.corpus import Pair
@@ -371,6 +374,42 @@ def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) 
     entry = corpora.folder / "cache" / path.relative_to(corpora.folder / "cache").parts[0]
     assert f"{entry}: damaged; it is made anew" in said
     assert lines_said(config) == FOUND
+
+
+@pytest.mark.parametrize(("split", "stage"), [("train", "tokenizer"), ("train", "encoding"), ("test", "encoding")])
+def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
+    corpora: Corpora, split: str, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is whole when it is hashed and when preparation ends; in between it is cut to one line."""
+    corpora.write("test", TEST * 2)
+    files = [corpora.folder / f"{split}.{side}" for side in Pair._fields]
+    whole = [path.read_bytes() for path in files]
+    config = corpora.config()
+
+    def put(contents: list[bytes]) -> None:
+        for path, content in zip(files, contents, strict=True):
+            path.with_suffix(".new").write_bytes(content)
+            path.with_suffix(".new").replace(path)
+
+    def while_cut(read: Any) -> Any:
+        def reading(corpus: Any, *arguments: Any) -> Any:
+            pairs = read(corpus, *arguments)
+            if corpus != getattr(config.data, split):
+                return pairs
+            put([content[: content.index(b"\n") + 1] for content in whole])
+            first = next(pairs)
+            put(whole)
+            return chain([first], pairs)
+
+        return reading
+
+    module = nmt.dataset if stage == "tokenizer" else nmt.encoding
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "read_pairs", while_cut(nmt.corpus.read_pairs))
+        assert "changed while it was being read" in error_of(config)
+    assert [path.read_bytes() for path in files] == whole
+    assert corpora.cached() == ([] if stage == "tokenizer" else ["tokenizer"])
+    assert len(prepare(config).test_pairs) == 2 and len(prepare(config).train) == 4
 
 
 def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> None:
