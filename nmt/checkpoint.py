@@ -45,6 +45,8 @@ from nmt.tokenizer import Tokenizers
 
 UPDATE = "update"
 """What of its header says how many updates were made."""
+LOCK = ".lock"
+"""A file that is locked where directories cannot be."""
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """What a checkpoint may be called."""
 LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
@@ -80,6 +82,14 @@ class RunDirectory:
     def exists(self) -> bool:
         """Whether something was ever trained here."""
         return self.config.exists() or self.checkpoints.exists()
+
+    @property
+    def foreign(self) -> list[str]:
+        """Names of what lies in the directory and belongs to no run."""
+        if not self.path.is_dir():
+            return []
+        known = {part.name for part in self._parts} | {LOCK}
+        return sorted(path.name for path in self.path.iterdir() if path.name not in known)
 
     def create(
         self, config: Config, tokenizers: Tokenizers, report: Mapping[str, Any], manifest: Mapping[str, Any]
@@ -288,7 +298,7 @@ class RunDirectory:
 
 def _lock(folder: Path, stack: ExitStack) -> None:
     """Lock a folder until the stack ends; or a file in it, for network file systems lock no folders. Raises OSError."""
-    for path, flags in ((folder, os.O_RDONLY), (folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
+    for path, flags in ((folder, os.O_RDONLY), (folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
         descriptor = os.open(path, flags)
         stack.callback(os.close, descriptor)
         try:

@@ -1,5 +1,6 @@
 """Files that are whole or not there, and files that may come from a stranger."""
 
+import errno
 import hashlib
 import json
 import os
@@ -24,6 +25,15 @@ def readable(name: str) -> str:
         return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
     except UnicodeEncodeError:
         return name.encode(errors="backslashreplace").decode()
+
+
+def why_unwritable(path: Path) -> str:
+    """Why a file, or a file in a directory, cannot be written, in the operating system's words; "" if it can."""
+    wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
+    if os.access(path, wanted):
+        return ""
+    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if read_only else errno.EACCES)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -409,6 +409,26 @@ def test_no_text_is_written_over(
     assert {path: path.read_bytes() for path in files.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("main", "options", "written"),
+    [
+        (evaluate.main, ("--model", "run", "--json", "run/config.yaml"), "--json run/config.yaml"),
+        (evaluate.main, ("--model", "other", "--reverse", "run", "--output", "run/x"), "--output run/x"),
+        (length_curve.main, ("--system", "a=run", "--output", "run/x"), "--output run/x: run/x.png"),
+        (diagnose.main, ("--system", "a=run", "--output", "run/x"), "--output run/x: run/x.recall.png"),
+    ],
+)
+def test_no_command_writes_into_a_run_that_it_reads(
+    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], written: str
+) -> None:
+    (files / "run").mkdir()
+    (files / "run/config.yaml").write_text("a run")
+    code, out, err = run(main, *TEST_SET, *options)
+    assert (code, out) == (2, "") and f"error: {written}: lies in the run directory of --" in err
+    assert [path.name for path in (files / "run").iterdir()] == ["config.yaml"]
+    assert (files / "run/config.yaml").read_text() == "a run"
+
+
 def test_a_path_may_hold_an_equals_sign() -> None:
     assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
 

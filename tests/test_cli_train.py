@@ -133,6 +133,33 @@ def test_a_run_that_has_saved_nothing_cannot_be_resumed(train: Train, run: Path)
     ]
 
 
+@pytest.mark.parametrize("how", [[], ["--overwrite"], ["--resume"], ["--dry-run"]])
+def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path: Path, how: list[str]) -> None:
+    for name in ("thesis.tex", "b", "c", "d"):
+        (tmp_path / name).write_text("mine")
+    assert refused(train("--output", tmp_path, *how)) == [
+        f"output: {tmp_path} holds other files (b, c, d, ...); name a new or empty directory"
+    ]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_half_made_run_can_be_replaced(train: Train, tmp_path: Path) -> None:
+    """Training was killed before it wrote a configuration."""
+    for part in ("tokenizer", "tensorboard"):
+        (tmp_path / "run" / part).mkdir(parents=True)
+    (tmp_path / "run/.lock").touch()
+    code, _ = train("--output", tmp_path / "run", "--overwrite", "--set", "training.updates=1")
+    assert code == 0
+
+
+def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, run: Path) -> None:
+    for name in ("last", "previous"):
+        shutil.rmtree(run / "checkpoints" / name)
+    with RunDirectory(run).locked(print):
+        [line] = refused(train("--output", run))
+    assert line.startswith(f"output: another nmt-train is at work in {run};") and "--overwrite" not in line
+
+
 def test_parents_of_the_run_are_made(train: Train, tmp_path: Path) -> None:
     code, _ = train("--output", tmp_path / "a" / "b" / "c", "--set", "training.updates=1")
     assert code == 0 and (tmp_path / "a" / "b" / "c" / "checkpoints" / "best").is_dir()
@@ -149,8 +176,10 @@ def test_a_folder_that_must_not_be_written_to_is_named(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
     assert refused(train("--output", tmp_path / "a" / "run")) == [
-        f"output: {tmp_path} must not be written to; name another directory, or change its rights"
+        f"output: {tmp_path} is not writable (Permission denied); choose another directory or change its permissions"
     ]
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert "is not writable (Read-only file system)" in refused(train("--output", tmp_path / "a" / "run"))[0]
 
 
 @pytest.mark.parametrize("part", ["checkpoints", "tokenizer", "tensorboard"])
@@ -160,7 +189,8 @@ def test_a_part_that_must_not_be_written_to_is_named(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != run / part)
     for how in (["--resume"], ["--resume", "--dry-run"], ["--overwrite"]):
         assert refused(train("--output", run, *how)) == [
-            f"output: {run / part} must not be written to; name another directory, or change its rights"
+            f"output: {run / part} is not writable (Permission denied); choose another directory or change its "
+            "permissions"
         ]
 
 

@@ -228,6 +228,20 @@ def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> 
     assert text.read_text() == TEXT
 
 
+@pytest.mark.parametrize("option", ["--output", "--alignments", "--attention"])
+def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str, tmp_path: Path, option: str) -> None:
+    weights = Path(run, "checkpoints/best/model.safetensors")
+    (tmp_path / "link").symlink_to(weights)
+    (tmp_path / "hard").hardlink_to(weights)
+    (tmp_path / "folder").symlink_to(run)
+    before = weights.read_bytes()
+    for path in (weights, Path(run, "new"), *(tmp_path / name for name in ("link", "hard", "folder/new"))):
+        code, out, err = translate(TEXT, option, str(path))
+        said = f"{option} {path}: lies in the run directory of --model {run}; name a file outside of it"
+        assert (code, out, err) == (2, "", f"nmt-translate: error: {said}\n")
+    assert weights.read_bytes() == before and not Path(run, "new").exists()
+
+
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT)

@@ -18,7 +18,7 @@ from typing import Any
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.files import readable
+from nmt.files import readable, why_unwritable
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
@@ -152,15 +152,14 @@ def as_typed(name: str) -> str:
 def refuse_unwritable(path: str) -> None:
     """Raise DataError, before hours of work, for a file that could not be written after them."""
     file, folder = Path(path), Path(path).absolute().parent
-    problem = 0
     if not folder.exists():
-        problem = errno.ENOENT
+        problem = os.strerror(errno.ENOENT)
     elif file.is_dir():
-        problem = errno.EISDIR
-    elif not os.access(file if file.exists() else folder, os.W_OK):
-        problem = errno.EACCES
+        problem = os.strerror(errno.EISDIR)
+    else:
+        problem = why_unwritable(file if file.exists() else folder)
     if problem:
-        raise DataError(f"{path}: cannot be written: {os.strerror(problem)}")
+        raise DataError(f"{path}: cannot be written: {problem}")
 
 
 Named = Sequence[tuple[str, str | None]]
@@ -168,18 +167,47 @@ Named = Sequence[tuple[str, str | None]]
 
 
 def refuse_overwriting(reads: Named, writes: Named) -> None:
-    """Raise ConfigError where a file would be written over that is read, or written twice."""
+    """Raise ConfigError where an output would be written over a file that is read, into a run directory that is read,
+    or twice."""
     seen: dict[Any, str] = {}
-    for (name, path), written in [*((each, False) for each in reads), *((each, True) for each in writes)]:
-        if path == "":
-            raise ConfigError(f"{name}: an empty name; name a file")
-        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # noqa: PTH110, PTH113
-            continue  # pipes and /dev/null may be shared
-        there = Path(path).stat() if Path(path).exists() else None
-        place = (there.st_dev, there.st_ino) if there else os.path.realpath(path)  # hard links, too
-        if written and place in seen:
+    runs: list[tuple[str, Path]] = []
+    for name, path in reads:
+        _refuse_empty(name, path)
+        if path is not None and os.path.isdir(path):  # noqa: PTH112  (a name may hold a NUL)
+            runs.append((f"{name} {path}", Path(path)))
+        elif path is not None:
+            seen.setdefault(_place(path), name)
+    for name, path in writes:
+        _refuse_empty(name, path)
+        if path is None or (place := _place(path)) is None:
+            continue
+        if place in seen:
             raise ConfigError(f"{name} {path}: the same file as {seen[place]}; name another")
-        seen.setdefault(place, name)
+        for run, folder in runs:
+            if _lies_in(Path(path), folder):
+                raise ConfigError(f"{name} {path}: lies in the run directory of {run}; name a file outside of it")
+        seen[place] = name
+
+
+def _lies_in(file: Path, run: Path) -> bool:
+    """Whether a file is part of a run directory, by whatever link."""
+    if run.resolve() in Path(os.path.realpath(file)).parents:
+        return True
+    linked = file.exists() and file.stat().st_nlink > 1
+    return linked and any(each.is_file() and file.samefile(each) for each in run.rglob("*"))
+
+
+def _refuse_empty(name: str, path: str | None) -> None:
+    if path == "":
+        raise ConfigError(f"{name}: an empty name; name a file")
+
+
+def _place(path: str) -> Any:
+    """A value that all names of a file share, hard links too; None for pipes and devices, which may be shared."""
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
+        return None
+    there = Path(path).stat() if Path(path).exists() else None
+    return (there.st_dev, there.st_ino) if there else os.path.realpath(path)
 
 
 @contextlib.contextmanager

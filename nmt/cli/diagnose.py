@@ -74,6 +74,7 @@ def main(arguments: argparse.Namespace) -> None:
         [
             ("--source", arguments.source),
             ("--reference", arguments.reference),
+            *((f"--system {each.name}={each.path}", each.path) for each in systems),
             *((f"--hypotheses {each.name}={each.path}", each.path) for each in arguments.hypotheses),
         ],
         [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],

@@ -57,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Score one system; the results go to standard output."""
-    read = [(f"--{option}", getattr(arguments, option)) for option in ("source", "reference", "hypotheses", "gold")]
+    options = ("source", "reference", "hypotheses", "gold", "model", "reverse")
+    read = [(f"--{option}", getattr(arguments, option)) for option in options]
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "json")]
     refuse_overwriting(read, written)
     sources, references = read_test_set(arguments.source, arguments.reference)

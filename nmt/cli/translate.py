@@ -107,7 +107,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     cannot be written."""
     read = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
-    refuse_overwriting([read], written)
+    refuse_overwriting([read, ("--model", arguments.model)], written)
     for _, path in written:
         if path is not None:
             refuse_unwritable(path)

@@ -21,7 +21,7 @@ from nmt.dataset import Prepared, prepare
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
-from nmt.files import read_json, write_json, write_text
+from nmt.files import read_json, why_unwritable, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
 from nmt.training.progress import Progress
@@ -35,6 +35,8 @@ Stopping = AbstractContextManager[Callable[[], bool]]
 stop."""
 NEVER: Stopping = nullcontext(lambda: False)
 
+MOST_NAMED = 3
+"""Files that a message names."""
 HARMLESS = {
     "output",
     "device",
@@ -166,8 +168,12 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     for folder in (run.path, run.checkpoints, run.tokenizer, run.tensorboard):
         _refuse_unwritable(folder)
     run.refuse_links()
+    if not run.exists and run.foreign:
+        found = ", ".join(run.foreign[:MOST_NAMED]) + (", ..." if len(run.foreign) > MOST_NAMED else "")
+        raise ConfigError(f"output: {run.path} holds other files ({found}); name a new or empty directory")
     if run.exists and not (resume or overwrite):
-        raise _exists_already(run)
+        with run.locked(lambda _: None):  # a run that is being trained must not be called one to replace
+            raise _exists_already(run)
     if resume and not run.exists:
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
@@ -186,8 +192,10 @@ def _refuse_unwritable(folder: Path) -> None:
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise ConfigError(f"output: {existing} is a file; name a directory")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise ConfigError(f"output: {existing} must not be written to; name another directory, or change its rights")
+    if problem := why_unwritable(existing):
+        raise ConfigError(
+            f"output: {existing} is not writable ({problem}); choose another directory or change its permissions"
+        )
 
 
 def score_test(
