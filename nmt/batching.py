@@ -176,6 +176,22 @@ class Rows(Protocol):
         """Source and target ids of these pairs."""
 
 
+class FirstPieces:
+    """A corpus of which only the first ``most`` pieces of either side are read."""
+
+    def __init__(self, corpus: Rows, most: int) -> None:
+        self._corpus, self._most = corpus, most
+        self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
+        self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
+        self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
+        """Pairs of which a side is longer."""
+
+    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
+        """As ``Rows`` has it."""
+        sources, targets = self._corpus.rows(indices)
+        return [row[: self._most] for row in sources], [row[: self._most] for row in targets]
+
+
 def training_batches(
     corpus: Rows, specials: Specials, batch_tokens: int, *, seed: int, position: Position
 ) -> Iterator[tuple[Position, Batch]]:

@@ -40,8 +40,8 @@ def force(
     Of a side only the first ``max_source`` pieces are read. A blank side is the end symbol alone.
     """
     specials = Specials.of(tokenizers)
-    sources = [np.array(ids[:max_source], np.int32) for ids in tokenizers.source.encode([p.source for p in pairs])]
-    targets = [np.array(ids[:max_source], np.int32) for ids in tokenizers.target.encode([p.target for p in pairs])]
+    sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source)
+    targets = _first(tokenizers.target, [pair.target for pair in pairs], max_source)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     results: dict[int, Forced] = {}
     for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
@@ -69,6 +69,10 @@ def word_attention(
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights
+
+
+def _first(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> "list[np.ndarray[tuple[int], np.dtype[np.int32]]]":
+    return [np.array(ids[:most], np.int32) for ids in tokenizer.encode_first(texts, most)]
 
 
 def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:

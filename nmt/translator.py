@@ -224,9 +224,9 @@ class Translator:
     ) -> list[Translation]:
         results = [Translation(line, [], [EMPTY]) for line in text]
         lines = []
-        for number, ids in enumerate(self.tokenizers.source.encode(text), first):
+        for number, ids in enumerate(self.tokenizers.source.encode_first(text, options.max_source), first):
             if len(ids) > options.max_source:
-                warn(number, f"{len(ids)} pieces, only the first {options.max_source} are translated")
+                warn(number, f"too long: only its first {options.max_source} pieces are translated")
             if ids:
                 lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))

@@ -1,5 +1,7 @@
 """Attention to word links, the Pharaoh format."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,6 +88,17 @@ def test_a_very_long_line_is_matched_quickly() -> None:
 
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+
+
+def test_words_that_were_not_read_take_no_memory() -> None:
+    """A raw line of a million words, of which the model has read two."""
+    source, target = "a b " * 500_000, "x y " * 500_000
+    tracemalloc.start()
+    weights = word_weights(np.eye(2), ["▁a", "▁b"], ["▁x", "▁y"], source, target)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert weights.tolist() == [[1, 0], [0, 1]]
+    assert peak < 2.5 * len(source), "no more than a copy of each line's rest"
 
 
 @given(LINKS)

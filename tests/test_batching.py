@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.batching import (
     Batch,
+    FirstPieces,
     Ids,
     Plan,
     Position,
@@ -54,6 +55,14 @@ def ids(*rows: Sequence[int]) -> list[Ids]:
 
 def same(one: Plan, other: Plan) -> bool:
     return [rows.tolist() for rows in one] == [rows.tolist() for rows in other]
+
+
+def test_the_first_pieces_of_a_corpus() -> None:
+    corpus = FirstPieces(Corpus(np.array([3, 9, 5], np.int32), np.array([5, 1, 7], np.int32)), 5)
+    assert (corpus.source_lengths.tolist(), corpus.target_lengths.tolist()) == ([3, 5, 5], [5, 1, 5])
+    assert corpus.cut == 2
+    sources, targets = corpus.rows(np.array([1, 0]))
+    assert [row.tolist() for row in sources + targets] == [[1] * 5, [0] * 3, [101], [100] * 5]
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     code, out, err = translate("a\n" + "b " * 100_000 + "\nc\n")
     assert code == 0 and out.count("\n") == 3
     assert err.startswith("nmt-translate: warning: standard input:2: ")
-    assert err.endswith(" pieces, only the first 30 are translated\n")
+    assert err.endswith(": too long: only its first 30 pieces are translated\n")
 
 
 def test_strange_characters_stay_inside_their_line(translate: Translate) -> None:

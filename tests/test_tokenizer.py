@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,31 @@ def test_no_text_breaks_it(bpe: Tokenizers, texts: list[str]) -> None:
 def test_a_line_is_the_same_alone_and_among_others(bpe: Tokenizers) -> None:
     texts = [pair.source for pair in PAIRS]
     assert bpe.source.encode(texts) == [bpe.source.encode([text])[0] for text in texts]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character"])
+@given(st.integers(0, 10_000), st.sampled_from([1, 7, 150]), st.sampled_from(["", " ", "   "]))
+@settings(max_examples=15, deadline=None)
+def test_the_first_pieces_of_a_long_line_are_those_of_the_whole(kind: str, seed: int, most: int, gap: str) -> None:
+    """Of lines of one word, of many, and of words far apart."""
+    tokenizer = learned(kind).source
+    draw = random.Random(seed)
+    lines = ["", gap, gap.join("".join(draw.choices("abcdefgh", k=draw.randint(1, 9))) for _ in range(1000))]
+    lines += [lines[2][:1000], lines[2][:500] + " " * 9000 + lines[2]]
+    assert tokenizer.encode_first(lines, most) == [ids[: most + 1] for ids in tokenizer.encode(lines)]
+
+
+def test_what_lies_beyond_the_first_pieces_is_not_encoded(bpe: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    encode = Tokenizer.encode
+
+    def counting(self: Tokenizer, texts: list[str]) -> list[list[int]]:
+        read.extend(map(len, texts))
+        return encode(self, texts)
+
+    monkeypatch.setattr(Tokenizer, "encode", counting)
+    assert len(bpe.source.encode_first(["the cat " * 1_000_000], 1000)[0]) == 1001
+    assert sum(read) < 50_000
 
 
 def test_blank_text_has_no_pieces(bpe: Tokenizers) -> None:

@@ -298,13 +298,35 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
 
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str) -> None:
-    trainer = make(updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
+    said: list[str] = []
+    trainer = make(said, updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
     trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
     trainer.fit()
+    name = {"bleu": "BLEU", "loss": "loss"}[metric]
+    assert said[-1] == (
+        f"stopped early after update 8: the validation {name} has not improved in 2 validations "
+        "(training.validation.patience); the best is that of update 4"
+    )
     assert trainer.progress.update == 8 and trainer.progress.best == Kept(4, -1.0)
     assert [line["best"] for line in metrics(trainer.run.path, "validation")] == [True, True, False, False]
     saved, last = trainer.run.weights("best"), trainer.run.weights("last")
     assert not torch.equal(saved["output.weight"], last["output.weight"])
+
+
+def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, sections={"decoding": {"max_source": 2}})
+    sources, targets = trainer.prepared.validation.rows(range(20))
+    assert max(map(len, sources)) > 2
+    cut = collate([row[:2] for row in sources], [row[:2] for row in targets], trainer.specials)
+    with torch.inference_mode():
+        logits, _ = trainer.model.eval()(cut.source, cut.source_lengths, cut.target_input)
+    expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
+    assert trainer.validator.loss() == pytest.approx(expected.item())
+    longer = sum(len(row) > 2 for row in sources)
+    assert said == [
+        f"validation set: {longer} of 20 pairs are longer than decoding.max_source; only their first 2 pieces are read"
+    ]
 
 
 def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:

@@ -72,8 +72,9 @@ def main(arguments: argparse.Namespace) -> None:
         outputs = open_outputs(arguments, stack)
         for translation in translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn):
             hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
-            for output in outputs:
-                output.write([output.format(translation, hypothesis) for hypothesis in hypotheses])
+            texts = [[output.format(translation, hypothesis) for hypothesis in hypotheses] for output in outputs]
+            for output, lines_out in zip(outputs, texts, strict=True):  # all or none: files stay of equal length
+                output.write(lines_out)
         for output in outputs:
             output.write([])  # of no lines at all nothing is left of an older file either
 

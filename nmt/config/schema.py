@@ -452,7 +452,8 @@ class Decoding(Section):
     batch_tokens: Pieces = 16384
     """Most source tokens of a batch, padding and beams included."""
     max_source: Pieces = 1000
-    """Pieces of a source line that are read; what lies beyond is cut off with a warning."""
+    """Pieces of a source line that are read; what lies beyond is cut off with a warning. The validation loss reads no
+    more of either side."""
     max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
     """A translation has at most so many pieces for each source piece, and ten more."""
 

@@ -52,11 +52,12 @@ def word_weights(
 ) -> Weights:
     """The attention between words, (J, I): summed over a source word's pieces, averaged over a target word's.
 
-    The end symbol's column and row are left out, so rows sum to less than one. Arguments as in :func:`word_links`.
+    The end symbol's column and row are left out, so rows sum to less than one. Words beyond the last piece, which the
+    model has not read, have neither row nor column. Arguments as in :func:`word_links`.
     """
     source_pieces, target_pieces = _without_end(source_pieces), _without_end(target_pieces)
-    columns = _membership(piece_words(source_pieces, source), len(source.split()))
-    rows = _membership(piece_words(target_pieces, target), len(target.split()))
+    columns = _membership(piece_words(source_pieces, source), source)
+    rows = _membership(piece_words(target_pieces, target), target)
     inner = attention[: len(target_pieces), : len(source_pieces)]
     return np.asarray((rows.T @ inner @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None])
 
@@ -65,8 +66,10 @@ def _without_end(pieces: Sequence[str]) -> Sequence[str]:
     return pieces[:-1] if pieces and pieces[-1] == END else pieces
 
 
-def _membership(words: Sequence[int], count: int) -> Weights:
-    """(pieces, words): 1 where the piece is part of the word."""
+def _membership(words: Sequence[int], text: str) -> Weights:
+    """(pieces, words): 1 where the piece is part of the word of the text, of which those up to the last piece count."""
+    most = max(words, default=-1) + 1
+    count = len(text.split(maxsplit=most)[:most])
     member = np.zeros((len(words), count))
     if count:
         member[np.arange(len(words)), words] = 1
@@ -97,7 +100,8 @@ def piece_words(pieces: Sequence[str], text: str) -> list[int]:
         begins = begins or piece == UNKNOWN
     if not marked:
         return [0] * len(pieces)
-    words = _match(marked, text.split())
+    within = 2 * len(marked)  # a line far longer than its pieces was cut off there
+    words = _match(marked, text.split(maxsplit=within)[:within])
     return [words[min(place, len(words) - 1)] for place in places]
 
 
@@ -106,7 +110,6 @@ def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
     if len(marked) == len(words):
         return list(range(len(words)))
     matched = []
-    words = words[: 2 * len(marked)]  # what lies beyond was cut off
     for tag, i, i_end, j, j_end in SequenceMatcher(None, marked, words, autojunk=False).get_opcodes():
         for k in range(i_end - i):
             within = k if tag == "equal" else k * (j_end - j) // (i_end - i)

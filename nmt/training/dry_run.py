@@ -98,7 +98,7 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
     device = resolve_device(config.device)
 
     def longest(pairs: Sequence[Pair], beam_size: int) -> list[Pair]:
-        encoded = source.encode([pair.source for pair in pairs])
+        encoded = source.encode_first([pair.source for pair in pairs], decoding.max_source)
         lengths = [min(len(pieces), decoding.max_source) + 1 for pieces in encoded]
         rows = max(1, decoding.batch_tokens // (beam_size * max(lengths, default=1)))
         places = sorted(range(len(pairs)), key=lambda place: -lengths[place])

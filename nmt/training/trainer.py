@@ -79,6 +79,7 @@ class Trainer:
             if self.progress.validation_due(self.config):
                 self.validate(pause)
             if self.progress.finished(self.config):
+                self._say_why_early()
                 return
             pause()
             started = time.perf_counter()
@@ -166,6 +167,16 @@ class Trainer:
             self.log.say(
                 f"{self._named()}: memory does not suffice for {largest} pairs at once, they are halved; "
                 "begun with a smaller training.batch_tokens, a training needs none of that"
+            )
+
+    def _say_why_early(self) -> None:
+        progress = self.progress
+        if progress.update < self.config.updates and progress.best is not None:
+            name = {"bleu": "BLEU", "loss": "loss"}[self.config.validation.metric]
+            self.log.say(
+                f"stopped early after update {progress.update}: the validation {name} has not improved in "
+                f"{progress.waited} validations (training.validation.patience); the best is that of update "
+                f"{progress.best.update}"
             )
 
     def _named(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from nmt.batching import Specials, ordered_batches
+from nmt.batching import FirstPieces, Specials, ordered_batches
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
@@ -56,7 +56,7 @@ class Validator:
         log: Log,
     ) -> None:
         self.config = config
-        self.corpus = prepared.validation
+        self.corpus = FirstPieces(prepared.validation, config.decoding.max_source)
         self.pairs = prepared.validation_pairs[: config.training.validation.sentences]
         self.model = model
         self.device, self.precision = device, precision
@@ -66,6 +66,11 @@ class Validator:
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
         self.gold = gold_pairs(config)
+        if self.corpus.cut:
+            log.say(
+                f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
+                f"decoding.max_source; only their first {config.decoding.max_source} pieces are read"
+            )
 
     def __call__(self, update: int, *, samples: bool = True, pause: Pause = go_on) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``pause``
@@ -91,7 +96,8 @@ class Validator:
 
     @torch.inference_mode()
     def loss(self, pause: Pause = go_on) -> float:
-        """Negative log-likelihood per real target token of the whole validation set."""
+        """Negative log-likelihood per real target token of the validation set; like decoding, it reads no more than the
+        first ``decoding.max_source`` pieces of a side."""
         total, tokens = 0.0, 0
         with evaluating(self.model), autocast(self.device, self.precision):
             for each in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
