@@ -7,6 +7,7 @@ the options, so another run over the same data finds it.
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import tempfile
 import time
@@ -165,9 +166,12 @@ def try_cache(config: Config) -> None:
 
 def cache_folder(config: Config) -> Path:
     """Where encoded corpora and tokenizers are kept. Raises DataError if nobody knows, or the name cannot be used."""
+    named = config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
     try:
-        cache = Path(config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
-    except RuntimeError as error:  # nobody's home
+        if named.startswith("~/") and os.environ.get("HOME") == "":  # an empty HOME is not the root
+            named = pwd.getpwuid(os.getuid()).pw_dir + named[1:]
+        cache = Path(named).expanduser()
+    except (RuntimeError, KeyError) as error:  # nobody's home
         raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a folder") from None
     place = str(cache.absolute())
     if readable(place) != place:  # Arrow opens no such file

@@ -78,6 +78,22 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
     assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
 
 
+def test_names_are_utf8_even_where_python_is_told_otherwise(files: Path) -> None:
+    (files / "good").rename(files / "rün")
+    command = [Path(sys.executable).with_name("nmt-evaluate"), "--source", "src", "--reference", "ref"]
+    done = subprocess.run(
+        [*command, "--hypotheses", "rün", "--json", "ergebnis-ü.json"],
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "rün" in done.stdout
+    assert json.loads((files / "ergebnis-ü.json").read_text("utf-8"))["by_length"][0]["system"] == "rün"
+
+
 def test_names_that_are_no_utf8(files: Path) -> None:
     """Whatever the terminal can show, they are told, and written into files, as text."""
     for name in ("src", "ref", "good"):

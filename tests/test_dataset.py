@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.corpus import Pair
 from nmt.data_report import describe, make_report
-from nmt.dataset import EncodedCorpus, Prepared, prepare, try_cache
+from nmt.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cache
 from nmt.encoding import encode_batch, encode_split, reason
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizers
@@ -447,6 +448,8 @@ def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest
     monkeypatch.setenv("HOME", str(corpora.folder / "home"))
     prepare(corpora.config(cache=None))
     assert (corpora.folder / "home/.cache/nmt").is_dir()
+    monkeypatch.setenv("HOME", "")
+    assert cache_folder(corpora.config(cache=None)) == Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/nmt")
 
 
 def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:

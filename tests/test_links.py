@@ -39,6 +39,12 @@ def test_what_is_no_link_is_named(text: str) -> None:
         parse_gold(f"1-1 {text}", "gold:7", first=1)
 
 
+def test_a_number_of_very_many_digits_is_no_link() -> None:
+    with pytest.raises(DataError) as caught:
+        parse_gold(f"0-{'1' * 5000}", "gold:7")
+    assert str(caught.value) == f"gold:7: '0-{'1' * 38}...' is not a link of words counted from 0; as in: 1-1 2p3"
+
+
 def test_scores_by_hand() -> None:
     gold = [parse_gold("0-0 1-1 2p1", "x"), parse_gold("0-0", "x")]
     proposed: list[set[Link]] = [{(0, 0), (2, 1), (3, 3)}, set()]

@@ -96,12 +96,11 @@ def test_equal_lines_are_drawn_differently() -> None:
     assert len({hypothesis.tokens for (hypothesis,) in found}) > 10
 
 
-def test_the_likeliest_token_alone_is_greedy() -> None:
+@pytest.mark.parametrize("sampling", [Sampling(top_k=1), Sampling(1e-9), Sampling(1e-320)])
+def test_the_likeliest_token_alone_is_greedy(sampling: Sampling) -> None:
     model = ToyModel(5, 6)
     greedy = greedy_search(model, model.start(6), limits([7] * 6), length_penalty=1.0)
-    assert sample_search(model, model.start(6), limits([7] * 6), Sampling(top_k=1), range(6), length_penalty=1.0) == (
-        greedy
-    )
+    assert sample_search(model, model.start(6), limits([7] * 6), sampling, range(6), length_penalty=1.0) == greedy
 
 
 def test_values_out_of_range_are_reported_together() -> None:

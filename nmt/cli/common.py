@@ -1,6 +1,7 @@
 """What all commands share: how they end, how they speak, and the options that several of them have."""
 
 import argparse
+import codecs
 import contextlib
 import errno
 import functools
@@ -41,6 +42,8 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
     def decorate(work: Work) -> Callable[..., int]:
         @functools.wraps(work)
         def main(argv: Sequence[str] | None = None) -> int:
+            if argv is None:
+                _speak_utf8()
             _open_closed_streams()
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # results are not lost for a terminal without UTF-8
@@ -57,6 +60,14 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
         return main
 
     return decorate
+
+
+def _speak_utf8() -> None:
+    """Start again in Python's UTF-8 mode where it would take names of files for something else (``LC_ALL=C
+    PYTHONUTF8=0``): all text here is UTF-8."""
+    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
+        os.environ["PYTHONUTF8"] = "1"  # of processes that this one starts, too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _open_closed_streams() -> None:

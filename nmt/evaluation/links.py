@@ -18,6 +18,8 @@ from nmt.errors import DataError
 from nmt.evaluation.alignment import Link, likeliest_links
 
 Links = frozenset[Link]
+LONGEST_SHOWN = 40
+"""Characters of a wrong link that a message shows."""
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -37,9 +39,10 @@ def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
     """
     sure, possible = set(), set()
     for token in line.split():
-        match = re.fullmatch(r"([0-9]+)([-p])([0-9]+)", token)
+        match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", token)
         if match is None or min(int(match[1]), int(match[3])) < first:
-            raise DataError(f"{place}: '{token}' is not a link of words counted from {first}; as in: 1-1 2p3")
+            shown = token if len(token) <= LONGEST_SHOWN else f"{token[:LONGEST_SHOWN]}..."
+            raise DataError(f"{place}: '{shown}' is not a link of words counted from {first}; as in: 1-1 2p3")
         link = int(match[1]) - first, int(match[3]) - first
         possible.add(link)
         if match[2] == "-":

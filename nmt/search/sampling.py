@@ -49,7 +49,8 @@ def sample_step(log_probs: Tensor, uniforms: Tensor, sampling: Sampling, forbidd
     Tokens stand in descending probability; the first whose cumulative probability exceeds the uniform is taken.
     """
     banned = torch.tensor(forbidden, dtype=torch.long, device=log_probs.device)
-    scaled = log_probs.double().index_fill(1, banned, -torch.inf) / sampling.temperature
+    permitted = log_probs.double().index_fill(1, banned, -torch.inf)
+    scaled = (permitted - permitted.amax(1, keepdim=True)) / sampling.temperature  # no temperature overflows the best
     ordered, tokens = scaled.sort(dim=1, descending=True, stable=True)
     mass = ordered.softmax(1)
     if sampling.top_k is not None:
