@@ -80,7 +80,7 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
 
 def test_names_are_utf8_even_where_python_is_told_otherwise(files: Path) -> None:
     (files / "good").rename(files / "rün")
-    command = [Path(sys.executable).with_name("nmt-evaluate"), "--source", "src", "--reference", "ref"]
+    command = [str(Path(sys.executable).with_name("nmt-evaluate")), "--source", "src", "--reference", "ref"]
     done = subprocess.run(
         [*command, "--hypotheses", "rün", "--json", "ergebnis-ü.json"],
         env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"},
