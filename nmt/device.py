@@ -51,6 +51,16 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[name]
 
 
+INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "amx_bf16", "amx_int8")
+"""Of processors, those that matter for the speed of matrix products."""
+
+
+def instructions() -> str:
+    """Which of ``INSTRUCTIONS`` this processor has, in words."""
+    capabilities = torch.cpu.get_capabilities()
+    return ", ".join(name for name in INSTRUCTIONS if capabilities.get(name)) or "none of " + ", ".join(INSTRUCTIONS)
+
+
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
     """The context in which a model computes in ``dtype``; parameters stay fp32.
 

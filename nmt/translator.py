@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from nmt.batching import ROWS, pad
 from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Kernels
-from nmt.device import autocast, resolve_device, resolve_precision
+from nmt.device import autocast, instructions, resolve_device, resolve_precision
 from nmt.errors import ConfigError
+from nmt.kernels.int8 import rates
 from nmt.model.frozen import Frozen, freeze
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Hypothesis, Limits, Sampling, beam_search, greedy_search, sample_search
@@ -187,6 +188,19 @@ class Translator:
                 f"precision: int8 is for runs with kernels: auto; {run} has kernels: plain, use fp32 or bf16"
             )
         return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused, fixed=True)
+
+    def slow_precision(self) -> str | None:
+        """What is wrong with translating in int8 where a short measurement finds it slower than fp32; None if nothing."""
+        if self.precision != torch.int8:
+            return None
+        int8, fp32 = rates()
+        if int8 >= fp32:
+            return None
+        return (
+            f"int8 is slower than fp32 on this processor: {int8 / 1e9:.1f} against {fp32 / 1e9:.1f} billion "
+            f"multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has {instructions()}; "
+            "use --precision fp32"
+        )
 
     def translate(
         self,

@@ -242,6 +242,20 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
     assert weights.read_bytes() == before and not Path(run, "new").exists()
 
 
+@pytest.mark.parametrize(("int8", "fp32"), [(2e9, 30e9), (60e9, 30e9)])
+def test_int8_where_it_is_slow_is_warned_of(
+    translate: Translate, monkeypatch: pytest.MonkeyPatch, int8: float, fp32: float
+) -> None:
+    monkeypatch.setattr("nmt.translator.rates", lambda: (int8, fp32))
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx_vnni": False})
+    code, out, err = translate("oak\n", "--precision", "int8")
+    warning = (
+        "nmt-translate: warning: --precision int8: int8 is slower than fp32 on this processor: 2.0 against 30.0 billion "
+        "multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has avx2; use --precision fp32\n"
+    )
+    assert (code, out.count("\n"), err) == (0, 1, warning if int8 < fp32 else "")
+
+
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT)

@@ -209,6 +209,8 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
 
     translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
+    if problem := translator.slow_precision():
+        say(f"warning: --precision int8: {problem}")
 
     def warn(number: int, problem: str) -> None:
         say(f"warning: {source}:{number}: {problem}")

@@ -63,6 +63,8 @@ def main(arguments: argparse.Namespace) -> None:
 
     translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
+    if problem := translator.slow_precision():
+        say(f"nmt-translate: warning: --precision int8: {problem}")
     typed = arguments.input is None and sys.stdin.isatty()
 
     def warn(line: int, problem: str) -> None:
