@@ -190,7 +190,7 @@ class Translator:
         return cls(loaded.model, loaded.tokenizers, where, dtype, loaded.config.decoding, fused=fused, fixed=True)
 
     def slow_precision(self) -> str | None:
-        """What is wrong with translating in int8 where a short measurement finds it slower than fp32; None if nothing."""
+        """A warning where the precision is int8 and a short measurement finds it slower than fp32; else None."""
         if self.precision != torch.int8:
             return None
         int8, fp32 = rates()

@@ -60,7 +60,7 @@ def test_no_row_depends_on_its_neighbours() -> None:
 def test_both_rates_are_of_the_same_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that says a second for each layer in int8, and two in fp32."""
     clock, seen = iter([0, 1] * 4 + [0, 2] * 4), []
-    monkeypatch.setattr(int8.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     monkeypatch.setattr(int8.Int8Linear, "__call__", lambda layer, x: seen.append(x.shape))
     assert int8.rates(rows=4, width=16, outputs=8) == (4 * 16 * 8, 4 * 16 * 8 / 2)
     assert seen == [(4, 16)] * 4
