@@ -251,7 +251,8 @@ def test_int8_where_it_is_slow_is_warned_of(
     code, out, err = translate("oak\n", "--precision", "int8")
     warning = (
         "nmt-translate: warning: --precision int8: int8 is slower than fp32 on this processor: 2.0 against 30.0 "
-        "billion multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has avx2; use --precision fp32\n"
+        "billion multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has avx2; "
+        "use --precision fp32\n"
     )
     assert (code, out.count("\n"), err) == (0, 1, warning if int8 < fp32 else "")
 
