@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
+from nmt.config.foreign_keys import COUNTERPARTS
 from nmt.config.schema import (
     Adam,
     AdamConstants,
@@ -143,6 +144,39 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ("model.beamsize=3", "model.beamsize: unknown key; there is training.validation.beam_size, decoding.beam_size"),
         ("evaluation.colour=red", "evaluation.colour: unknown key; the keys here are bins, bootstrap, gold"),
         ("lerning={}", "lerning: unknown key; nearest: training"),
+        (
+            "training.epochs=20",
+            "training.epochs: unknown key; use training.updates (this toolkit counts optimizer updates, not epochs)",
+        ),
+        ("lr=0.1", "lr: unknown key; use training.optimiser.learning_rate"),
+        (
+            "model.encoder.Hidden-Size=9",
+            "model.encoder.Hidden-Size: unknown key; use model.encoder.hidden and model.decoder.hidden",
+        ),
+        (
+            "model.dropout=0.3",
+            "model.dropout: found 0.3; must be a section of keys and values; "
+            "write {embedding: 0.3, annotation: 0.3, readout: 0.3}",
+        ),
+        ("model.dropout=true", "model.dropout: found true; must be a section of keys and values"),
+        (
+            "training.optimiser=adam",
+            "training.optimiser: found 'adam'; must be a section with a type: adam, adamw, adadelta, sgd; "
+            "write {type: adam}",
+        ),
+        (
+            "model.attention={type:luong}",
+            "model.attention: write a space after the colon: {type: luong}",
+        ),
+        (
+            "model.attention=type:luong",
+            "model.attention: found 'type:luong'; must be a section with a type: bahdanau, luong, none; "
+            "write a space after the colon: {type: luong}",
+        ),
+        (
+            "decoding={beam_size:5}",
+            "decoding.beam_size:5: unknown key; write a space after the colon: {beam_size: 5}",
+        ),
         (
             "model.attention={type: bahdnau}",
             "model.attention.type: 'bahdnau' is not one of bahdanau, luong, none; nearest: bahdanau",
@@ -329,6 +363,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8; save the file as UTF-8"),
         ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00' has no place in YAML"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        (
+            "a:\n  type:luong\n  hidden: 5\n",
+            "line 3, column 9: mapping values are not allowed here; "
+            "line 2: write a space after the colon: {type: luong}",
+        ),
         ("seed: 1\ndata: 2\nseed: 3\n", "line 3: key 'seed' stands in line 1 already"),
         ("seed: 1\n5: 2\n", "line 2: '5' as a key; keys are text"),
         ("{[a]: 1}\n", "line 1: a list or section as a key; keys are text"),
@@ -465,6 +504,11 @@ def test_every_key_of_the_schema_can_be_explained() -> None:
         assert all(map(expected, annotations))
         sections.extend(variant for annotation in annotations for variant in variants_of(annotation).values())
     assert {*sections, Corpus, LearnedTokenizer, AdamConstants} == set(descendants(Section))
+
+
+def test_foreign_keys_lead_to_keys_that_exist() -> None:
+    assert {key for each in COUNTERPARTS.values() for key in each.keys} <= set(KEYS)
+    assert not COUNTERPARTS.keys() & keys_by_name().keys(), "these are keys of this toolkit"
 
 
 def descendants(section: type[Section]) -> Iterator[type[Section]]:

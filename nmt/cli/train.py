@@ -56,13 +56,13 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Train; 0 when finished, 128 and its number when stopped by a signal."""
-    with importing():
-        from nmt.training.dry_run import dry_run  # noqa: PLC0415  (PyTorch is slow to import)
-        from nmt.training.pipeline import train_run  # noqa: PLC0415
-
     config = load_config(arguments.config, arguments.overrides)
     if arguments.output is not None:
         config = config.model_copy(update={"output": arguments.output})
+    with importing():
+        from nmt.training.dry_run import dry_run  # noqa: PLC0415  (slow to import: a wrong key is reported at once)
+        from nmt.training.pipeline import train_run  # noqa: PLC0415
+
     if arguments.dry_run:
         dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
         return 0

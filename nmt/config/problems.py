@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from pydantic_core import ErrorDetails
 
-from nmt.config.schema import CORPUS_KINDS
+from nmt.config.foreign_keys import counterpart
+from nmt.config.schema import CORPUS_KINDS, Dropout
 from nmt.config.schema_map import Place, choices, expected, find, keys_by_name, variants_of
+from nmt.config.yaml12 import missing_space
 
 LONGEST_SHOWN = 60
 MOST_PLACES = 3
@@ -37,10 +39,12 @@ def explain(error: ErrorDetails) -> Problem:
     if kind == "value_error":
         return Problem(place.key, str(context["error"]))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        place = place._replace(key=f"{place.key}.type")
         words = list(variants_of(place.annotation))
         if kind == "union_tag_not_found":
-            return Problem(place.key, f"missing; must be one of {', '.join(words)}")
+            spaced = next(filter(None, map(missing_space, found)), "")
+            missing = Problem(f"{place.key}.type", f"missing; must be one of {', '.join(words)}")
+            return Problem(place.key, spaced) if spaced else missing
+        place = place._replace(key=f"{place.key}.type")
         found = found["type"]
     if words:
         return Problem(place.key, _not_one_of(found, words))
@@ -64,8 +68,13 @@ def show(value: Any) -> str:
 def _hint(place: Place, found: Any) -> str:
     """How to write what was probably meant."""
     variants = variants_of(place.annotation)
-    if isinstance(found, str) and found in variants and set(variants) != set(CORPUS_KINDS):
-        return f"; write {{type: {found}}}"
+    if isinstance(found, str) and variants:
+        if found in variants and set(variants) != set(CORPUS_KINDS):
+            return f"; write {{type: {found}}}"
+        if hint := missing_space(found):
+            return f"; {hint}"
+    if Dropout in variants.values() and isinstance(found, float) and 0 <= found < 1:
+        return f"; write {{{', '.join(f'{name}: {found}' for name in Dropout.model_fields)}}}"
     if isinstance(found, int | float) and expected(place.annotation).startswith("text"):
         return f"; write '{show(found)}', in quotes"
     return ""
@@ -82,6 +91,10 @@ def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
         chosen = location[-2]
         what = "a corpus with the key" if chosen in CORPUS_KINDS else "type"
         return f"has no effect for {what} '{chosen}', only for {' and '.join(map(repr, having))}"
+    if hint := missing_space(name):
+        return f"unknown key; {hint}"
+    if foreign := counterpart(name):
+        return f"unknown key; {foreign}"
     here = list(place.holder.model_fields)
     elsewhere = keys_by_name()
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")

@@ -112,7 +112,7 @@ def parse_yaml(text: str, name: str) -> Any:
     try:
         value = loader.get_single_data()
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{name}: {_explain(error)}") from None
+        raise ConfigError(f"{name}: {_explain(error, text)}") from None
     except (ValueError, OverflowError):  # PyYAML's way with escapes of characters that do not exist
         raise ConfigError(f"{name}: line {loader.get_mark().line + 1}: a value that cannot be read") from None
     if loader.key_problems:
@@ -120,12 +120,19 @@ def parse_yaml(text: str, name: str) -> Any:
     return value
 
 
-def _explain(error: yaml.MarkedYAMLError) -> str:
+def missing_space(text: str) -> str:
+    """How to write ``type:luong``, which YAML reads as one word instead of key and value; empty for other text."""
+    pair = re.match(r"\s*([A-Za-z_]\w*):([^\s/:]+)", text)
+    return f"write a space after the colon: {{{pair[1]}: {pair[2]}}}" if pair else ""
+
+
+def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     begun = error.context_mark
     context = f" ({error.context}, begun in line {begun.line + 1})" if error.context and begun else ""
-    return f"{place}{error.problem}{context}"
+    hint = missing_space(text.split("\n")[mark.line - 1]) if mark and mark.line else ""  # its word goes on in this line
+    return f"{place}{error.problem}{context}" + (f"; line {mark.line}: {hint}" if mark and hint else "")
 
 
 def format_yaml(value: Any) -> str:
