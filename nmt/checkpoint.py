@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.config import Config, dump_config, load_run_config, schema
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError, tried
 from nmt.files import (
     CHECKSUMS,
     LARGEST_JSON,
@@ -337,7 +337,7 @@ def load_run(
     """
     run = RunDirectory(path)
     if not run.path.is_dir():
-        raise CheckpointError(f"{run.path}: no such run directory; nmt-train makes one")
+        raise CheckpointError(f"{run.path}: no such run directory{tried(run.path)}; nmt-train makes one")
     if not run.config.exists():
         raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
     folder = run._folder(checkpoint)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.errors import DataError
+from nmt.errors import DataError, MissingFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -240,7 +240,7 @@ def load_hub(corpus: HubCorpus) -> Any:
 def unreadable(path: str | Path, error: OSError) -> DataError:
     """What to raise where a file cannot be opened or read."""
     if isinstance(error, FileNotFoundError):
-        return DataError(f"{path}: no such file")
+        return MissingFile(path)
     if isinstance(error, IsADirectoryError):
         return DataError(f"{path}: a folder, where a file is needed")
     return DataError(f"{path}: cannot be read: {error.strerror or error}")

@@ -6,14 +6,18 @@ error and exit code 2. Anything else that escapes is a defect of this toolkit.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class NmtError(Exception):
     """One or more problems, each a line that names the place, what was found and what would be right."""
 
     def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
+        super().__init__(*problems)
         self.problems: Sequence[str] = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
 
 
 class ConfigError(NmtError):
@@ -22,6 +26,15 @@ class ConfigError(NmtError):
 
 class DataError(NmtError):
     """Text that cannot be used: the file and, where there is one, the line."""
+
+
+class MissingFile(DataError):
+    """A file to be read that does not exist."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(f"{path}: no such file{tried(path)}")
+        self.path = Path(path)
+        """As it was named."""
 
 
 class CheckpointError(NmtError):
@@ -38,4 +51,11 @@ def of_key(key: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(*(f"{key}: {problem}" for problem in error.problems)) from error
+        error.problems = [f"{key}: {problem}" for problem in error.problems]
+        raise
+
+
+def tried(path: str | Path) -> str:
+    """`` (tried /absolute/path)`` for a relative path; empty for an absolute one, which a message names already."""
+    absolute = Path(path).absolute()
+    return "" if absolute == Path(path) else f" (tried {absolute})"

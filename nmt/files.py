@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, tried
 
 CHECKSUMS = "sha256.json"
 """Where the checksums of a folder's files are."""
@@ -121,7 +121,8 @@ def refuse_unlike_file(path: Path, most: int) -> None:
     try:
         found = path.stat()
     except OSError as error:
-        reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        missing = isinstance(error, FileNotFoundError)
+        reason = f"missing{tried(path)}" if missing else f"cannot be read: {error.strerror}"
         raise CheckpointError(f"{path}: {reason}") from None
     if not stat.S_ISREG(found.st_mode):
         raise CheckpointError(f"{path}: not a file, but a folder, pipe or device")

@@ -319,12 +319,12 @@ ALIGNED = "line n of one must be the translation of line n of the other"
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--hypotheses", "none"), "none: no such file"),
+        (("--hypotheses", "none"), "none: no such file (tried {folder}/none)"),
         (("--hypotheses", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
         (("--hypotheses", "good", "--reference", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
         (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: no lines in it"),
         (("--hypotheses", "latin"), "latin:1: not UTF-8 (byte 0xe9 at column 2); "),
-        (("--model", "none"), "none: no such run directory; nmt-train makes one"),
+        (("--model", "none"), "none: no such run directory (tried {folder}/none); nmt-train makes one"),
         (("--model", "."), "config.yaml: missing; . is not a run directory of nmt-train"),
         (("--hypotheses", "good", "--beam-size", "5"), "--beam-size: has no effect: --hypotheses is given"),
         (("--hypotheses", "good", "--device", "cuda"), "--device: has no effect: --hypotheses is given"),
@@ -342,7 +342,7 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
     (files / "latin").write_bytes(b"h\xe9\n")
     code, _, err = run(evaluate.main, *TEST_SET, *options)
     assert code == 2
-    assert err.startswith(f"nmt-evaluate: error: {message}")
+    assert err.startswith(f"nmt-evaluate: error: {message.replace('{folder}', str(files))}")
     assert err.count("\n") == 1
 
 
@@ -353,7 +353,10 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             ("--system", "a=good", "--system", "a=good"),
             "--system a=good: is given twice",
         ),
-        (("--system", "a=none"), "--system a: none: no such run directory or file of translations"),
+        (
+            ("--system", "a=none"),
+            "--system a: none: no such run directory or file of translations (tried {folder}/none)",
+        ),
         (("--system", "a=good", "--system", "b=short"), f"src has 5 lines and short has 1: {ALIGNED}"),
         (("--system", "a=."), "--system a: .: no run directory of nmt-train: config.yaml is missing"),
         (
@@ -371,7 +374,7 @@ def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...],
     (files / "short").write_text("one\n")
     code, out, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
     assert (code, out) == (2, "")
-    assert err == f"nmt-length-curve: error: {message}\n"
+    assert err == f"nmt-length-curve: error: {message.replace('{folder}', str(files))}\n"
     assert not list(files.glob("curve*"))
 
 

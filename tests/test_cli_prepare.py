@@ -55,19 +55,38 @@ def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.Captu
     assert main(["--config", str(config), "--set", "data.train.source=nowhere.en"]) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.splitlines()[-1].startswith("nmt-prepare: error: data.train: nowhere.en: ")
+    tried = Path("nowhere.en").absolute()
+    assert output.err.splitlines()[-1] == f"nmt-prepare: error: data.train: nowhere.en: no such file (tried {tried})"
 
 
-def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", str(config), "--set", "seed=x", "--set", "sed=1"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "nmt-prepare: error: --set seed=x: seed: found 'x'; must be a whole number of at least 0",
-        "nmt-prepare: error: --set sed=1: sed: unknown key; nearest: seed",
-    ]
-
-
-def test_a_report_that_cannot_be_written_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"nmt-prepare: error: {config.parent}/no/report.json: cannot be written: No such file or directory"
-    )
+@pytest.mark.parametrize(
+    ("override", "named", "place"),
+    [
+        ("data.test={source: t.en, target: t.en}", "data.test: t.en", "project/configs/t.en"),
+        ("data.test={tsv: t.tsv}", "data.test: t.tsv", "project/data/t.tsv"),
+        ("data.test={jsonl: a/t}", "data.test: a/t", "project/work/data/downloads/a/t"),
+        ("data.test={jsonl: ~/t}", "data.test: ~/t", "home/t"),
+        ("tokenizer={type: given, source: t, target: t}", "tokenizer: t", "project/data/downloads/t"),
+    ],
+)
+def test_a_missing_file_that_lies_elsewhere_is_shown(
+    config: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    override: str,
+    named: str,
+    place: str,
+) -> None:
+    """A file that is named relative to the YAML, to a folder of data, or to a home directory."""
+    root, work = config.parent, config.parent / "project" / "work"
+    for folder in (work, root / "project" / "configs", (root / place).parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    moved = config.rename(root / "project/configs/run.yaml")
+    (root / place).write_text("a\n")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("HOME", str(root / "home"))
+    assert main(["--config", str(moved), "--set", override]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    there = str(root / place).removeprefix(f"{work}/")
+    tried = work / named.partition(": ")[2]
+    assert said == f"nmt-prepare: error: {named}: no such file (tried {tried}); there is {there}"

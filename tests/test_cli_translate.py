@@ -205,7 +205,7 @@ def test_an_older_output_is_kept_until_there_is_a_translation(translate: Transla
             ["--n-best", "3"],
             "n-best 3: a beam of 2 has no more than 2 hypotheses; use beam size 3 or more",
         ),
-        (["--input", "missing.txt"], "missing.txt: no such file"),
+        (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory"),
         (["--alignments", "/"], "/: cannot be written: Is a directory"),
         (["--output", "x", "--attention", "./x"], "--attention ./x: the same file as --output; name another"),
@@ -216,6 +216,7 @@ def test_what_cannot_be_done_is_refused(
     translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    message = message.replace("{folder}", str(tmp_path))
     assert translate(TEXT, *options) == (2, "", f"nmt-translate: error: {message}\n")
     assert list(tmp_path.iterdir()) == []
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
-from nmt.errors import ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError, MissingFile, NmtError
 from nmt.files import readable, why_unwritable
 
 FAILED = 2
@@ -107,6 +107,9 @@ def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
         if arguments.verbose:
             traceback.print_exc()
         problems = error.problems if isinstance(error, NmtError) else [_describe(error)]
+        if isinstance(error, MissingFile):
+            there = _found_elsewhere(error.path, getattr(arguments, "config", None))
+            problems = [f"{problem}{there}" for problem in problems]
         for problem in problems:
             say(f"{name}: error: {problem}")
         return FAILED
@@ -127,6 +130,21 @@ def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
 def _describe(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename is not None else ""
     return place + (error.strerror or str(error) or type(error).__name__)
+
+
+DATA_FOLDERS = ("", "data", "data/downloads")
+"""Below which corpora usually lie."""
+
+
+def _found_elsewhere(path: Path, config: str | None) -> str:
+    """Where a missing file exists: in a home directory, or below a folder of the configuration or of its corpora."""
+    bases = [Path.cwd(), *(Path(config).absolute().parents if config else ())]
+    places = (base / folder / os.path.expanduser(path) for base in bases for folder in DATA_FOLDERS)  # noqa: PTH111
+    there = next((place for place in places if os.path.isfile(place)), None)  # noqa: PTH113  (never raises)
+    if there is None:
+        return ""
+    shown = there.relative_to(bases[0]) if bases[0] in there.parents else there
+    return f"; there is {shown}"
 
 
 def _settle_standard_output() -> None:

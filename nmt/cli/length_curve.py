@@ -15,7 +15,7 @@ from nmt.cli.evaluate import (
 )
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, tried
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.significance import compare_by_length, format_comparisons
 from nmt.files import readable
@@ -151,7 +151,7 @@ def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None
     for system in systems:
         path = Path(system.path)
         if not path.exists():
-            problems.append(f"--system {system.name}: {path}: no such {wanted}")
+            problems.append(f"--system {system.name}: {path}: no such {wanted}{tried(path)}")
         elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
             problems.append(f"--system {system.name}: {path}: no run directory of nmt-train: config.yaml is missing")
     if problems:

@@ -14,7 +14,7 @@ from nmt.config.contradictions import contradictions
 from nmt.config.problems import Problem, explain, show
 from nmt.config.schema import Config
 from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, tried
 from nmt.files import refuse_links_outside, refuse_unlike_file
 
 MOST_PROBLEMS = 50
@@ -74,7 +74,8 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        place = tried(path) if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}{place}") from None
     if len(content) > LARGEST:
         raise ConfigError(f"{path}: larger than {LARGEST} bytes; a configuration is a short YAML file")
     try:
