@@ -83,27 +83,35 @@ $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 # CONFIGS are trained with each of SEEDS into FIGURE/NAME/seed-N, NAME being the file's; each translates SOURCE, and the
 # curves, means over the seeds, are drawn into FIGURE/TEST.*, TEST being the name of SOURCE, and what may be the reasons
 # into FIGURE/TEST.why.*. What is done is left alone, what was cut short goes on; another SOURCE needs no training again.
+# Relative paths, in CONFIGS too, start at FROM, by default the checkout; FIGURE starts at the checkout.
 # Without CONFIGS it is docs/length-decay.md that is made, with all its figures: see scripts/length_decay.sh.
 
 SEEDS ?= 1
 FIGURE ?= runs/figure
 FIGURE_SET ?=
+FROM ?=
 TEST := $(basename $(notdir $(SOURCE)))
 NAMES := $(notdir $(basename $(CONFIGS)))
+# $(call AT,files): where files are that were named relative to FROM; $(call SEEN,file): its name for a command run there
+AT = $(foreach file,$(1),$(if $(FROM),$(if $(filter /% ~%,$(file)),,$(FROM)/))$(file))
+SEEN = $(if $(FROM),$(abspath $(1)),$(1))
+SOURCE_FILE := $(call AT,$(SOURCE))
+REFERENCE_FILE := $(call AT,$(REFERENCE))
 HYPOTHESES := $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 
 define SYSTEM # configuration, name, seed
-$(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY) $(SOURCE) $(REFERENCE)
+$(FIGURE)/$(2)/.seed-$(3).finished: $(1) | $(READY) $(SOURCE_FILE) $(REFERENCE_FILE)
 	@mkdir -p $$(@D)
-	@$$(call HOW,$$@,$$(@D)/seed-$(3)); \
-		$(BIN)/nmt-train --config $(1) --output $$(@D)/seed-$(3) --set seed=$(3) $(FIGURE_SET:%=--set %) $$$$how
+	@$$(call HOW,$$@,$$(@D)/seed-$(3)); $(if $(FROM),cd $(FROM) &&) \
+		$(call SEEN,$(BIN))/nmt-train --config $(call SEEN,$(1)) --output $$(call SEEN,$$(@D)/seed-$(3)) \
+		--set seed=$(3) $(FIGURE_SET:%=--set %) $$$$how
 	@touch $$@
 
-$(FIGURE)/$(2)/$(TEST).seed-$(3).txt: $(FIGURE)/$(2)/.seed-$(3).finished $(SOURCE)
-	@echo "$(2), seed $(3): translating $(SOURCE)"
-	@$(BIN)/nmt-translate --model $$(@D)/seed-$(3) --input $(SOURCE) --output $$@.part && mv $$@.part $$@
+$(FIGURE)/$(2)/$(TEST).seed-$(3).txt: $(FIGURE)/$(2)/.seed-$(3).finished $(SOURCE_FILE)
+	@echo "$(2), seed $(3): translating $(SOURCE_FILE)"
+	@$(BIN)/nmt-translate --model $$(@D)/seed-$(3) --input $(SOURCE_FILE) --output $$@.part && mv $$@.part $$@
 endef
-$(foreach config,$(CONFIGS),$(foreach seed,$(SEEDS),\
+$(foreach config,$(call AT,$(CONFIGS)),$(foreach seed,$(SEEDS),\
 	$(eval $(call SYSTEM,$(config),$(notdir $(basename $(config))),$(seed)))))
 
 SIZE ?= cpu
@@ -115,20 +123,27 @@ else
 	@$(foreach name,SOURCE REFERENCE,$(if $($(name)),,$(error make figure CONFIGS=... needs $(name)=...; for example: \
 		make figure CONFIGS="configs/demo/none.yaml configs/demo/bahdanau.yaml" SEEDS="1 2" \
 		SOURCE=data/demo/test.en REFERENCE=data/demo/test.fr)))
+	@$(foreach name,SOURCE REFERENCE FIGURE FROM,$(if $(word 2,$($(name))),$(error $(name)=$($(name)): make takes no \
+		names with spaces; make a link without spaces, and name that)))
 	@$(if $(filter-out $(words $(sort $(NAMES))),$(words $(CONFIGS))),$(error two of CONFIGS have the same name: $(NAMES)))
 	@$(MAKE) --no-print-directory $(FIGURE)/$(TEST).csv $(FIGURE)/$(TEST).why.csv
 	@echo "the figure: $(FIGURE)/$(TEST).png, with its numbers in .csv and .json; the reasons: $(FIGURE)/$(TEST).why.*"
+
+# any other file that is needed
+.DEFAULT:
+	@echo "make figure: $@: no such file (tried $(abspath $@)); relative paths start at $(CURDIR), or at FROM=DIRECTORY" >&2
+	@exit 2
 
 # which systems the figures are of, drawn how: touched where that has changed
 $(FIGURE)/.$(TEST).systems: FORCE
 	@mkdir -p $(@D); echo "$(HYPOTHESES) $(ARGS)" | cmp -s - $@ || echo "$(HYPOTHESES) $(ARGS)" > $@
 
-$(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems
-	@$(BIN)/nmt-length-curve --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST) $(ARGS) \
+$(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE_FILE) $(FIGURE)/.$(TEST).systems
+	@$(BIN)/nmt-length-curve --source $(SOURCE_FILE) --reference $(REFERENCE_FILE) --output $(FIGURE)/$(TEST) $(ARGS) \
 		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 
-$(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE) $(FIGURE)/.$(TEST).systems
-	@$(BIN)/nmt-diagnose --source $(SOURCE) --reference $(REFERENCE) --output $(FIGURE)/$(TEST).why \
+$(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE_FILE) $(FIGURE)/.$(TEST).systems
+	@$(BIN)/nmt-diagnose --source $(SOURCE_FILE) --reference $(REFERENCE_FILE) --output $(FIGURE)/$(TEST).why \
 		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/seed-$(seed) \
 			--hypotheses $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 endif

@@ -20,10 +20,11 @@ ROOT = Path(__file__).parent.parent
 
 
 def systems_of(folder: Path) -> list[str]:
-    """What says which systems are trained, and what they translate."""
+    """What says which systems are trained, and what they translate: relative and absolute paths."""
     return [
-        f"CONFIGS={folder}/none.yaml {folder}/bahdanau.yaml",
-        f"SOURCE={folder}/test.low",
+        f"FROM={folder}",
+        f"CONFIGS=none.yaml {folder}/bahdanau.yaml",
+        "SOURCE=test.low",
         f"REFERENCE={folder}/test.up",
         f"FIGURE={folder}/figure",
     ]
@@ -52,7 +53,8 @@ def finish(process: "subprocess.Popen[str]") -> str:
 def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
     for attention in ("none", "bahdanau"):
         settings = config(tmp_path, attention, updates=6).model_copy(update={"threads": 1})
-        (tmp_path / f"{attention}.yaml").write_text(dump_config(settings), "utf-8")
+        relative = dump_config(settings).replace(f"{tmp_path}/", "")
+        (tmp_path / f"{attention}.yaml").write_text(relative, "utf-8")
     process = start(*systems_of(tmp_path))
     saved = tmp_path / "figure" / "none" / "seed-1" / "checkpoints" / "last"
     deadline = time.monotonic() + 120
@@ -127,6 +129,12 @@ def test_the_page_asks_for_its_corpora(tmp_path: Path) -> None:
     [
         (["REFERENCE="], "make figure CONFIGS=... needs REFERENCE=...; for example"),
         (["CONFIGS=a/x.yaml b/x.yaml"], "two of CONFIGS have the same name: x x"),
+        (["SOURCE=a b.low"], "SOURCE=a b.low: make takes no names with spaces"),
+        (["CONFIGS=x.yaml"], "/x.yaml: no such file"),
+        (
+            ["FROM=", "CONFIGS=x.yaml"],
+            f"x.yaml: no such file (tried {ROOT}/x.yaml); relative paths start at {ROOT}",
+        ),
     ],
 )
 def test_what_is_missing_is_named(options: list[str], message: str, tmp_path: Path) -> None:
