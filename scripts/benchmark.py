@@ -19,11 +19,12 @@ from nmt.benchmark.machine import alone, machine
 from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
 from nmt.cli.common import command, say, whole, writing
 from nmt.cli.evaluate import read_test_set
-from nmt.config import load_config
+from nmt.config import load_config, load_run_config
 from nmt.corpus import read_lines
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import bleu
+from nmt.evaluation.scripts import tokenizer_of_run
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""
@@ -229,7 +230,8 @@ def main(options: argparse.Namespace) -> None:
         plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
         cells = [decoding_cells(row, plain) for row in decoded]
         if references:
-            scores = [{"bleu": bleu(row.hypotheses, references).value} for row in decoded]
+            tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer
+            scores = [{"bleu": bleu(row.hypotheses, references, tokenizer).value} for row in decoded]
             for cell, score in zip(cells, scores, strict=True):
                 cell["BLEU"] = f"{score['bleu']:.2f}"
     else:

@@ -10,6 +10,7 @@ from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command
 from nmt.config import load_run_config
 from nmt.errors import DataError
+from nmt.evaluation.scripts import BinnedBy, unit_of
 from nmt.files import read_json
 from nmt.training.log import duration
 
@@ -59,9 +60,10 @@ def by_length(paths: list[str]) -> list[dict[str, str]]:
         name: read_json(RunDirectory(path).test_scores)["by_length"]
         for name, path in zip(names(paths), paths, strict=True)
     }
+    lengths = BinnedBy("source", unit_of(load_run_config(paths[0]).data.source_language)).column
     rows = []
     for bins in zip(*tables.values(), strict=True):
-        row = {"source words": f"{bins[0]['low']}-{bins[0]['high']}", "sentences": str(bins[0]["n"])}
+        row = {lengths: f"{bins[0]['low']}-{bins[0]['high']}", "sentences": str(bins[0]["n"])}
         for name, each in zip(tables, bins, strict=True):
             row[name] = f"{each['bleu']:.1f} [{each['bleu_low']:.1f}, {each['bleu_high']:.1f}]"
             row[f"{name}: length ratio"] = f"{each['length_ratio']:.2f}"

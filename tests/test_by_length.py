@@ -1,5 +1,7 @@
 """Bins of source length, and the table of scores by length."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import sacrebleu
@@ -8,26 +10,22 @@ from hypothesis import strategies as st
 
 from nmt.evaluation.by_length import (
     COLUMNS,
+    SystemScores,
     bins_by_length,
     format_rows,
     format_scores,
-    length_table,
     score_system,
-    source_words,
 )
+from nmt.evaluation.scripts import lengths
 
 
 def test_the_columns_of_the_contract() -> None:
     assert ",".join(COLUMNS) == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
 
 
-def test_words_are_what_whitespace_parts() -> None:
-    assert source_words(["a  b\tc ", "", "  ", "d'e - f"]).tolist() == [3, 0, 0, 3]
-
-
 def test_bins_by_hand() -> None:
-    lengths = np.array([1, 5, 6, 10, 11, 40, 25])
-    bins = bins_by_length(lengths, (5, 10, 20, 30, 35))
+    found = np.array([1, 5, 6, 10, 11, 40, 25])
+    bins = bins_by_length(found, (5, 10, 20, 30, 35))
     assert [(number, each.low, each.high, each.members.tolist()) for number, each in bins.items()] == [
         (0, 1, 5, [0, 1]),
         (1, 6, 10, [2, 3]),
@@ -57,8 +55,30 @@ REFERENCES = ["u v w x", "u v w x y", "u v w x y z.", "k l m n o p", "u"]
 HYPOTHESES = ["u v w x", "u v w", "u v w x z y.", "k l m n", "u"]
 
 
+def scored(
+    sources: list[str],
+    hypotheses: list[str],
+    references: list[str],
+    *,
+    bins: tuple[int, ...],
+    resamples: int,
+    others: Sequence[list[str]] = (),
+) -> SystemScores:
+    """By the words of the sources, with BLEU's tokenizer 13a."""
+    return score_system(
+        "me",
+        lengths(sources, "words"),
+        hypotheses,
+        references,
+        tokenizer="13a",
+        bins=bins,
+        resamples=resamples,
+        others=others,
+    )
+
+
 def test_a_row_is_the_score_of_its_sentences() -> None:
-    rows = length_table("me", SOURCES, HYPOTHESES, REFERENCES, bins=(3, 5), resamples=200)
+    rows = scored(SOURCES, HYPOTHESES, REFERENCES, bins=(3, 5), resamples=200).rows
     short, long = rows
     assert (short.system, short.low, short.high, short.n) == ("me", 0, 3, 3)
     assert (long.low, long.high, long.n) == (6, 7, 2)
@@ -69,9 +89,9 @@ def test_a_row_is_the_score_of_its_sentences() -> None:
 
 
 def test_one_sentence_has_no_spread_and_blank_references_no_ratio() -> None:
-    [row] = length_table("x", ["a"], ["u v w x y"], ["u v w x z"], bins=(3,), resamples=20)
+    [row] = scored(["a"], ["u v w x y"], ["u v w x z"], bins=(3,), resamples=20).rows
     assert row.bleu_low == row.bleu == row.bleu_high > 0
-    [row] = length_table("x", ["a"], ["u"], [""], bins=(3,), resamples=20)
+    [row] = scored(["a"], ["u"], [""], bins=(3,), resamples=20).rows
     assert (row.bleu, row.length_ratio) == (0, 0)
 
 
@@ -80,12 +100,12 @@ def test_intervals_are_the_same_each_time_and_cover_as_a_bootstrap_does() -> Non
     references = [" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(100)]
     hypotheses = [" ".join(w if generator.random() < 0.8 else "x" for w in line.split()) for line in references]
 
-    def table(system: str) -> list[tuple[float, ...]]:
-        rows = length_table(system, references, hypotheses, references, bins=(20,), resamples=300)
+    def table() -> list[tuple[float, ...]]:
+        rows = scored(references, hypotheses, references, bins=(20,), resamples=300).rows
         return [(row.bleu, row.bleu_low, row.bleu_high) for row in rows]
 
-    assert table("one") == table("two")
-    [(value, low, high)] = table("one")
+    assert table() == table()
+    [(value, low, high)] = table()
     assert low < value < high
     # an independent bootstrap: sacreBLEU's own
     theirs = sacrebleu.BLEU().corpus_score(hypotheses, [references], n_bootstrap=300)
@@ -93,13 +113,13 @@ def test_intervals_are_the_same_each_time_and_cover_as_a_bootstrap_does() -> Non
 
 
 def test_score_system_and_how_it_reads() -> None:
-    system = score_system("me", SOURCES, HYPOTHESES, REFERENCES, bins=(5,), resamples=10)
+    system = scored(SOURCES, HYPOTHESES, REFERENCES, bins=(5,), resamples=10)
     numbers = system.as_dict()
     assert numbers["BLEU"]["score"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     assert "tok:13a" in numbers["BLEU"]["signature"]
     assert numbers["chrF"]["score"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert [tuple(row) for row in numbers["by_length"]] == [COLUMNS, COLUMNS]
-    heading, first, _ = format_rows(system.rows).split("\n")
+    heading, first, _ = format_rows(system.rows, "source words").split("\n")
     assert heading.split("  ")[0] == "system" and "source words" in heading and "95% interval" in heading
     assert first.split()[:3] == ["me", "0-5", "3"]
     assert format_scores(system).split("\n")[0].startswith(f"BLEU {system.scores[0].value:.2f}  nrefs:1|case:mixed")
@@ -108,7 +128,7 @@ def test_score_system_and_how_it_reads() -> None:
 def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
     worse = ["u v", "u v w", "u v w x z y.", "k l", "u"]
     one, other, both = (
-        score_system("me", SOURCES, first, REFERENCES, bins=(3, 5), resamples=50, others=others)
+        scored(SOURCES, first, REFERENCES, bins=(3, 5), resamples=50, others=others)
         for first, others in ((HYPOTHESES, []), (worse, []), (HYPOTHESES, [worse]))
     )
     for k in range(2):
@@ -117,5 +137,5 @@ def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
         assert both.scores[k].value == pytest.approx((one.scores[k].value + other.scores[k].value) / 2)
     assert both.seeds == (tuple(row.bleu for row in one.rows), tuple(row.bleu for row in other.rows))
     assert both.as_dict()["bleu_by_seed"] == both.seeds and "bleu_by_seed" not in one.as_dict()
-    twice = score_system("me", SOURCES, worse, REFERENCES, bins=(3, 5), resamples=50, others=[worse])
+    twice = scored(SOURCES, worse, REFERENCES, bins=(3, 5), resamples=50, others=[worse])
     assert twice.rows == other.rows

@@ -11,6 +11,7 @@ import pytest
 import sacrebleu
 
 from nmt.cli import diagnose, evaluate, length_curve
+from nmt.cli.systems import system_argument
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
@@ -384,7 +385,7 @@ def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...],
         (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau"),
         (("--system", "=good"), "'=good' is not NAME="),
         (("--system", "good="), "'good=' is not NAME="),
-        (("--bins", "10,5"), "'10,5' are not ascending lengths in words, as in 10,20,30"),
+        (("--bins", "10,5"), "'10,5' are not ascending lengths, as in 10,20,30"),
         (("--bins", "0,5"), "'0,5' are not"),
         (("--bins", "5,x"), "'5,x' are not"),
         (("--bins", ""), "'' are not"),
@@ -449,7 +450,7 @@ def test_no_command_writes_into_a_run_that_it_reads(
 
 
 def test_a_path_may_hold_an_equals_sign() -> None:
-    assert length_curve.system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
+    assert system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
 def test_the_same_file_is_no_further_seed(files: Path, run: Run) -> None:

@@ -142,7 +142,10 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "model.beam_size: unknown key; there is training.validation.beam_size, decoding.beam_size",
         ),
         ("model.beamsize=3", "model.beamsize: unknown key; there is training.validation.beam_size, decoding.beam_size"),
-        ("evaluation.colour=red", "evaluation.colour: unknown key; the keys here are bins, bootstrap, gold"),
+        (
+            "evaluation.colour=red",
+            "evaluation.colour: unknown key; the keys here are bleu_tokenizer, bins, bootstrap, gold",
+        ),
         ("lerning={}", "lerning: unknown key; nearest: training"),
         (
             "training.epochs=20",

@@ -17,7 +17,7 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d.", "3,5", "é"]), max_size=1
 
 
 def test_scores_are_sacrebleus_and_say_how() -> None:
-    score = bleu(HYPOTHESES, REFERENCES)
+    score = bleu(HYPOTHESES, REFERENCES, "13a")
     assert score.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     assert score.name == "BLEU"
     assert score.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
@@ -27,19 +27,19 @@ def test_scores_are_sacrebleus_and_say_how() -> None:
 
 
 def test_a_perfect_translation_has_100_and_an_empty_one_0() -> None:
-    assert bleu(REFERENCES, REFERENCES).value == pytest.approx(100)
-    assert bleu([""] * 5, REFERENCES).value == 0
-    assert bleu_of_statistics(sentence_statistics([""] * 5, REFERENCES).sum(axis=0)) == 0
+    assert bleu(REFERENCES, REFERENCES, "13a").value == pytest.approx(100)
+    assert bleu([""] * 5, REFERENCES, "13a").value == 0
+    assert bleu_of_statistics(sentence_statistics([""] * 5, REFERENCES, "13a").sum(axis=0)) == 0
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a"], ["a", "b"]), ([], [])])
 def test_what_does_not_pair_is_not_scored(hypotheses: list[str], references: list[str]) -> None:
     with pytest.raises(ValueError, match=f"{len(hypotheses)} hypotheses for {len(references)} references"):
-        bleu(hypotheses, references)
+        bleu(hypotheses, references, "13a")
 
 
 def test_statistics_by_hand() -> None:
-    [row] = sentence_statistics(["the cat the cat sat"], ["the cat sat down."]).tolist()
+    [row] = sentence_statistics(["the cat the cat sat"], ["the cat sat down."], "13a").tolist()
     # the reference has 5 tokens, the full stop being one; "the cat" and its words count once, as they do there
     assert row == [5, 5, 3, 2, 1, 0, 5, 4, 3, 2]
     expected = 100 * math.exp((math.log(3 / 5) + math.log(2 / 4) + math.log(1 / 3) + math.log(1 / 2 / 2)) / 4)
@@ -50,8 +50,8 @@ def test_statistics_by_hand() -> None:
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4))
 def test_summed_statistics_give_the_score_of_the_corpus(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    total = sentence_statistics(hypotheses, references).sum(axis=0)
-    assert bleu_of_statistics(total) == pytest.approx(bleu(hypotheses, references).value, rel=1e-12)
+    total = sentence_statistics(hypotheses, references, "13a").sum(axis=0)
+    assert bleu_of_statistics(total) == pytest.approx(bleu(hypotheses, references, "13a").value, rel=1e-12)
 
 
 def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
@@ -70,7 +70,7 @@ def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
 
 
 def test_the_bootstrap_draws_whole_sentences_with_replacement() -> None:
-    statistics = sentence_statistics(["a b c d e", "v w x y z"], ["a b c d e", "k l m n o"])
+    statistics = sentence_statistics(["a b c d e", "v w x y z"], ["a b c d e", "k l m n o"], "13a")
     scores = bootstrap_bleu(statistics, 400, seed=3)
     # of two sentences, one right and one wrong: both right, one of each, or both wrong
     one_of_each = bleu_of_statistics(statistics.sum(axis=0))
@@ -80,7 +80,7 @@ def test_the_bootstrap_draws_whole_sentences_with_replacement() -> None:
 
 
 def test_the_bootstrap_is_paired_and_repeatable() -> None:
-    right = sentence_statistics(["a b c d"] * 10 + ["k l m n"] * 10, ["a b c d"] * 20)
+    right = sentence_statistics(["a b c d"] * 10 + ["k l m n"] * 10, ["a b c d"] * 20, "13a")
     wrong = right[::-1].copy()
     first, again, mirrored = (bootstrap_bleu(each, 50, seed=1) for each in (right, right, wrong))
     np.testing.assert_array_equal(first, again)

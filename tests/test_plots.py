@@ -18,7 +18,8 @@ from matplotlib.transforms import Bbox
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS, Bin, LengthRow, SystemScores
 from nmt.evaluation.diagnosis import MEASURES, Diagnosis
-from nmt.evaluation.metrics import Score
+from nmt.evaluation.metrics import STATISTICS, Score
+from nmt.evaluation.scripts import BinnedBy
 from nmt.evaluation.significance import Comparison
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.attention import attention_image, draw_attention
@@ -28,6 +29,7 @@ from nmt.plots.style import plain, png, series, style
 
 SCORES = (Score("BLEU", 31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), Score("chrF", 55.5, "c"))
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
+WORDS = BinnedBy("source", "words")
 NASTY = "$x^2_{a$ & <b> \\frac \x00\n 漢字 🙂 \u202e%s"
 
 
@@ -36,7 +38,7 @@ def system(name: str, bins: Sequence[tuple[int, int]] = DECADES, best: float = 4
         LengthRow(name, low, high, n, best / (1 + k / 9), best / (1 + k / 9) - 2, best / (1 + k / 9) + 2, 0.98765432)
         for k, (low, high) in enumerate(bins)
     ]
-    return SystemScores(name, SCORES, tuple(rows))
+    return SystemScores(name, SCORES, tuple(rows), np.zeros((1, 0, STATISTICS), np.int64))
 
 
 def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[SystemScores]:
@@ -44,7 +46,7 @@ def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[Syste
 
 
 def draw(several: Sequence[SystemScores], title: str | None = "A title") -> Figure:
-    return draw_length_curve(several, test_set="test_lenstrat", resamples=1000, title=title)
+    return draw_length_curve(several, test_set="test_lenstrat", resamples=1000, title=title, binned_by=WORDS)
 
 
 def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -143,7 +145,9 @@ def test_colours_markers_and_lines_differ() -> None:
 def test_the_four_files(tmp_path: Path) -> None:
     stem = tmp_path / "new" / "folder" / "curve.v2"
     compared = Comparison("RNNsearch-00", "RNNsearch-10", 1, 10, 400, 1.5, 0.25)
-    paths = write_length_curve(systems(2), stem, test_set="test.en", resamples=1000, comparisons=[compared])
+    paths = write_length_curve(
+        systems(2), stem, test_set="test.en", resamples=1000, comparisons=[compared], binned_by=WORDS
+    )
     assert [path.name for path in paths] == ["curve.v2.png", "curve.v2.svg", "curve.v2.json", "curve.v2.csv"]
     assert sorted(stem.parent.iterdir()) == sorted(paths)
 
@@ -171,7 +175,10 @@ def test_the_four_files(tmp_path: Path) -> None:
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (
-        [path.read_bytes() for path in write_length_curve(systems(2), tmp_path / name, test_set="t", resamples=10)]
+        [
+            path.read_bytes()
+            for path in write_length_curve(systems(2), tmp_path / name, test_set="t", resamples=10, binned_by=WORDS)
+        ]
         for name in ("a", "b")
     )
     assert first == second
@@ -181,11 +188,11 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
 def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "curve.json").mkdir()
     with pytest.raises(DataError, match=r"curve\.json: cannot be written: Is a directory"):
-        write_length_curve(systems(1), tmp_path / "curve", test_set="t", resamples=10)
+        write_length_curve(systems(1), tmp_path / "curve", test_set="t", resamples=10, binned_by=WORDS)
     assert not [path.name for path in tmp_path.iterdir() if path.name.endswith(".new")]
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"file: cannot be made a folder: File exists"):
-        write_length_curve(systems(1), tmp_path / "file" / "curve", test_set="t", resamples=10)
+        write_length_curve(systems(1), tmp_path / "file" / "curve", test_set="t", resamples=10, binned_by=WORDS)
 
 
 def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
@@ -193,7 +200,7 @@ def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
     texts = [text for text, _ in boxes(draw(several, title=NASTY))]
     for name in ("$x^2_{a$ & <b> \\frac ·· 漢字 🙂 ·%s", "_hidden", "$"):
         assert f"{name} (BLEU 31.2)" in texts
-    write_length_curve(several, tmp_path / "x", test_set=NASTY, resamples=10, title=NASTY)
+    write_length_curve(several, tmp_path / "x", test_set=NASTY, resamples=10, title=NASTY, binned_by=WORDS)
 
 
 def test_plain() -> None:
@@ -254,9 +261,9 @@ def reasons(name: str, bins: Sequence[tuple[int, int]], attention: bool = True) 
 @pytest.mark.parametrize("bins", [DECADES, DECADES[:1]], ids=["decades", "one bin"])
 def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple[int, int]]) -> None:
     several = [reasons("RNNencdec-50", bins, attention=False), reasons("RNNsearch-50", bins)]
-    figure = draw_diagnosis(several, name, test_set="test_lenstrat", resamples=1000)
+    figure = draw_diagnosis(several, name, test_set="test_lenstrat", resamples=1000, binned_by=WORDS, unit="words")
     _, measures = FIGURES[name]
-    assert [axes.get_title() for axes in figure.axes] == list(measures.values())
+    assert [axes.get_title() for axes in figure.axes] == [heading.format(unit="words") for heading in measures.values()]
     for axes, measure in zip(figure.axes, measures, strict=True):
         drawn = several if name != "attention" else several[1:]
         lines = [line.get_ydata() for line in axes.get_lines()]

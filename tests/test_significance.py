@@ -9,8 +9,9 @@ import sacrebleu
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
+from nmt.evaluation.by_length import score_system
 from nmt.evaluation.metrics import Integers, sentence_statistics
-from nmt.evaluation.significance import compare, compare_by_length, format_comparisons, p_value
+from nmt.evaluation.significance import Comparison, compare, compare_by_length, format_comparisons, p_value
 
 RANDOM = np.random.default_rng(1)
 REFERENCES = [" ".join(RANDOM.choice(list("abcdefgh"), size=RANDOM.integers(5, 20))) for _ in range(120)]
@@ -23,7 +24,7 @@ def spoilt(share: float, seed: int) -> list[str]:
 
 
 def statistics(share: float, seed: int) -> Integers:
-    return sentence_statistics(spoilt(share, seed), REFERENCES)[None]
+    return sentence_statistics(spoilt(share, seed), REFERENCES, "13a")[None]
 
 
 def test_the_p_value_by_hand() -> None:
@@ -61,11 +62,22 @@ def test_no_difference_is_called_one_as_often_as_said() -> None:
     assert sum(p < 0.05 for p in found) <= 9  # beyond three standard deviations
 
 
+def compared(
+    systems: dict[str, list[list[str]]], lengths: list[int], references: list[str], bins: tuple[int, ...]
+) -> list[Comparison]:
+    scored = [
+        score_system(
+            name, np.array(lengths), first, references, tokenizer="13a", bins=bins, resamples=50, others=others
+        )
+        for name, (first, *others) in systems.items()
+    ]
+    return compare_by_length(scored, np.array(lengths), bins=bins, resamples=50)
+
+
 def test_every_two_systems_in_every_bin() -> None:
-    sources = ["w " * n for n in (3, 5, 12, 15, 30)]
     references, same = ["a b c d e"] * 5, ["a b c d e"] * 5
     systems = {"x": [same], "y": [["a b c d f"] * 2 + same[:3]], "z": [same, same]}
-    rows = compare_by_length(systems, sources, references, bins=(10, 20), resamples=50)
+    rows = compared(systems, [3, 5, 12, 15, 30], references, bins=(10, 20))
     assert [(row.system, row.other, row.low, row.high, row.n) for row in rows] == [
         (one, other, *bounds)
         for one, other in (("x", "y"), ("x", "z"), ("y", "z"))
@@ -75,7 +87,7 @@ def test_every_two_systems_in_every_bin() -> None:
     assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
     assert format_comparisons(rows[:1]) == f"x - y  1-10: {expected:+.2f} BLEU, too few for a p-value"
     assert {row.p_value for row in rows} == {None}, "two sentences prove nothing"
-    [row] = compare_by_length({"x": [same * 2], "y": [same * 2]}, ["w"] * 10, references * 2, bins=(10,), resamples=50)
+    [row] = compared({"x": [same * 2], "y": [same * 2]}, [1] * 10, references * 2, bins=(10,))
     assert row.p_value == 1 and format_comparisons([row]) == "x - y  1-10: +0.00 BLEU, p = 1.000"
 
 

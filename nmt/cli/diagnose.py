@@ -16,14 +16,15 @@ from nmt.cli.common import (
     refuse_overwriting,
     say,
 )
-from nmt.cli.evaluate import add_test_set_options, read_hypotheses, read_test_set, translate
-from nmt.cli.length_curve import System, check_systems, system_argument
+from nmt.cli.evaluate import add_test_set_options, read_test_set, translate
+from nmt.cli.systems import System, check_systems, read_ready, system_argument
 from nmt.config import load_run_config
 from nmt.corpus import Pair
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import bins_by_length, source_words
+from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
+from nmt.evaluation.scripts import BinnedBy, Unit, lengths, unit_of
 from nmt.files import readable
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
@@ -79,7 +80,10 @@ def main(arguments: argparse.Namespace) -> None:
         ],
         [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
     )
-    evaluation = load_run_config(systems[0].path).evaluation
+    config = load_run_config(systems[0].path)
+    evaluation = config.evaluation
+    binned_by = BinnedBy("source", unit_of(config.data.source_language))
+    unit = unit_of(config.data.target_language)
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))
     if len(ready) == len(systems):
@@ -95,33 +99,25 @@ def main(arguments: argparse.Namespace) -> None:
 
     device = resolve_device(arguments.device or "auto")
     runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part
-    function_words = most_frequent(references)
+    function_words = most_frequent(references, unit=unit)
     measured: dict[str, list[Floats]] = {}
     for system, run in zip(systems, runs, strict=True):
         hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
         say(f"{system.path}: reading the references")
-        found = measures(run, sources, references, hypotheses, function_words, device)
+        found = measures(run, sources, references, hypotheses, function_words, unit, device)
         measured.setdefault(system.name, []).append(found)
-    bins = bins_by_length(source_words(sources), arguments.bins or evaluation.bins)
+    bins = bins_by_length(lengths(sources, binned_by.unit), arguments.bins or evaluation.bins)
     diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
     paths = write_diagnosis(
-        diagnoses, arguments.output, test_set=readable(Path(arguments.source).name), resamples=evaluation.bootstrap
+        diagnoses,
+        arguments.output,
+        test_set=readable(Path(arguments.source).name),
+        resamples=evaluation.bootstrap,
+        binned_by=binned_by,
+        unit=unit,
     )
-    print(format_diagnoses(diagnoses))
+    print(format_diagnoses(diagnoses, binned_by.column))
     say("written: " + ", ".join(map(str, paths)))
-
-
-def read_ready(systems: Sequence[System], given: Sequence[System], source: str, count: int) -> dict[System, list[str]]:
-    """The translations that are there, by run. Raises ConfigError if one is of no run, DataError for a wrong file."""
-    ready = {}
-    left = list(systems)
-    for each in given:
-        run = next((system for system in left if system.name == each.name), None)
-        if run is None:
-            raise ConfigError(f"--hypotheses {each.name}={each.path}: there is no --system {each.name} that lacks them")
-        left.remove(run)
-        ready[run] = read_hypotheses(each.path, source, count)
-    return ready
 
 
 def measures(
@@ -130,6 +126,7 @@ def measures(
     references: Sequence[str],
     hypotheses: Sequence[str],
     function_words: frozenset[str],
+    unit: Unit,
     device: "torch.device",
 ) -> Floats:
     """Of each sentence, (sentences, MEASURES)."""
@@ -141,7 +138,7 @@ def measures(
     forced = force(run.model, run.tokenizers, pairs, device)
     return np.stack(
         [
-            sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words)
+            sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
             for each, hypothesis, reference in zip(forced, hypotheses, references, strict=True)
         ]
     )

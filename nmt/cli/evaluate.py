@@ -19,6 +19,7 @@ from nmt.cli.common import (
     say,
     writing,
 )
+from nmt.cli.scoring import add_tokenizer_option, scoring
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.corpus import Pair, read_lines
@@ -26,6 +27,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
+from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.files import readable
 
 PROGRESS_SECONDS = 10.0
@@ -38,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     system.add_argument("--model", metavar="RUN", help="a run directory: the source is translated with it first")
     system.add_argument("--hypotheses", metavar="FILE", help="translations of the source, one a line")
     add_test_set_options(arguments)
+    add_tokenizer_option(arguments)
     arguments.add_argument(
         "--gold",
         metavar="FILE",
@@ -72,23 +75,28 @@ def main(arguments: argparse.Namespace) -> None:
         if arguments.output is not None:
             raise ConfigError("--output: there is nothing to write: --hypotheses is given, no run to translate with")
         hypotheses = read_hypotheses(arguments.hypotheses, arguments.source, len(sources))
+        how = scoring(arguments.bleu_tokenizer, {}, sources, references)
     else:
+        translations = translate(arguments.model, arguments.source, sources, arguments)
+        config = load_run_config(arguments.model)
+        evaluation = config.evaluation
+        how = scoring(arguments.bleu_tokenizer, {arguments.model: config}, sources, references)
         if gold is not None:
             alignment = align(arguments, gold)
-        translations = translate(arguments.model, arguments.source, sources, arguments)
-        evaluation = load_run_config(arguments.model).evaluation
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
         readable(Path(arguments.model or arguments.hypotheses).name),
-        sources,
+        lengths(sources, how.source_unit),
         hypotheses,
         references,
+        tokenizer=how.tokenizer,
         bins=arguments.bins or evaluation.bins,
         resamples=evaluation.bootstrap,
     )
     print(format_scores(system))
-    print(format_rows(system.rows))
-    scores = system.as_dict()
+    binned_by = BinnedBy("source", how.source_unit)
+    print(format_rows(system.rows, binned_by.column))
+    scores = system.as_dict() | {"binned_by": str(binned_by)}
     if alignment is not None:
         print(format_alignment(alignment))
         scores["alignment"] = alignment
@@ -152,7 +160,8 @@ def add_test_set_options(arguments: argparse.ArgumentParser) -> None:
         "--bins",
         type=bin_edges,
         metavar="N,N,...",
-        help="longest source of each bin, in words; what is longer is one more bin "
+        help="largest length of each bin, in words, or in characters if the language has no spaces between words; "
+        "longer sentences form one more bin "
         f"(default: {','.join(map(str, Evaluation().bins))}, or as the configuration of the first run says)",
     )
 
@@ -164,7 +173,7 @@ def bin_edges(text: str) -> tuple[int, ...]:
     except ValueError:
         edges = ()
     if not edges or edges[0] < 1 or list(edges) != sorted(set(edges)):
-        raise argparse.ArgumentTypeError(f"'{text}' are not ascending lengths in words, as in 10,20,30")
+        raise argparse.ArgumentTypeError(f"'{text}' are not ascending lengths, as in 10,20,30")
     return edges
 
 

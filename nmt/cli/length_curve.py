@@ -1,9 +1,10 @@
 """``nmt-length-curve``: BLEU against source length, one curve for each system, as figure and numbers."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import numpy as np
 
 from nmt.cli.common import add_decoding_options, command, refuse_overwriting, say
 from nmt.cli.evaluate import (
@@ -13,22 +14,18 @@ from nmt.cli.evaluate import (
     refuse_decoding_options,
     translate,
 )
+from nmt.cli.scoring import Scoring, add_tokenizer_option, scoring
+from nmt.cli.systems import System, check_systems, system_argument
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.errors import ConfigError, DataError, tried
+from nmt.errors import ConfigError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.evaluation.metrics import Integers
+from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.evaluation.significance import compare_by_length, format_comparisons
 from nmt.files import readable
 from nmt.plots.files import make_folder
-from nmt.plots.length_curve import BINNED_BY, ENDINGS, write_length_curve
-
-
-class System(NamedTuple):
-    """A system and where its translations come from."""
-
-    name: str
-    path: str
-    """A run directory, or a file of hypotheses."""
+from nmt.plots.length_curve import ENDINGS, write_length_curve
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,10 +45,12 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--output", required=True, metavar="STEM", help="STEM.png, .svg, .json and .csv are written")
     arguments.add_argument(
         "--bin-by",
-        choices=tuple(BINNED_BY),
+        choices=("source", "reference", "pieces"),
         default="source",
-        help="whose length, and in what (default: source, in words)",
+        help="the length of the source (the default), of the reference, or of the source in pieces of the first run's "
+        "tokenizer",
     )
+    add_tokenizer_option(arguments)
     arguments.add_argument("--title", metavar="TEXT", help="above the figure")
     add_decoding_options(arguments)
     return arguments
@@ -71,8 +70,9 @@ def main(arguments: argparse.Namespace) -> None:
         ],
         [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
     )
+    configs = {f"--system {system.name}={system.path}": load_run_config(system.path) for system in runs}
     if runs:
-        evaluation = load_run_config(runs[0].path).evaluation
+        evaluation = next(iter(configs.values())).evaluation
     else:
         evaluation = Evaluation()
         refuse_decoding_options(arguments, "every --system is a file, there is no run to translate with")
@@ -83,19 +83,22 @@ def main(arguments: argparse.Namespace) -> None:
         for system in systems
         if system not in runs
     }
+    how = scoring(arguments.bleu_tokenizer, configs, sources, references)
+    binned_by, measured = lengths_of(arguments.bin_by, sources, references, how, runs)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
     translations = [  # every run is loaded before the first translates
         ready.get(system.path) or translate(system.path, arguments.source, sources, arguments) for system in systems
     ]
-    measured = lengths_of(arguments.bin_by, sources, references, runs)
     hypotheses: dict[str, list[list[str]]] = {}
     for system, lines in zip(systems, translations, strict=True):
         hypotheses.setdefault(system.name, []).append(list(lines))
     scored = [
-        score_system(name, measured, first, references, bins=bins, resamples=resamples, others=others)
+        score_system(
+            name, measured, first, references, tokenizer=how.tokenizer, bins=bins, resamples=resamples, others=others
+        )
         for name, (first, *others) in hypotheses.items()
     ]
-    comparisons = compare_by_length(hypotheses, measured, references, bins=bins, resamples=resamples)
+    comparisons = compare_by_length(scored, measured, bins=bins, resamples=resamples)
     paths = write_length_curve(
         scored,
         arguments.output,
@@ -103,56 +106,27 @@ def main(arguments: argparse.Namespace) -> None:
         resamples=resamples,
         title=arguments.title,
         comparisons=comparisons,
-        binned_by=arguments.bin_by,
+        binned_by=binned_by,
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")
-    print(format_rows([row for each in scored for row in each.rows], BINNED_BY[arguments.bin_by][2]))
+    print(format_rows([row for each in scored for row in each.rows], binned_by.column))
     if comparisons:
         print(f"paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
     say("written: " + ", ".join(map(str, paths)))
 
 
-def lengths_of(kind: str, sources: Sequence[str], references: Sequence[str], runs: Sequence[System]) -> Sequence[str]:
-    """Lines that have as many words as the length of each sentence is to be. Raises ConfigError."""
+def lengths_of(
+    kind: str, sources: Sequence[str], references: Sequence[str], how: Scoring, runs: Sequence[System]
+) -> tuple[BinnedBy, Integers]:
+    """The length of each sentence by which ``--bin-by`` bins, and what it is. Raises ConfigError."""
     if kind == "source":
-        return sources
+        return BinnedBy("source", how.source_unit), lengths(sources, how.source_unit)
     if kind == "reference":
-        return references
+        return BinnedBy("reference", how.reference_unit), lengths(references, how.reference_unit)
     if not runs:
         raise ConfigError("--bin-by pieces: needs a run among the systems, whose tokenizer cuts the source into pieces")
     from nmt.tokenizer import Tokenizers  # noqa: PLC0415  (scoring files needs none)
 
     tokenizer = Tokenizers.load(Path(runs[0].path) / "tokenizer").source
-    return [" ".join(["piece"] * len(ids)) for ids in tokenizer.encode(sources)]
-
-
-def system_argument(path: str) -> Callable[[str], System]:
-    """An argument type: NAME= and what ``path`` calls the rest."""
-
-    def parse(text: str) -> System:
-        name, equals, rest = text.partition("=")
-        name = readable(name)
-        if not (name.strip() and equals and rest):
-            raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, as in bahdanau=runs/demo/bahdanau")
-        return System(name.strip(), rest)
-
-    return parse
-
-
-def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None:
-    """Raise ConfigError for a system that is given twice, DataError for a path that is not what it should be."""
-    places = [(system.name, Path(system.path).resolve()) for system in systems]
-    repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
-    if repeated:
-        raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
-    wanted = "run directory" if runs_only else "run directory or file of translations"
-    problems = []
-    for system in systems:
-        path = Path(system.path)
-        if not path.exists():
-            problems.append(f"--system {system.name}: {path}: no such {wanted}{tried(path)}")
-        elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
-            problems.append(f"--system {system.name}: {path}: no run directory of nmt-train: config.yaml is missing")
-    if problems:
-        raise DataError(*problems)
+    return BinnedBy("source", "pieces"), np.array([len(ids) for ids in tokenizer.encode(sources)], np.int64)

@@ -471,11 +471,19 @@ class GoldAlignment(Section):
     """Read only the first so many pairs; null reads all."""
 
 
+BleuTokenizer = Literal["13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "none"]
+"""sacreBLEU's tokenizers that need no download."""
+
+
 class Evaluation(Section):
     """Scores by source length, and of attention as word alignment."""
 
+    bleu_tokenizer: BleuTokenizer | None = None
+    """null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is not installed), char for th, lo, km and
+    my, 13a for all others. It also decides which checkpoint is best."""
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
-    """Largest source length, in words, of each bin; longer sentences form one more."""
+    """Largest source length of each bin, in words, or in characters if the language has no spaces between words; longer
+    sentences form one more."""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Resamples behind each 95% interval."""
     gold: GoldAlignment | None = None

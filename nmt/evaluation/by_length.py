@@ -1,11 +1,12 @@
-"""Scores by source length: which sentences fall into which bin, and how well each system does there."""
+"""Scores by length: which sentences fall into which bin, and how well each system does there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmt.config.schema import BleuTokenizer
 from nmt.evaluation.metrics import (
     Integers,
     Score,
@@ -27,7 +28,7 @@ class LengthRow:
 
     system: str
     low: int
-    """Shortest source length of the bin, in whitespace words."""
+    """Shortest length in the bin, in the unit of the table."""
     high: int
     """Longest, included."""
     n: int
@@ -37,24 +38,26 @@ class LengthRow:
     """Lower end of the 95% interval (percentile bootstrap)."""
     bleu_high: float
     length_ratio: float
-    """Hypothesis words over reference words, as BLEU counts them; 0 where the references are blank."""
+    """Hypothesis tokens over reference tokens, as BLEU counts them; 0 where the references are blank."""
 
     def as_dict(self) -> dict[str, Any]:
         """Column to value."""
         return asdict(self)
 
 
-COLUMNS = tuple(field.name for field in fields(LengthRow))
+COLUMNS = tuple(each.name for each in fields(LengthRow))
 
 
 @dataclass(frozen=True)
 class SystemScores:
-    """What one system reaches on a test set, as a whole and by source length."""
+    """What one system reaches on a test set, as a whole and by length."""
 
     name: str
     scores: tuple[Score, ...]
     """BLEU, chrF."""
     rows: tuple[LengthRow, ...]
+    statistics: Integers = field(repr=False, compare=False)
+    """Behind BLEU, (trainings, sentences, STATISTICS): what comparisons resample."""
     seeds: tuple[tuple[float, ...], ...] = ()
     """Of several trainings, each one's BLEU in each bin; the rows hold the means."""
 
@@ -73,11 +76,6 @@ class Bin(NamedTuple):
     members: Integers
 
 
-def source_words(lines: Sequence[str]) -> Integers:
-    """The number of whitespace words of each line."""
-    return np.array([len(line.split()) for line in lines], np.int64)
-
-
 def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
     """The bins that are not empty, by their number: bin k ends at ``edges[k]``, one more bin at the longest length.
 
@@ -93,33 +91,11 @@ def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
     return bins
 
 
-def length_table(
-    system: str,
-    sources: Sequence[str],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    *,
-    bins: Sequence[int],
-    resamples: int,
-    others: Sequence[Sequence[str]] = (),
-) -> list[LengthRow]:
-    """A row for each bin of source words that has sentences, shortest first.
-
-    Args:
-        system: its name.
-        sources: raw source lines; hypotheses and references likewise, as many.
-        bins: the largest length of each bin, ascending; longer sentences form one more.
-        resamples: of the bootstrap behind the intervals.
-        others: the hypotheses of further trainings of the system. Then BLEU and length ratio are means over all, and
-            the interval is that of the mean, all of them resampled alike: it says how much depends on the sentences.
-    """
-    statistics = training_statistics((hypotheses, *others), references)
-    return _rows(system, statistics, bins_by_length(source_words(sources), bins), resamples)
-
-
-def training_statistics(trainings: Sequence[Sequence[str]], references: Sequence[str]) -> Integers:
-    """Of the hypotheses of each training what BLEU is made of, (trainings, sentences, STATISTICS)."""
-    return np.stack([sentence_statistics(lines, references) for lines in trainings])
+def training_statistics(
+    trainings: Sequence[Sequence[str]], references: Sequence[str], tokenizer: BleuTokenizer
+) -> Integers:
+    """For the hypotheses of each training what BLEU is made of, (trainings, sentences, STATISTICS)."""
+    return np.stack([sentence_statistics(lines, references, tokenizer) for lines in trainings])
 
 
 def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
@@ -138,29 +114,44 @@ def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resample
 
 def score_system(
     name: str,
-    sources: Sequence[str],
+    lengths: Integers,
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
+    tokenizer: BleuTokenizer,
     bins: Sequence[int],
     resamples: int,
     others: Sequence[Sequence[str]] = (),
 ) -> SystemScores:
-    """BLEU, chrF and :func:`length_table` of one system: of several trainings of it, see there, the means."""
+    """BLEU and chrF of one system on the whole test set, and a row for each bin of lengths that has sentences.
+
+    Args:
+        name: of the system.
+        lengths: of the sentences, (sentences,), in any unit.
+        hypotheses: a line for each sentence; references likewise.
+        tokenizer: of BLEU.
+        bins: the largest length of each bin, ascending; longer sentences form one more.
+        resamples: of the bootstrap behind the intervals.
+        others: the hypotheses of further trainings of the system. Then all scores are means over the trainings, and the
+            interval is that of the mean, all trainings resampled alike: it says how much depends on the sentences.
+    """
     every = (hypotheses, *others)
     scores = tuple(
         Score(metric[0].name, float(np.mean([score.value for score in metric])), metric[0].signature)
-        for metric in zip(*((bleu(lines, references), chrf(lines, references)) for lines in every), strict=True)
+        for metric in zip(
+            *((bleu(lines, references, tokenizer), chrf(lines, references)) for lines in every), strict=True
+        )
     )
-    statistics, groups = training_statistics(every, references), bins_by_length(source_words(sources), bins)
-    rows = _rows(name, statistics, groups, resamples)
+    statistics = training_statistics(every, references, tokenizer)
+    groups = bins_by_length(lengths, bins)
+    rows = tuple(_rows(name, statistics, groups, resamples))
     if not others:
-        return SystemScores(name, scores, tuple(rows))
+        return SystemScores(name, scores, rows, statistics)
     each_bin = np.stack([bleu_of_statistics(statistics[:, each.members].sum(axis=1)) for each in groups.values()])
-    return SystemScores(name, scores, tuple(rows), tuple(map(tuple, each_bin.T.tolist())))
+    return SystemScores(name, scores, rows, statistics, tuple(map(tuple, each_bin.T.tolist())))
 
 
-def format_rows(rows: Sequence[LengthRow], lengths: str = "source words") -> str:
+def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:
     """The table for a person, one line a row below the headings, of which the second says what the lengths are of."""
     headings = ("system", lengths, "sentences", "BLEU", "95% interval", "length ratio")
     cells = [headings] + [

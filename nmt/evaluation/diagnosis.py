@@ -16,15 +16,16 @@ import numpy.typing as npt
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
 from nmt.evaluation.metrics import Floats, draws
+from nmt.evaluation.scripts import Unit, units
 
 THIRDS = 3
 """Early, middle, late."""
 SHORT, LONG = 0.5, 1.5
-"""Words of the hypothesis over words of the reference: below it stopped early, above it ran on."""
+"""Length of the hypothesis over length of the reference: below it stopped early, above it ran on."""
 FUNCTION_WORDS = 100
-"""So many of the commonest words of a text are taken for its function words."""
+"""How many of the commonest words of a text are taken for its function words."""
 REPEATED = 3
-"""So many times the same four words: it repeats itself, if the reference does not."""
+"""A hypothesis that has the same four words this often repeats itself, if the reference does not."""
 
 
 def entropy(attention: Weights) -> float:
@@ -56,13 +57,15 @@ def third(positions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]
     return ((2 * positions + 1) * THIRDS // (2 * max(count, 1))).astype(np.int64)
 
 
-def recall_by_third(hypothesis: str, reference: str, function_words: Set[str] = frozenset()) -> Floats:
+def recall_by_third(
+    hypothesis: str, reference: str, function_words: Set[str] = frozenset(), unit: Unit = "words"
+) -> Floats:
     """Of the reference's content words in each third of it, the share that the hypothesis has too, (3,).
 
     The function words do not count. Of a word that stands r times in the reference and h times in the hypothesis each
     is found to a share of min(1, h / r): which of them was translated nobody knows. NaN for a third without any.
     """
-    words, there = _words(reference), Counter(_words(hypothesis))
+    words, there = _words(reference, unit), Counter(_words(hypothesis, unit))
     wanted = Counter(words)
     found: list[list[float]] = [[], [], []]
     for word, k in zip(words, third(np.arange(len(words)), len(words)).tolist(), strict=True):
@@ -71,15 +74,15 @@ def recall_by_third(hypothesis: str, reference: str, function_words: Set[str] = 
     return np.array([np.mean(each) if each else np.nan for each in found])
 
 
-def most_frequent(references: Sequence[str], count: int = FUNCTION_WORDS) -> frozenset[str]:
+def most_frequent(references: Sequence[str], count: int = FUNCTION_WORDS, unit: Unit = "words") -> frozenset[str]:
     """The commonest words of a text: its function words, near enough."""
-    words = Counter(word for line in references for word in _words(line))
+    words = Counter(word for line in references for word in _words(line, unit))
     return frozenset(word for word, _ in words.most_common(count))
 
 
-def _words(line: str) -> list[str]:
-    """Runs of letters and digits, in lower case."""
-    return re.findall(r"\w+", line.lower())
+def _words(line: str, unit: Unit) -> list[str]:
+    """Runs of letters and digits, or each of them, in lower case."""
+    return re.findall(r"\w+" if unit == "words" else r"\w", line.lower())
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,12 @@ class Failure:
     repeats: bool
 
 
-def failure(hypothesis: str, reference: str) -> Failure:
-    """By the numbers of words, and by four words in a row that come again and again.
+def failure(hypothesis: str, reference: str, unit: Unit = "words") -> Failure:
+    """By the numbers of words, and by four words in a row that come again and again; or of characters.
 
     Nothing is too long or too short for a blank reference.
     """
-    words, expected = hypothesis.split(), reference.split()
+    words, expected = units(hypothesis, unit), units(reference, unit)
     ratio = len(words) / len(expected) if expected else 1.0
     return Failure(ratio < SHORT, ratio > LONG, _most_repeated(words) >= REPEATED > _most_repeated(expected))
 
@@ -116,7 +119,12 @@ MEASURES = (*(f"{of}_{part}" for of in BY_THIRD for part in PARTS), *WHOLE)
 
 
 def sentence_measures(
-    log_probabilities: Weights, attention: Weights | None, hypothesis: str, reference: str, function_words: Set[str]
+    log_probabilities: Weights,
+    attention: Weights | None,
+    hypothesis: str,
+    reference: str,
+    function_words: Set[str],
+    unit: Unit = "words",
 ) -> Floats:
     """All measures of one sentence, (MEASURES,); NaN for what it does not have, as the attention of a model without.
 
@@ -126,12 +134,13 @@ def sentence_measures(
         hypothesis: the system's own translation.
         reference: the one to hold it against.
         function_words: that are not looked for in the hypothesis.
+        unit: what is counted as a word; characters where the target language has no spaces between words.
     """
-    form = failure(hypothesis, reference)
+    form = failure(hypothesis, reference, unit)
     look = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
     return np.array(
         [
-            *recall_by_third(hypothesis, reference, function_words),
+            *recall_by_third(hypothesis, reference, function_words, unit),
             *by_third(log_probabilities),
             *look,
             *(float(value) for value in (form.stops_early, form.runs_on, form.repeats)),
@@ -204,14 +213,17 @@ def _percentiles(resampled: Floats) -> tuple[Floats, Floats]:
     return np.where(empty, np.nan, lows), np.where(empty, np.nan, highs)
 
 
-def format_diagnoses(diagnoses: Sequence[Diagnosis]) -> str:
-    """The table for a person, one line a system and bin; thirds of the sentence are separated by slashes."""
+def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
+    """The table for a person, one line a system and bin; thirds of the sentence are separated by slashes.
+
+    ``lengths`` says what the lengths are of: ``source words``.
+    """
 
     def cells(row: dict[str, Any]) -> list[str]:
         values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}
         thirds = ["/".join(values[f"{of}_{part}"] for part in PARTS) for of in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 
-    headings = ["system", "source words", "sentences", "recall", "log-probability", "entropy", "from diagonal"]
+    headings = ["system", lengths, "sentences", "recall", "log-probability", "entropy", "from diagonal"]
     headings += ["stops early", "runs on", "repeats"]
     return aligned([headings, *(cells(row) for each in diagnoses for row in each.rows())])

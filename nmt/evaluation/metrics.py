@@ -1,7 +1,8 @@
 """Corpus BLEU and chrF through sacreBLEU (Post 2018), and the sufficient statistics that BLEU is resampled from.
 
-Detokenised hypotheses against untouched references, one reference a sentence, sacreBLEU's defaults: cased, tokenised by
-13a, exponential smoothing, no effective order. A score is always accompanied by its signature.
+Detokenised hypotheses against untouched references, one reference a sentence, sacreBLEU's defaults: cased, exponential
+smoothing, no effective order. :mod:`nmt.evaluation.scripts` says which tokenizer suits a language. A score is always
+accompanied by its signature, which names the tokenizer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+
+from nmt.config.schema import BleuTokenizer
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -30,9 +33,9 @@ class Score:
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:
     """Corpus BLEU (Papineni et al. 2002)."""
-    return _score(BLEU(), "BLEU", hypotheses, references)
+    return _score(BLEU(tokenize=tokenizer), "BLEU", hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -47,12 +50,14 @@ def _score(metric: BLEU | CHRF, name: str, hypotheses: Sequence[str], references
     return Score(name, float(value), str(metric.get_signature()))
 
 
-def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Integers:
+def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Integers:
     """What BLEU is made of, (sentences, STATISTICS); the BLEU of any set of sentences follows from the sum of its rows.
 
-    Lengths are counted in 13a tokens.
+    Lengths are counted in the tokens of ``tokenizer``.
     """
-    metric = BLEU(effective_order=True)  # changes a sentence's score, which is not used here, not its statistics
+    metric = BLEU(
+        tokenize=tokenizer, effective_order=True
+    )  # changes a sentence's score, which is not used here, not its statistics
     rows = np.zeros((len(references), STATISTICS), np.int64)
     for row, hypothesis, reference in zip(rows, hypotheses, references, strict=True):
         score = metric.sentence_score(hypothesis, [reference])

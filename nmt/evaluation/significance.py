@@ -1,13 +1,13 @@
 """Whether two systems differ by more than chance, bin by bin: the paired bootstrap (Koehn 2004)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from nmt.evaluation.by_length import SEED, bins_by_length, source_words, training_statistics
+from nmt.evaluation.by_length import SEED, SystemScores, bins_by_length
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu
 
 FEWEST = 10
@@ -21,7 +21,7 @@ class Comparison:
     system: str
     other: str
     low: int
-    """Shortest source length of the bin, in whitespace words."""
+    """Shortest length in the bin."""
     high: int
     """Longest, included."""
     n: int
@@ -64,35 +64,27 @@ def compare(system: Integers, other: Integers, resamples: int, seed: int | Seque
 
 
 def compare_by_length(
-    hypotheses: Mapping[str, Sequence[Sequence[str]]],
-    sources: Sequence[str],
-    references: Sequence[str],
-    *,
-    bins: Sequence[int],
-    resamples: int,
+    systems: Sequence[SystemScores], lengths: Integers, *, bins: Sequence[int], resamples: int
 ) -> list[Comparison]:
-    """Every two systems in every bin of source words, in the order in which the systems are given.
+    """Every two systems in every bin, in the order in which the systems are given.
 
     Args:
-        hypotheses: of each system, of each training of it, a line for each source.
-        sources: raw source lines; references likewise, as many.
+        systems: scored on the same sentences.
+        lengths: of the sentences, (sentences,).
         bins: the largest length of each bin, ascending; longer sentences form one more.
         resamples: of the bootstrap.
     """
-    statistics = {name: training_statistics(trainings, references) for name, trainings in hypotheses.items()}
-    groups = bins_by_length(source_words(sources), bins)
+    groups = bins_by_length(lengths, bins)
     return [
         Comparison(
-            system,
-            other,
+            one.name,
+            other.name,
             each.low,
             each.high,
             len(each.members),
-            *compare(
-                statistics[system][:, each.members], statistics[other][:, each.members], resamples, (SEED, number)
-            ),
+            *compare(one.statistics[:, each.members], other.statistics[:, each.members], resamples, (SEED, number)),
         )
-        for system, other in combinations(statistics, 2)
+        for one, other in combinations(systems, 2)
         for number, each in groups.items()
     ]
 

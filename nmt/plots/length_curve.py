@@ -13,18 +13,11 @@ from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import SEED, LengthRow, SystemScores
 from nmt.evaluation.metrics import Floats
+from nmt.evaluation.scripts import BinnedBy
 from nmt.evaluation.significance import Comparison
 from nmt.plots.bins import Span, centres, label_lengths, spans_of, wide_enough
 from nmt.plots.files import numbers, table, write_all
 from nmt.plots.style import GREY, legend_above, plain, png, series, style, svg
-
-WHITESPACE = "whitespace words of the raw {} line"
-BINNED_BY = {
-    "source": (WHITESPACE.format("source"), "Source length (words)", "source words"),
-    "reference": (WHITESPACE.format("reference"), "Reference length (words)", "reference words"),
-    "pieces": ("pieces of the source, as the first run's tokenizer cuts it", "Source length (pieces)", "source pieces"),
-}
-"""What sentences are binned by: in a sentence, as the name of an axis, as that of a column."""
 
 ENDINGS = (".png", ".svg", ".json", ".csv")
 """Of the files that are written."""
@@ -38,7 +31,7 @@ def write_length_curve(
     resamples: int,
     title: str | None = None,
     comparisons: Sequence[Comparison] = (),
-    binned_by: str = "source",
+    binned_by: BinnedBy,
 ) -> list[Path]:
     """Draw and write ``stem``.png, .svg, .json and .csv, each of them whole; returns their paths.
 
@@ -49,7 +42,7 @@ def write_length_curve(
         resamples: of the bootstrap behind the intervals, for the caption.
         title: above the figure.
         comparisons: of the systems, for the JSON.
-        binned_by: a key of ``BINNED_BY``.
+        binned_by: what the lengths are of.
 
     Raises DataError if they cannot be written.
     """
@@ -69,7 +62,7 @@ def draw_length_curve(
     test_set: str,
     resamples: int,
     title: str | None = None,
-    binned_by: str = "source",
+    binned_by: BinnedBy,
 ) -> Figure:
     """BLEU of each system at the centre of each bin with its 95% band; below it how long its translations are, as a
     share of their references, and the sentences of each bin.
@@ -92,7 +85,7 @@ def draw_length_curve(
             axes.tick_params(labelbottom=False, length=0)
         _draw_ratios(middle, systems, spans)
         _draw_counts(lower, bins, spans)
-        label_lengths(lower, lengths, spans, BINNED_BY[binned_by][1])
+        label_lengths(lower, lengths, spans, binned_by.axis)
         figure.align_ylabels()
         labels = [f"{plain(system.name, 40)} (BLEU {system.scores[0].value:.1f})" for system in systems]
         legend_above(figure, handles, labels, title)
@@ -161,12 +154,12 @@ def _numbers(
     test_set: str,
     resamples: int,
     comparisons: Sequence[Comparison],
-    binned_by: str,
+    binned_by: BinnedBy,
 ) -> dict[str, Any]:
     return {
         "test_set": test_set,
         "sentences": sum(row.n for row in systems[0].rows),
-        "binned_by": BINNED_BY[binned_by][0],
+        "binned_by": str(binned_by),
         "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": resamples, "seed": SEED},
         "signature": systems[0].scores[0].signature,
         "systems": {system.name: system.as_dict() for system in systems},

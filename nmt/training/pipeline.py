@@ -21,6 +21,7 @@ from nmt.dataset import Prepared, prepare
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
+from nmt.evaluation.scripts import DEFAULT, BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.files import read_json, why_unwritable, write_json, write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.training.log import Log
@@ -84,6 +85,7 @@ def train_run(
         torch.set_num_threads(config.threads)
     if resume:
         refuse_other_config(run, config)
+    tokenizer_of_run(config)  # one that is not installed is found out before the slow part
     prepared = narrowed(prepare(config, say))
     say(describe(prepared.report))
     gold_pairs(config)
@@ -218,16 +220,18 @@ def score_test(
     options = SearchOptions.from_config(config.decoding)
     translations = translator.translate(sources, options, first_window=WINDOW, pause=pause)
     hypotheses = [translation.text for translation in translations]
+    binned_by = BinnedBy("source", unit_of(config.data.source_language))
     system = score_system(
         run.path.name,
-        sources,
+        lengths(sources, binned_by.unit),
         hypotheses,
         references,
+        tokenizer=tokenizer_of_run(config).tokenizer,
         bins=config.evaluation.bins,
         resamples=config.evaluation.bootstrap,
     )
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
-    write_json(run.test_scores, system.as_dict())
+    write_json(run.test_scores, system.as_dict() | {"binned_by": str(binned_by)})
     bleu, chrf = system.scores
     log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
     log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
@@ -248,6 +252,7 @@ def make_manifest(config: Config, prepared: Prepared, device: torch.device) -> d
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
+        "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
     }
 
 
@@ -274,7 +279,8 @@ def refuse_fewer_updates(config: Config, progress: Progress) -> None:
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Raise ConfigError if a run was begun with other text or tokenizers than a manifest names."""
+    """Raise ConfigError if a run was begun with other text or tokenizers than a manifest names, BLEU's included: the
+    scores of checkpoints could not be compared."""
     before = read_json(run.manifest)
     if not isinstance(before, dict):
         raise CheckpointError(f"{run.manifest}: not the manifest of a run")
@@ -283,6 +289,12 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
             "the text has changed since the run was begun; restore it, or train into a new --output",
+        )
+    scored, now = before.get("bleu_tokenizer", DEFAULT), manifest["bleu_tokenizer"]
+    if scored != now:
+        raise ConfigError(
+            f"{run.manifest}: BLEU's tokenizer was {scored} and would now be {now}; to resume, set "
+            f"evaluation.bleu_tokenizer to {scored}"
         )
 
 

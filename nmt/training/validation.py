@@ -15,6 +15,7 @@ from nmt.device import autocast
 from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
+from nmt.evaluation.scripts import tokenizer_of_run
 from nmt.forced import word_attention
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
@@ -71,6 +72,9 @@ class Validator:
                 f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
                 f"decoding.max_source; only their first {config.decoding.max_source} pieces are read"
             )
+        self.tokenizer, note = tokenizer_of_run(config, [pair.target for pair in self.pairs])
+        if note is not None:
+            log.say(note)
 
     def __call__(self, update: int, *, samples: bool = True, pause: Pause = go_on) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``pause``
@@ -88,7 +92,7 @@ class Validator:
             score = 0.0
         else:
             hypotheses = [translation.text for translation in translations]
-            score = bleu(hypotheses, [pair.target for pair in self.pairs]).value
+            score = bleu(hypotheses, [pair.target for pair in self.pairs], self.tokenizer).value
             if samples:
                 self._show(update, hypotheses)
         perplexity, aer = math.exp(min(loss, 700)), self.alignment_error_rate()

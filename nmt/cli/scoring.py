@@ -1,0 +1,80 @@
+"""How a command scores a test set: BLEU's tokenizer and the units of length, by its runs, else by the text itself."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, get_args
+
+from nmt.cli.common import say
+from nmt.config import Config
+from nmt.config.schema import BleuTokenizer
+from nmt.errors import ConfigError
+from nmt.evaluation.scripts import DEFAULT, Unit, checked, language_of, tokenizer_for, tokenizer_of_run, unit_of
+
+
+class Scoring(NamedTuple):
+    """How a test set is scored."""
+
+    tokenizer: BleuTokenizer
+    source_unit: Unit
+    reference_unit: Unit
+
+
+def add_tokenizer_option(arguments: argparse.ArgumentParser) -> None:
+    """``--bleu-tokenizer``."""
+    arguments.add_argument(
+        "--bleu-tokenizer",
+        choices=get_args(BleuTokenizer),
+        metavar="NAME",
+        help=f"of BLEU: {', '.join(get_args(BleuTokenizer))} (default: as the configuration of the runs says; without "
+        "a run, what suits the script of the references)",
+    )
+
+
+def scoring(
+    chosen: BleuTokenizer | None, runs: Mapping[str, Config], sources: Sequence[str], references: Sequence[str]
+) -> Scoring:
+    """Decide how to score, and say on standard error what a user should know about it.
+
+    Args:
+        chosen: what ``--bleu-tokenizer`` says.
+        runs: the configurations of the runs, by what names them to a user; without any, the script of the text decides.
+        sources: raw lines; references likewise.
+
+    Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
+    """
+    if runs:
+        data = next(iter(runs.values())).data
+        languages: tuple[str | None, str | None] = data.source_language, data.target_language
+    else:
+        languages = language_of(sources), language_of(references)
+    units = unit_of(languages[0]), unit_of(languages[1])
+    if chosen is not None:
+        return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
+    if runs:
+        return Scoring(_of_runs(runs, references), *units)
+    choice = tokenizer_for(languages[1])
+    if choice.tokenizer != DEFAULT:
+        say(
+            f"the references are '{languages[1]}' by their script: BLEU's tokenizer is {choice.tokenizer} "
+            "(--bleu-tokenizer overrides)"
+        )
+    if choice.note:
+        say(choice.note)
+    return Scoring(choice.tokenizer, *units)
+
+
+def _of_runs(runs: Mapping[str, Config], references: Sequence[str]) -> BleuTokenizer:
+    choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
+    tokenizers = {choice.tokenizer for choice in choices.values()}
+    if len(tokenizers) > 1:
+        raise ConfigError(
+            *(
+                f"{name}: BLEU's tokenizer is {choices[name].tokenizer} (evaluation.bleu_tokenizer "
+                f"{config.evaluation.bleu_tokenizer or 'null'}, data.target_language {config.data.target_language})"
+                for name, config in runs.items()
+            ),
+            "scores by different tokenizers cannot be compared; choose one with --bleu-tokenizer",
+        )
+    for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
+        say(note)
+    return tokenizers.pop()

@@ -1,0 +1,219 @@
+"""Languages without spaces between words: BLEU's tokenizer and the unit of length, at every place that scores."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.cli import evaluate, length_curve
+from nmt.config import Config
+from nmt.config.loading import dump_config
+from nmt.errors import ConfigError
+from nmt.evaluation import scripts
+from nmt.evaluation.by_length import score_system
+from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
+from nmt.evaluation.scripts import (
+    BinnedBy,
+    language_of,
+    lengths,
+    tokenizer_for,
+    tokenizer_of_run,
+    unit_of,
+)
+from nmt.evaluation.significance import compare_by_length
+from nmt.translator import Translator
+from tests.small_run import config, metrics, train
+
+CHINESE = ["我喜欢学习语言。", "这只老猫在睡觉，狗也在睡觉。", "今天天气很好，我们去公园散步吧。"]
+JAPANESE = ["私は言語を学ぶのが好きです。", "古い猫は眠る。", "今日はとても天気がいいですね。"]
+KOREAN = ["나는 언어를 배우는 것을 좋아한다.", "늙은 고양이가 잠을 잔다."]
+THAI = ["ฉันชอบเรียนภาษา", "แมวแก่กำลังนอนหลับ"]
+ENGLISH = ["I like to learn languages.", "The old cat sleeps, and the dog sleeps.", "The weather is fine today."]
+
+
+@pytest.fixture
+def without_mecab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "find_spec", lambda name: None)
+
+
+@pytest.fixture
+def with_mecab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "find_spec", lambda name: name)
+
+
+@pytest.mark.parametrize(
+    ("codes", "tokenizer", "unit"),
+    [
+        ("zh ZH zh-CN zh_Hans zh-Hant-TW zho chi cmn yue Chinese", "zh", "characters"),
+        ("ja JA ja-JP jpn japanese", "char", "characters"),
+        ("ko kor ko_KR", "char", "words"),
+        ("th tha lo km khm my mya", "char", "characters"),
+        ("en de fr eng zu jam kok y", "13a", "words"),
+    ],
+)
+def test_codes_of_languages(without_mecab: None, codes: str, tokenizer: str, unit: str) -> None:
+    for code in codes.split():
+        assert (tokenizer_for(code).tokenizer, unit_of(code)) == (tokenizer, unit), code
+
+
+def test_mecab_is_used_where_it_is_installed(with_mecab: None) -> None:
+    assert tokenizer_for("ja") == ("ja-mecab", None)
+    assert tokenizer_for("ko-KR") == ("ko-mecab", None)
+
+
+def test_without_mecab_the_package_is_named(without_mecab: None, tmp_path: Path) -> None:
+    for code, package in (("ja", "'sacrebleu[ja]'"), ("ko", "'sacrebleu[ko]'")):
+        tokenizer, note = tokenizer_for(code)
+        assert tokenizer == "char" and note is not None and f"pip install {package}" in note
+    with pytest.raises(ConfigError, match=r"^evaluation\.bleu_tokenizer: ja-mecab needs MeCab, which is not installed"):
+        tokenizer_of_run(in_languages(tmp_path, "en", "ja", "ja-mecab"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "language"),
+    [
+        (CHINESE, "zh"),
+        ([*CHINESE, "NATO"], "zh"),
+        (JAPANESE, "ja"),
+        (KOREAN, "ko"),
+        (THAI, "th"),
+        (["ພາສາລາວ"], "lo"),
+        (["ភាសាខ្មែរ"], "km"),
+        (["မြန်မာဘာသာ"], "my"),
+        (ENGLISH, None),
+        (["Она читает «三国演义»."], None),
+        (["", "1 + 1 = 2"], None),
+        ([], None),
+    ],
+)
+def test_the_script_of_a_text_tells_its_language(lines: list[str], language: str | None) -> None:
+    assert language_of(lines) == language
+
+
+def test_lengths_by_hand() -> None:
+    assert lengths(["a  b\tc ", "", "  ", "d'e - f"], "words").tolist() == [3, 0, 0, 3]
+    assert lengths(["我 喜欢。", "\u3000", "ab c"], "characters").tolist() == [4, 0, 3]
+    assert BinnedBy("source", "characters").axis == "Source length (characters)"
+    assert BinnedBy("reference", "words").column == "reference words"
+
+
+def in_languages(folder: Path, source: str, target: str, tokenizer: str | None = None) -> Config:
+    """A configuration of the tiny training between two languages."""
+    values = config(folder).model_dump()
+    values["data"] |= {"source_language": source, "target_language": target}
+    values["evaluation"]["bleu_tokenizer"] = tokenizer
+    return Config.model_validate(values)
+
+
+def test_the_configuration_overrides_the_language(without_mecab: None, tmp_path: Path) -> None:
+    assert tokenizer_of_run(in_languages(tmp_path, "en", "zh")) == ("zh", None)
+    assert tokenizer_of_run(in_languages(tmp_path, "en", "zh", "char")) == ("char", None)
+    tokenizer, note = tokenizer_of_run(in_languages(tmp_path, "en", "xx"), CHINESE)
+    assert tokenizer == "13a" and note is not None and "set evaluation.bleu_tokenizer to zh" in note
+    assert tokenizer_of_run(in_languages(tmp_path, "zh", "xx"), ENGLISH) == ("13a", None)
+
+
+@pytest.mark.parametrize(("language", "lines"), [("zh", CHINESE), ("ja", JAPANESE)])
+def test_a_reference_against_itself_is_perfect(without_mecab: None, language: str, lines: list[str]) -> None:
+    """In the score of all, in each bin, and in what comparisons resample."""
+    tokenizer = tokenizer_for(language).tokenizer
+    counted = lengths(lines, "characters")
+    same, spoilt = (
+        score_system(name, counted, found, lines, tokenizer=tokenizer, bins=(10,), resamples=20)
+        for name, found in (("same", lines), ("spoilt", [line[:-4] for line in lines]))
+    )
+    assert same.scores[0].value == pytest.approx(100) and f"tok:{tokenizer}|" in same.scores[0].signature
+    assert [(row.low, row.high, row.n) for row in same.rows] == [(1, 10, 1), (11, max(map(len, lines)), 2)]
+    for row in same.rows:
+        assert row.bleu == row.bleu_low == row.bleu_high == pytest.approx(100)
+    assert all(row.difference > 0 for row in compare_by_length([same, spoilt], counted, bins=(10,), resamples=20))
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command in a folder with the files zh, ja and en: its exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("zh", CHINESE), ("ja", JAPANESE), ("en", ENGLISH)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+    def call(main: Callable[..., int], *options: str) -> tuple[int, str, str]:
+        code = main(list(options))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+def test_files_are_scored_by_their_script(run: Run, without_mecab: None, tmp_path: Path, language: str) -> None:
+    tokenizer = tokenizer_for(language).tokenizer
+    files = ("--source", "en", "--reference", language)
+    code, out, err = run(evaluate.main, *files, "--hypotheses", language, "--json", "scores")
+    assert code == 0 and out.startswith("BLEU 100.00  ") and f"|tok:{tokenizer}|" in out
+    assert f"BLEU's tokenizer is {tokenizer}" in err and ("sacrebleu[ja]" in err) == (language == "ja")
+    scores = json.loads((tmp_path / "scores").read_text("utf-8"))
+    assert [row["bleu"] for row in scores["by_length"]] == pytest.approx([100])
+    code, out, _ = run(evaluate.main, *files, "--hypotheses", language, "--bleu-tokenizer", "13a")
+    assert code == 0 and out.startswith("BLEU 0.00") and "|tok:13a|" in out
+    code, out, _ = run(length_curve.main, *files, f"--system=x={language}", "--bin-by=reference", "--output=curve")
+    assert code == 0 and "  reference characters  " in out and "BLEU 100.00" in out
+    numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
+    assert f"tok:{tokenizer}" in numbers["signature"] and numbers["binned_by"].startswith("characters of the raw ref")
+
+
+def test_a_source_without_spaces_is_binned_by_characters(run: Run, tmp_path: Path) -> None:
+    code, out, err = run(
+        evaluate.main, "--source=zh", "--reference=en", "--hypotheses=en", "--bins=8,14", "--json=scores"
+    )
+    assert (code, err) == (0, "") and "|tok:13a|" in out and "  source characters  " in out
+    assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "1"], ["9-14", "1"], ["15-16", "1"]]
+    scores = json.loads((tmp_path / "scores").read_text("utf-8"))
+    assert scores["binned_by"] == "characters of the raw source line, whitespace left out"
+
+
+def test_runs_must_agree_about_the_tokenizer(run: Run, tmp_path: Path) -> None:
+    for name, language in (("a", "zh"), ("b", "xx")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(dump_config(in_languages(tmp_path, "en", language)), "utf-8")
+    systems = ("--source=en", "--reference=zh", "--system=one=a", "--system=two=b", "--output=curve")
+    code, _, err = run(length_curve.main, *systems)
+    assert code == 2
+    assert "--system one=a: BLEU's tokenizer is zh (evaluation.bleu_tokenizer null, data.target_language zh)" in err
+    assert "--system two=b: BLEU's tokenizer is 13a" in err and "choose one with --bleu-tokenizer" in err
+    _, _, err = run(length_curve.main, *systems, "--bleu-tokenizer=char")
+    assert "BLEU's tokenizer" not in err, "it goes on to load the runs"
+
+
+def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validation and test set, of a model whose translations are the references."""
+    chinese = in_languages(tmp_path, "low", "zh")
+    for side, lines in (("low", ENGLISH), ("up", CHINESE)):
+        for path in tmp_path.glob(f"*.{side}"):
+            path.write_text("".join(f"{line}\n" for line in lines * 4), "utf-8")
+    texts = dict(zip(ENGLISH, CHINESE, strict=True))
+
+    def translate(translator: object, sources: Iterable[str], *how: object, **options: object) -> Iterator[object]:
+        return (SimpleNamespace(text=texts[source]) for source in sources)
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    train(chinese)
+    scores = json.loads((tmp_path / "run" / "test.scores.json").read_text("utf-8"))
+    assert "|tok:zh|" in scores["BLEU"]["signature"] and scores["BLEU"]["score"] == pytest.approx(100)
+    assert metrics(tmp_path / "run", "validation")[-1]["bleu"] == pytest.approx(100)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["bleu_tokenizer"] == "zh"
+    evaluation = chinese.evaluation.model_copy(update={"bleu_tokenizer": "char"})
+    with pytest.raises(ConfigError, match=r"BLEU's tokenizer was zh and would now be char; to resume, set"):
+        train(chinese.model_copy(update={"evaluation": evaluation}), resume=True)
+
+
+def test_the_diagnosis_counts_characters() -> None:
+    assert failure("我喜", "我喜欢学习语言。", "characters") == Failure(True, False, False)
+    assert failure("我喜", "我喜欢学习语言。") == Failure(False, False, False)  # one word, as whitespace has it
+    assert failure("我喜欢学" * 3, CHINESE[1], "characters").repeats
+    assert recall_by_third("天很", "今天很好吗。啊", frozenset("很"), "characters").tolist() == [0.5, 0, 0]
+    assert most_frequent(["天天很", "很天"], 1, "characters") == {"天"}
