@@ -20,16 +20,20 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.batching import plan_epoch
 from nmt.checkpoint import RunDirectory
 from nmt.cli.common import as_typed
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
+from nmt.dataset import prepare
 from nmt.errors import CheckpointError
 from nmt.torture.strangers import reseal
 from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
+from nmt.training.log import duration
 from nmt.training.trainer import Trainer
 from nmt.translator import Translation, Translator, lines_for
+from tests.small_run import config as small_config
 from tests.small_run import metrics, options
 
 Train = Callable[..., tuple[int, str]]
@@ -287,11 +291,44 @@ def test_a_run_is_resumed_on_the_text_it_was_begun_on(train: Train, run: Path, c
     assert advice == "the text has changed since the run was begun; restore it, or train into a new --output"
 
 
+def test_a_run_knows_the_configuration_that_it_goes_on_with(
+    train: Train, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--resume", "--output", str(run), "--set", "training.updates=3"]) == 0
+    err = capsys.readouterr().err
+    assert "update 3/3" in err
+    assert "pairs read" not in err, "the report on the data was shown when the run was begun"
+    assert "pairs read" in train("--output", run, "--overwrite")[1]
+    for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
+        assert main(arguments) == 2
+        assert "--config: not given; name a configuration, or continue a run with --resume" in capsys.readouterr().err
+    assert main(["--resume", "--output", str(run / "none")]) == 2
+    assert "none/config.yaml: missing" in capsys.readouterr().err
+
+
 def test_a_checkpoint_cut_short_is_named(train: Train, run: Path) -> None:
     file = run / "checkpoints" / "last" / "training.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     code, err = train("--output", run, "--resume")
     assert code == 0 and f"{file}: not a whole safetensors file: " in err
+
+
+def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
+    """At an epoch a minute, two epochs take two minutes, whatever the first batch took."""
+    small = small_config(tmp_path, updates=4, validation={"every": 2})
+    prepared = prepare(small)
+    lengths = prepared.train.source_lengths, prepared.train.target_lengths
+    batches = len(plan_epoch(*lengths, small.training.batch_tokens, seed=1, epoch=0))
+    tokens = int(prepared.train.target_lengths.sum()) + len(prepared.train)
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    rows = [{"split": "train", "target_tokens_per_second": rate} for rate in (1.0, tokens / 60, tokens / 60)]
+    rows.append({"split": "validation", "seconds": 2.0})
+    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    twice = small.training.model_copy(update={"updates": 2 * batches})
+    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, run)
+    assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
+    assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
 
 
 # --- the dry run ------------------------------------------------------------------------------------------------------
@@ -311,8 +348,14 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
     code, err = train("--dry-run", config=config)
     assert code == 0
     assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
-    for step in ("update 1/1", "validation at update 1", "test set: BLEU"):
+    for step in ("update 1/4", "update 4/4", "validation at update 4", "test set: BLEU"):
         assert step in err
+    assert re.search(
+        r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
+        r"\S+( \d\dm)? for 500,001 validations; \d+\.\d GB of memory$",
+        err,
+        re.MULTILINE,
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "tmp"]
     assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -601,7 +644,7 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
     made = RunDirectory(run).training("last").state["update"]
     assert made >= 2 and made == metrics(run)[-1]["step"]
     again = shlex.split(rest[-1].removeprefix(prefix))
-    assert again[-2:] == ["--set", settings[-1]] and "--resume" in again and str(run) in again
+    assert again == ["--resume", "--output", str(run)]  # the run knows its configuration
     assert main([*again, "--set", f"training.updates={made + 1}"]) == 0
     assert f"resumed after update {made}\n" in capsys.readouterr().err
 

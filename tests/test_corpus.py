@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nmt.corpus
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
 from nmt.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
 from nmt.errors import DataError
@@ -281,6 +282,26 @@ def test_offline_the_real_hub_client_is_understood(monkeypatch: pytest.MonkeyPat
     message = error_of(pairs_of, HubCorpus(hub="some/corpus-that-is-not-there", split="train"))
     assert message.startswith("hub dataset 'some/corpus-that-is-not-there', split 'train': cannot be loaded: ")
     assert message.endswith("; local files need no hub: {source: FILE, target: FILE} in its place")
+
+
+def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Unreachable:
+        def head(self, url: str, timeout: float) -> None:
+            asked.append(url)
+            raise OSError("Name or service not known")
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_session", Unreachable)
+    nmt.corpus._go_offline_unless_reached.cache_clear()
+    try:
+        for split in ("train", "validation"):
+            assert "cannot be loaded" in error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
+    finally:
+        nmt.corpus._go_offline_unless_reached.cache_clear()
+    assert len(asked) == 1, "neither our question nor the hub's client goes on asking"
 
 
 # --- digest -----------------------------------------------------------------------------------------------------------

@@ -423,6 +423,31 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert progress[-1].startswith("update 4/4  epoch 1  loss ") and progress[-1].endswith("target tokens/s  0s left")
 
 
+def test_an_early_validation_comes_once(make: Make) -> None:
+    trainer = make(updates=8, validation={"every": 4, "first": 1})
+    trainer.fit()
+    assert [line["step"] for line in metrics(trainer.run.path, "validation")] == [1, 4, 8]
+    assert [line["epoch"] for line in metrics(trainer.run.path, "train")] == [trainer.progress.position.epoch + 1]
+
+
+def test_the_time_left_is_told_after_a_few_seconds_and_written_down_nowhere(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer_module, "FIRST_LINE", 0.0)
+    said: list[str] = []
+    trainer = make(said, updates=6, log_every=4)
+    trainer.fit()
+    lines = [line for line in said if line.startswith("update ")]
+    assert [line.partition("  ")[0] for line in lines] == ["update 1/6", "update 4/6", "update 6/6"]
+    assert re.fullmatch(r"update 1/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[0])
+    assert [line["step"] for line in metrics(trainer.run.path, "train")] == [4, 6]
+    quiet: list[str] = []
+    silent = make(quiet, updates=2, log_every=4)
+    monkeypatch.setattr(trainer_module, "FIRST_LINE", 60.0)
+    silent.fit()
+    assert [line.partition("  ")[0] for line in quiet if line.startswith("update ")] == ["update 2/2"]
+
+
 def test_the_time_left_counts_validations(make: Make) -> None:
     said: list[str] = []
     trainer = make(said, updates=4, log_every=3, validation={"every": 2})

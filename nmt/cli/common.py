@@ -253,9 +253,9 @@ def writing(name: str) -> Iterator[None]:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def add_config_options(parser: argparse.ArgumentParser) -> None:
+def add_config_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """``--config FILE`` and ``--set KEY=VALUE``, for ``load_config(arguments.config, arguments.overrides)``."""
-    parser.add_argument("--config", required=True, metavar="FILE", help="the YAML configuration")
+    parser.add_argument("--config", required=required, metavar="FILE", help="the YAML configuration")
     parser.add_argument(
         "--set",
         action="append",

@@ -8,7 +8,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from nmt.cli.common import INTERRUPTED, add_config_options, as_typed, command, importing, say
-from nmt.config import load_config
+from nmt.config import Config, load_config, load_run_config
+from nmt.errors import ConfigError
 
 
 class StopRequest:
@@ -45,20 +46,31 @@ class StopRequest:
 def parser() -> argparse.ArgumentParser:
     """The options of ``nmt-train``."""
     arguments = argparse.ArgumentParser(prog="nmt-train", description=__doc__)
-    add_config_options(arguments)
+    add_config_options(arguments, required=False)
     arguments.add_argument("--output", metavar="RUN", help="the run directory (overrides output: in the configuration)")
-    arguments.add_argument("--resume", action="store_true", help="continue the run in the run directory")
+    arguments.add_argument(
+        "--resume", action="store_true", help="continue the run in the run directory; needs no --config"
+    )
     arguments.add_argument("--overwrite", action="store_true", help="replace the run in the run directory")
     arguments.add_argument("--dry-run", action="store_true", help="check everything that can fail later; keep nothing")
     return arguments
 
 
+def configuration(arguments: argparse.Namespace) -> Config:
+    """That of ``--config``; without it, of the run that is to be resumed. Raises ConfigError, CheckpointError."""
+    if arguments.config is not None:
+        config = load_config(arguments.config, arguments.overrides)
+    elif arguments.resume and arguments.output:
+        config = load_run_config(arguments.output, arguments.overrides)
+    else:
+        raise ConfigError("--config: not given; name a configuration, or continue a run with --resume --output RUN")
+    return config if arguments.output is None else config.model_copy(update={"output": arguments.output})
+
+
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Train; 0 when finished, 128 and its number when stopped by a signal."""
-    config = load_config(arguments.config, arguments.overrides)
-    if arguments.output is not None:
-        config = config.model_copy(update={"output": arguments.output})
+    config = configuration(arguments)
     with importing():
         from nmt.training.dry_run import dry_run  # noqa: PLC0415  (slow to import: a wrong key is reported at once)
         from nmt.training.pipeline import train_run  # noqa: PLC0415
@@ -69,7 +81,6 @@ def main(arguments: argparse.Namespace) -> int:
     stop = StopRequest()
     if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stopping=stop):
         return 0
-    again = [as_typed("nmt-train"), "--config", arguments.config, "--output", str(config.output), "--resume"]
-    again += [word for override in arguments.overrides for word in ("--set", override)]
+    again = [as_typed("nmt-train"), "--resume", "--output", str(config.output)]
     say(f"stopped; continue with: {shlex.join(again)}")
     return INTERRUPTED if stop.signal is None else 128 + stop.signal

@@ -53,15 +53,15 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     raise ConfigError(*map(_one_line, problems))
 
 
-def load_run_config(run: str | Path) -> Config:
-    """The configuration of a run directory, which may come from a stranger.
+def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The configuration of a run directory, which may come from a stranger, with overrides as :func:`load_config`.
 
     Raises ConfigError as :func:`load_config` does, CheckpointError for a pipe, a device or a link that leads elsewhere.
     """
     path = Path(run) / "config.yaml"
     refuse_links_outside(Path(run), [path])
     refuse_unlike_file(path, LARGEST)
-    return load_config(path)
+    return load_config(path, overrides)
 
 
 def dump_config(config: Config) -> str:

@@ -391,6 +391,8 @@ class Validation(Section):
 
     every: Size = 500
     """Updates between two validations; the last update is always followed by one."""
+    first: Size | None = 100
+    """An early validation after this update, so that there soon is a checkpoint that translates; null: none."""
     metric: Literal["bleu", "loss"] = "bleu"
     """What decides which checkpoint is best, when to stop, and when the plateau schedule acts."""
     patience: Size | None = None

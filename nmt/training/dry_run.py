@@ -1,13 +1,19 @@
 """A training in a folder that vanishes, for all to fail now that would fail after hours."""
 
+import json
 import os
+import resource
 import shutil
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+from nmt.batching import plan_epoch
 from nmt.checkpoint import RunDirectory
 from nmt.config import Config
 from nmt.corpus import Pair
@@ -15,7 +21,7 @@ from nmt.dataset import Prepared, cache_folder, prepare, remove_dead, try_cache
 from nmt.device import resolve_device
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import readable
-from nmt.training.log import Log
+from nmt.training.log import Log, duration
 from nmt.training.pipeline import (
     Say,
     make_manifest,
@@ -31,6 +37,8 @@ from nmt.translator import lines_for
 
 PREFIX = "nmt-dry-run-"
 """Of the name of the folder that vanishes."""
+UPDATES = 4
+"""Updates that are tried: the first is of the largest batch, the others tell the rate."""
 RUN, CACHE = "run", "cache"
 """What is in it."""
 
@@ -58,13 +66,22 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             update={
                 "output": str(Path(folder) / RUN),
                 "data": config.data.model_copy(update={"cache": str(Path(folder) / CACHE)}),
-                "training": training.model_copy(update={"updates": 1, "average": 1}),
+                "training": training.model_copy(
+                    update={"updates": min(UPDATES, training.updates), "average": 1, "log_every": 1}
+                ),
             }
         )
         if resume:
             _try_restoring(run, once.model_copy(update={"training": training}), say)
-        train_run(once, say=say, narrowed=lambda prepared: _hardest(config, prepared))
+        whole: list[Prepared] = []
+
+        def narrowed(prepared: Prepared) -> Prepared:
+            whole.append(prepared)
+            return _hardest(config, prepared)
+
+        train_run(once, say=say, narrowed=narrowed)
         _refuse_small_disks(config, run, Path(folder))
+        say(estimate(config, whole[0], RunDirectory(Path(folder) / RUN)))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
@@ -109,6 +126,37 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
         validation_pairs=longest(prepared.validation_pairs[: validation.sentences], validation.beam_size),
         test_pairs=longest(prepared.test_pairs, decoding.beam_size),
     )
+
+
+def estimate(config: Config, prepared: Prepared, tried: RunDirectory) -> str:
+    """How long training will take and how much memory it needs, by what a short run has taken.
+
+    A network that has learned nothing writes long translations, so that validations take less time later.
+    """
+    training, validation = config.training, config.training.validation
+    lines = [json.loads(line) for line in tried.metrics.read_text("utf-8").splitlines()]
+    rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
+    rate = statistics.median(rates[1:] or rates)
+    lengths = prepared.train.source_lengths, prepared.train.target_lengths
+    batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
+    epochs = training.updates * training.accumulation / batches
+    tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
+    pairs = prepared.validation_pairs[: validation.sentences]
+    share = max(1.0, len(pairs) / len(_hardest(config, prepared).validation_pairs))
+    seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
+    count = training.updates // validation.every + 1
+    return (
+        f"estimate: about {duration(tokens / rate)} for {training.updates:,} updates ({epochs:,.1f} epochs, "
+        f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "
+        f"{_peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
+    )
+
+
+def _peak_memory(device: torch.device) -> int:
+    """Bytes that were used at most: on a GPU by tensors, on a CPU by the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None:

@@ -87,7 +87,8 @@ def train_run(
         refuse_other_config(run, config)
     tokenizer_of_run(config)  # one that is not installed is found out before the slow part
     prepared = narrowed(prepare(config, say))
-    say(describe(prepared.report))
+    if not resume:
+        say(describe(prepared.report))
     gold_pairs(config)
     torch.manual_seed(config.seed)
     model = make_model(config, prepared)  # what cannot be read or built costs no run that is there

@@ -96,7 +96,8 @@ class Progress:
 
     def validation_due(self, config: Training) -> bool:
         """Whether a validation comes next."""
-        due = self.update % config.validation.every == 0 or self.update == config.updates
+        validation = config.validation
+        due = self.update % validation.every == 0 or self.update in (validation.first, config.updates)
         return due and self.update > self.validated
 
     def finished(self, config: Training) -> bool:

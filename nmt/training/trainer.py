@@ -24,6 +24,8 @@ from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
 from nmt.translator import Pause, go_on
 
+FIRST_LINE = 5.0
+"""Seconds of updates after which the first line of progress comes, with the time left."""
 SKIPS = 10
 """Updates in a row whose gradient may be infinite or not a number before training stops."""
 
@@ -75,6 +77,7 @@ class Trainer:
 
     def _fit(self, pause: Pause) -> None:
         batches = self.batches()
+        begun, silent = self.progress.seconds, True
         while True:
             if self.progress.validation_due(self.config):
                 self.validate(pause)
@@ -93,6 +96,10 @@ class Trainer:
             done = self.progress.update
             if done % self.config.log_every == 0 or done == self.config.updates:
                 self._report(update)
+                silent = False
+            elif silent and self.progress.seconds - begun >= FIRST_LINE:
+                self._say_progress()
+                silent = False
             # a validation saves when it is through; between updates that are skipped nothing is saved
             later = self.progress.validation_due(self.config) or self.progress.skipped_in_a_row
             if self.config.save_every and done % self.config.save_every == 0 and not later:
@@ -328,25 +335,27 @@ class Trainer:
 
     def _report(self, update: Update) -> None:
         window = self.progress.window
-        self.progress = replace(self.progress, window=Window())
-        done, total = self.progress.update, self.config.updates
-        left = (self.progress.seconds + self.progress.validation_seconds) / done * (total - done)
-        loss, rate = window.mean, window.rate
         self.log.record(
-            done,
+            self.progress.update,
             "train",
-            loss=loss,
-            perplexity=math.exp(min(loss, 700)),
-            target_tokens_per_second=rate,
+            loss=window.mean,
+            perplexity=math.exp(min(window.mean, 700)),
+            target_tokens_per_second=window.rate,
             learning_rate=update.learning_rate,
             gradient_norm=update.gradient_norm,
-            epoch=self.progress.position.epoch,
+            epoch=self.progress.position.epoch + 1,
             skipped=self.progress.skipped,
             halved=self.progress.halved,
         )
+        self._say_progress()
+        self.progress = replace(self.progress, window=Window())
+
+    def _say_progress(self) -> None:
+        progress, window, total = self.progress, self.progress.window, self.config.updates
+        left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
         self.log.say(
-            f"update {done}/{total}  epoch {self.progress.position.epoch + 1}  loss {loss:.3f}  "
-            f"{rate:,.0f} target tokens/s  {duration(left)} left"
+            f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
+            f"{window.rate:,.0f} target tokens/s  {duration(left)} left"
         )
 
 
