@@ -143,16 +143,30 @@ def test_sampling(translate: Translate) -> None:
 def test_a_line_at_a_terminal_is_answered_at_once(
     run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    answers = []
+    answers, prompts = [], []
 
     def typed() -> Iterator[bytes]:
         for line in LINES[:3]:
             yield line.encode() + b"\n"
-            answers.append(capsysbinary.readouterr().out.count(b"\n"))
+            captured = capsysbinary.readouterr()
+            answers.append(captured.out.count(b"\n"))
+            prompts.append(captured.err)
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed(), isatty=lambda: True))
     assert main(["--model", run, "--device", "cpu"]) == 0
     assert answers == [1, 1, 1]
+    assert prompts == [b"type a line to translate; Ctrl-D ends\n> > ", b"> ", b"> "]
+
+
+def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    options = ["--input", str(tmp_path / "text"), "--output", str(tmp_path / "out")]
+    assert translate("", *options) == (0, "", ""), "nobody is there to watch"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    code, out, err = translate("", *options)
+    assert (code, out) == (0, "") and f"{tmp_path}/text: 100%" in err and f"{len(LINES)}/{len(LINES)}" in err
+    code, out, err = translate(TEXT)
+    assert code == 0 and out.count("\n") == len(LINES) and f"standard input: {len(LINES)} lines" in err
 
 
 def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:

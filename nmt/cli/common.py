@@ -11,10 +11,10 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
@@ -28,6 +28,7 @@ BROKEN_PIPE = 141
 LARGEST_WHOLE = 2**63 - 1
 """What an option may say where nothing else bounds it: more fits into no tensor."""
 
+T = TypeVar("T")
 Work = Callable[[argparse.Namespace], int | None]
 
 
@@ -164,6 +165,13 @@ def say(line: str) -> None:
     """A line on standard error, for a person. Nobody may be listening: that is no reason to stop."""
     with contextlib.suppress(OSError):
         print(readable(line), file=sys.stderr, flush=True)
+
+
+def with_progress(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
+    """The same items; at a terminal, how many there have been, of how many, and the time left, on standard error."""
+    from tqdm import tqdm  # noqa: PLC0415  (only where something takes long)
+
+    yield from tqdm(items, desc=what, total=total, unit=" lines", disable=None, mininterval=0.5, leave=True)
 
 
 def as_typed(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from nmt.cli.common import (
     refuse_overwriting,
     refuse_unwritable,
     say,
+    with_progress,
     writing,
 )
 from nmt.cli.scoring import add_tokenizer_option, scoring
@@ -224,7 +226,10 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
     def warn(number: int, problem: str) -> None:
         say(f"warning: {source}:{number}: {problem}")
 
-    return _reported((each.text for each in translator.translate(lines, options, warn=warn)), run, len(lines))
+    hypotheses = (each.text for each in translator.translate(lines, options, warn=warn))
+    if sys.stderr.isatty():
+        return with_progress(hypotheses, len(lines), run)
+    return _reported(hypotheses, run, len(lines))
 
 
 def _reported(hypotheses: Iterator[str], run: str, count: int) -> Iterator[str]:

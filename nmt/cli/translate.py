@@ -21,9 +21,10 @@ from nmt.cli.common import (
     refuse_unwritable,
     say,
     whole,
+    with_progress,
     writing,
 )
-from nmt.corpus import decode_lines, read_lines, unreadable
+from nmt.corpus import OPENERS, decode_lines, read_lines, unreadable
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
@@ -66,13 +67,18 @@ def main(arguments: argparse.Namespace) -> None:
     if problem := translator.slow_precision():
         say(f"nmt-translate: warning: --precision int8: {problem}")
     typed = arguments.input is None and sys.stdin.isatty()
+    if typed:
+        lines = prompted(lines)
 
     def warn(line: int, problem: str) -> None:
         say(f"nmt-translate: warning: {name}:{line}: {problem}")
 
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
-        for translation in translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn):
+        translations = translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn)
+        if not typed and (arguments.output is not None or not sys.stdout.isatty()):
+            translations = with_progress(translations, count_lines(arguments.input), name)
+        for translation in translations:
             hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
             texts = [[output.format(translation, hypothesis) for hypothesis in hypotheses] for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: files stay of equal length
@@ -148,6 +154,26 @@ def open_input(path: str | None) -> tuple[str, Iterator[str]]:
     return path, iter(()) if first is None else chain([first], lines)
 
 
+def prompted(lines: Iterator[str]) -> Iterator[str]:
+    """Lines that a person types, with a prompt on standard error before each."""
+    say("type a line to translate; Ctrl-D ends")
+    while True:
+        print(PROMPT, end="", file=sys.stderr, flush=True)
+        line = next(lines, None)
+        if line is None:
+            say("")
+            return
+        yield line
+
+
+def count_lines(path: str | None) -> int | None:
+    """How many lines a file has; None where that is not known before they are read."""
+    if path is None or not sys.stderr.isatty() or Path(path).suffix in OPENERS or not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as file:
+        return sum(1 for _ in file)
+
+
 def standard_input() -> Iterator[str]:
     """Its lines. Raises DataError where it cannot be read."""
     try:
@@ -156,6 +182,7 @@ def standard_input() -> Iterator[str]:
         raise unreadable("standard input", error) from error
 
 
+PROMPT = "> "
 Format = Callable[["Translation", "TranslatedHypothesis | None"], str]
 
 
