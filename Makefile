@@ -77,7 +77,8 @@ FORCE:
 
 $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
 	@$(BIN)/nmt-length-curve --source data/demo/test.en --reference data/demo/test.fr --output $(CURVE) \
-		$(foreach system,$(SYSTEMS_OF_DEMO),--system $(system)=$(DEMO)/$(system)/test.hypotheses.txt)
+		$(foreach system,$(SYSTEMS_OF_DEMO),--system $(system)=$(DEMO)/$(system) \
+			--hypotheses $(system)=$(DEMO)/$(system)/test.hypotheses.txt)
 
 # --- the length-decay figure ------------------------------------------------------------------------------------------
 # CONFIGS are trained with each of SEEDS into FIGURE/NAME/seed-N, NAME being the file's; each translates SOURCE, and the
@@ -97,6 +98,8 @@ AT = $(foreach file,$(1),$(if $(FROM),$(if $(filter /% ~%,$(file)),,$(FROM)/))$(
 SEEN = $(if $(FROM),$(abspath $(1)),$(1))
 SOURCE_FILE := $(call AT,$(SOURCE))
 REFERENCE_FILE := $(call AT,$(REFERENCE))
+OF_SYSTEMS = $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/seed-$(seed) \
+	--hypotheses $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 HYPOTHESES := $(foreach name,$(NAMES),$(foreach seed,$(SEEDS),$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
 
 define SYSTEM # configuration, name, seed
@@ -140,12 +143,11 @@ $(FIGURE)/.$(TEST).systems: FORCE
 
 $(FIGURE)/$(TEST).csv: $(HYPOTHESES) $(REFERENCE_FILE) $(FIGURE)/.$(TEST).systems
 	@$(BIN)/nmt-length-curve --source $(SOURCE_FILE) --reference $(REFERENCE_FILE) --output $(FIGURE)/$(TEST) $(ARGS) \
-		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
+		$(OF_SYSTEMS)
 
 $(FIGURE)/$(TEST).why.csv: $(HYPOTHESES) $(REFERENCE_FILE) $(FIGURE)/.$(TEST).systems
 	@$(BIN)/nmt-diagnose --source $(SOURCE_FILE) --reference $(REFERENCE_FILE) --output $(FIGURE)/$(TEST).why \
-		$(foreach name,$(NAMES),$(foreach seed,$(SEEDS),--system $(name)=$(FIGURE)/$(name)/seed-$(seed) \
-			--hypotheses $(name)=$(FIGURE)/$(name)/$(TEST).seed-$(seed).txt))
+		$(OF_SYSTEMS)
 endif
 
 # --- work -----------------------------------------------------------------------------------------------------------

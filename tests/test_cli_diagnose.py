@@ -66,11 +66,14 @@ def test_several_seeds_are_one_system(folder: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--system=a={}/none", "--hypotheses=b={}/test.up"], "--hypotheses b={}/test.up: there is no --system b that"),
+        (
+            ["--system=a={}/none", "--hypotheses=b={}/test.up"],
+            "--hypotheses b={}/test.up: there is no --system b that is a run",
+        ),
         (["--system=a={}/test.up"], "--system a: {}/test.up: no run directory of nmt-train: config.yaml is missing"),
         (
             ["--system=a={}/none", "--hypotheses=a={}/test.up", "--beam-size=2"],
-            "--beam-size: has no effect: all --hypotheses are given",
+            "--beam-size: has no effect: all --hypotheses are given, there is no run to",
         ),
         (["--system=a={}/no"], "--system a: {}/no: no such run directory"),
         (["--system=a={}/none", "--hypotheses=a={}/train.up"], "{}/test.low has 20 lines and {}/train.up has 300"),

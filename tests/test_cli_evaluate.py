@@ -187,6 +187,32 @@ def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkey
     assert numbers["systems"]["oracle"]["by_length"][0]["low"] == 0  # the blank line
 
 
+def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
+    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models)
+    systems = ("--system=a=bahdanau", "--hypotheses=a=ref", "--system=b=none", "--system=file=ref")
+    last = Path("bahdanau/checkpoints/last/training.json")
+    last.parent.mkdir(exist_ok=True)
+    last.write_text('{"update": 1234}', "utf-8")
+    options = ("--device", "cpu", "--beam-size", "3", "--min-sentences", "7", "--output", f"{tmp_path}/curve.png")
+    code, _, err = run(length_curve.main, *TEST_SET, *systems, *options)
+    last.unlink()
+    last.parent.rmdir()
+    assert code == 0
+    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "written"], "only the other run translates"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"curve.{kind}" for kind in ("csv", "json", "png", "svg")
+    ]
+    numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
+    assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100) and numbers["min_sentences"] == 7
+    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0}
+    assert numbers["runs"] == {
+        "a": [of_run | {"beam_size": 2, "updates": 1234}],
+        "b": [of_run | {"beam_size": 3, "updates": None}],
+    }
+
+
 def test_a_name_given_again_is_another_seed_of_the_system(files: Path, run: Run) -> None:
     means = {}
     for name, systems in (("one", ["good"]), ("other", ["bad"]), ("both", ["good", "bad"])):
@@ -369,6 +395,10 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             "--device: has no effect: every --system is a file, there is no run to translate with",
         ),
         (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
+        (
+            ("--system", "a=good", "--hypotheses", "a=bad"),
+            "--hypotheses a=bad: there is no --system a that is a run and lacks them",
+        ),
     ],
 )
 def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
@@ -385,6 +415,7 @@ def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...],
         (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau"),
         (("--system", "=good"), "'=good' is not NAME="),
         (("--system", "good="), "'good=' is not NAME="),
+        (("--min-sentences", "0"), "'0' is not a whole number of at least 1"),
         (("--bins", "10,5"), "'10,5' are not ascending lengths, as in 10,20,30"),
         (("--bins", "0,5"), "'0,5' are not"),
         (("--bins", "5,x"), "'5,x' are not"),
@@ -412,6 +443,11 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
             length_curve.main,
             ("--system", "good=h.svg", "--output", "h"),
             "--output h: h.svg: the same file as --system good=h.svg",
+        ),
+        (
+            length_curve.main,
+            ("--system", "good=h.csv", "--output", "h.png"),
+            "--output h: h.csv: the same file as --system good=h.csv",
         ),
         (evaluate.main, ("--hypotheses", "good", "--json", "hard"), "--json hard: the same file as --reference"),
     ],

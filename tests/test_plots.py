@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -21,15 +22,18 @@ from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.metrics import STATISTICS, Score
 from nmt.evaluation.scripts import BinnedBy
 from nmt.evaluation.significance import Comparison
+from nmt.plots.about import About, Origin
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.attention import attention_image, draw_attention
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
+from nmt.plots.files import stem_of
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
-from nmt.plots.style import plain, png, series, style
+from nmt.plots.style import looks, plain, png, series, style
 
 SCORES = (Score("BLEU", 31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), Score("chrF", 55.5, "c"))
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
 WORDS = BinnedBy("source", "words")
+ABOUT = About("test_lenstrat", 1000, WORDS)
 NASTY = "$x^2_{a$ & <b> \\frac \x00\n 漢字 🙂 \u202e%s"
 
 
@@ -45,8 +49,8 @@ def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[Syste
     return [system(f"RNNsearch-{k}0", bins, 50.0 - 7 * k) for k in range(count)]
 
 
-def draw(several: Sequence[SystemScores], title: str | None = "A title") -> Figure:
-    return draw_length_curve(several, test_set="test_lenstrat", resamples=1000, title=title, binned_by=WORDS)
+def draw(several: Sequence[SystemScores], title: str | None = "A title", about: About = ABOUT) -> Figure:
+    return draw_length_curve(several, about=about, title=title)
 
 
 def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -84,9 +88,9 @@ def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
 def test_nothing_is_clipped_and_no_text_overlaps(several: list[SystemScores]) -> None:
     figure = draw(several)
     found = boxes(figure)
-    inside = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
+    whole = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
     for text, box in found:
-        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1, text
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
     for k, (one, box) in enumerate(found):
         for other, another in found[k + 1 :]:
             assert not box.overlaps(another), (one, other)
@@ -102,7 +106,7 @@ def test_what_the_figure_says() -> None:
     assert "RNNsearch-00 (BLEU 31.2)" in texts
     [caption] = [text for text in texts if "sacreBLEU" in text]
     assert caption == (
-        "test_lenstrat: 3,200 sentences. Bands: 95% bootstrap intervals (1,000 resamples).\n"
+        "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals (1,000 resamples).\n"
         "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     )
 
@@ -122,6 +126,132 @@ def test_the_curve_goes_through_the_numbers() -> None:
     heights = [bar.get_window_extent().height / lower.bbox.height for bar in lower.patches]
     assert heights == pytest.approx([1 / 1.4] * 8)
     assert upper.get_ylim()[0] == 0
+
+
+def inside(figure: Figure) -> None:
+    """Every marker lies between the ends of its axes; at the lower end it may stand out, unclipped."""
+    with style():
+        figure.draw_without_rendering()
+    for axes in figure.axes:
+        for line in axes.get_lines():
+            if line.get_marker() not in ("None", ""):
+                heights = axes.transData.transform(np.array(line.get_xydata(), np.float64))[:, 1]
+                radius = line.get_markersize() / 2 * figure.dpi / 72
+                assert np.nanmax(heights, initial=0) + radius <= axes.bbox.y1
+                assert not line.get_clip_on() or np.nanmin(heights, initial=np.inf) - radius >= axes.bbox.y0
+
+
+def test_no_marker_is_clipped() -> None:
+    perfect = system("perfect", best=100.0)
+    inside(draw([replace(perfect, seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
+    worst = reasons("a", DECADES)
+    means = np.tile([[0.0], [1.0]], (4, len(MEASURES)))
+    inside(draw_diagnosis([replace(worst, means=means, lows=means, highs=means)], "recall", about=ABOUT, unit="words"))
+
+
+FEW = [400, 300, 200, 100, 50, 29, 30, 2]
+"""Sentences of the decades; the sixth and the last bin have too few."""
+
+
+def with_few(each: SystemScores) -> SystemScores:
+    rows = [replace(row, n=n) for row, n in zip(each.rows, FEW, strict=True)]
+    rows[-1] = replace(rows[-1], bleu=60.0, bleu_low=5.0, bleu_high=98.0)
+    return replace(each, rows=tuple(rows))
+
+
+def test_bins_of_few_sentences_are_hollow() -> None:
+    figure = draw([with_few(each) for each in systems(2)])
+    upper, middle, _ = figure.axes
+    for axes in (upper, middle):
+        hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+        joined = [line for line in axes.get_lines() if len(np.asarray(line.get_xdata())) == 8]
+        assert [line.get_color() for line in hollow] == [line.get_color() for line in joined]
+        for points, line in zip(hollow, joined, strict=True):
+            assert points.get_linestyle() == "None" and points.get_markeredgecolor() == points.get_color()
+            assert np.asarray(points.get_xdata()).tolist() == [55.5, centre_of_last(figure)]
+            assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
+    for band in upper.collections:
+        assert band.get_datalim(upper.transData).y1 < 60, "neither a band nor an upright line where few are"
+    assert 60 < upper.get_ylim()[1] < 70, "the point counts, its interval does not"
+    [caption] = [text for text, _ in boxes(figure) if "sacreBLEU" in text]
+    assert "Hollow: fewer than 30 sentences, no interval." in caption
+    figure = draw([with_few(each) for each in systems(2)], about=replace(ABOUT, min_sentences=2))
+    assert not any(line.get_markerfacecolor() == "white" for axes in figure.axes for line in axes.get_lines())
+    assert not any("Hollow" in text for text, _ in boxes(figure))
+
+
+def centre_of_last(figure: Figure) -> float:
+    bar = figure.axes[-1].patches[-1]
+    return float(bar.get_x() + bar.get_width() / 2)  # type: ignore[attr-defined]
+
+
+def test_the_table_keeps_what_is_drawn_hollow(tmp_path: Path) -> None:
+    paths = write_length_curve([with_few(system("a"))], tmp_path / "x", about=ABOUT)
+    last = paths[3].read_text("utf-8").splitlines()[-1]
+    assert last == "a,71,98,2,60.0,5.0,98.0,0.9877"
+
+
+def test_all_bins_may_be_hollow() -> None:
+    figure = draw([system("a", n=3), system("b", DECADES, n=3)])
+    assert len([line for line in figure.axes[0].get_lines() if line.get_markerfacecolor() == "white"]) == 2
+
+
+def test_reasons_of_few_sentences_are_hollow() -> None:
+    few = replace(
+        reasons("a", DECADES),
+        bins=tuple(Bin(low, high, np.arange(n)) for (low, high), n in zip(DECADES, FEW, strict=True)),
+    )
+    figure = draw_diagnosis([few], "recall", about=ABOUT, unit="words")
+    for axes in figure.axes[:3]:
+        hollow, joined = axes.get_lines()
+        assert hollow.get_markerfacecolor() == "white" and len(np.asarray(hollow.get_xdata())) == 2
+        assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
+    assert any("Hollow: fewer than 30" in text for text, _ in boxes(figure))
+
+
+def test_a_system_looks_the_same_in_every_figure() -> None:
+    several = [reasons("none", DECADES, attention=False), reasons("Bahdanau", DECADES), reasons("Luong", DECADES)]
+    for name in FIGURES:
+        figure = draw_diagnosis(several, name, about=ABOUT, unit="words")
+        [legend] = figure.legends
+        for line, text in zip(legend.get_lines(), legend.get_texts(), strict=True):
+            look = looks(["none", "Bahdanau", "Luong"])[text.get_text()]
+            assert (line.get_color(), line.get_marker()) == (look["color"], look["marker"])
+    assert looks(["a", "b", "a"]) == {"a": series(0), "b": series(1)}
+
+
+def test_the_caption_tells_what_is_known_of_the_runs() -> None:
+    run = Origin("en", "fr", 5, 1.0, 20000)
+    about = replace(ABOUT, origins={"a": [run, run], "b": [run]})
+    assert about.caption([40, 60])[0] == (
+        "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Updates: 20,000."
+    )
+    about = replace(ABOUT, origins={"a": [run, replace(run, updates=500)], "b": [replace(run, beam_size=12)]})
+    assert about.caption([100])[0].endswith(
+        "From en to fr. Search: a beam 5, length penalty 1; b beam 12, length penalty 1. "
+        "Updates: a 20,000 and 500; b 20,000."
+    )
+    about = replace(ABOUT, origins={"a": [replace(run, updates=None)], "b": [run]})
+    assert about.caption([100])[0].endswith("length penalty 1. Updates: b 20,000.")
+    several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
+    origins = {each.name: [replace(run, updates=10 ** (k + 1))] for k, each in enumerate(several)}
+    figure = draw(several, about=replace(ABOUT, origins=origins))
+    for text, box in boxes(figure):
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text
+
+
+def test_the_axis_says_what_is_counted() -> None:
+    about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
+    assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
+    texts = [
+        text for text, _ in boxes(draw_diagnosis([reasons("a", DECADES)], "failures", about=about, unit="characters"))
+    ]
+    assert {"Source length (characters)", "The same four characters 3 times"} <= set(texts)
+
+
+@pytest.mark.parametrize("ending", ["", ".png", ".svg", ".json", ".csv", ".PNG"])
+def test_the_name_of_one_file_names_them_all(ending: str) -> None:
+    assert stem_of(f"out/curve.v2{ending}") == "out/curve.v2"
 
 
 def test_every_seed_is_drawn_beside_their_mean() -> None:
@@ -145,9 +275,7 @@ def test_colours_markers_and_lines_differ() -> None:
 def test_the_four_files(tmp_path: Path) -> None:
     stem = tmp_path / "new" / "folder" / "curve.v2"
     compared = Comparison("RNNsearch-00", "RNNsearch-10", 1, 10, 400, 1.5, 0.25)
-    paths = write_length_curve(
-        systems(2), stem, test_set="test.en", resamples=1000, comparisons=[compared], binned_by=WORDS
-    )
+    paths = write_length_curve(systems(2), stem, about=ABOUT, comparisons=[compared])
     assert [path.name for path in paths] == ["curve.v2.png", "curve.v2.svg", "curve.v2.json", "curve.v2.csv"]
     assert sorted(stem.parent.iterdir()) == sorted(paths)
 
@@ -165,7 +293,7 @@ def test_the_four_files(tmp_path: Path) -> None:
 
     numbers = json.loads(paths[2].read_text("utf-8"))
     assert numbers["binned_by"] == "whitespace words of the raw source line"
-    assert (numbers["test_set"], numbers["sentences"]) == ("test.en", 3200)
+    assert (numbers["test_set"], numbers["sentences"]) == ("test_lenstrat", 3200)
     assert numbers["signature"] == SCORES[0].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
     assert numbers["comparisons"] == [compared.as_dict()]
@@ -175,10 +303,7 @@ def test_the_four_files(tmp_path: Path) -> None:
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (
-        [
-            path.read_bytes()
-            for path in write_length_curve(systems(2), tmp_path / name, test_set="t", resamples=10, binned_by=WORDS)
-        ]
+        [path.read_bytes() for path in write_length_curve(systems(2), tmp_path / name, about=ABOUT)]
         for name in ("a", "b")
     )
     assert first == second
@@ -188,11 +313,11 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
 def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "curve.json").mkdir()
     with pytest.raises(DataError, match=r"curve\.json: cannot be written: Is a directory"):
-        write_length_curve(systems(1), tmp_path / "curve", test_set="t", resamples=10, binned_by=WORDS)
+        write_length_curve(systems(1), tmp_path / "curve", about=ABOUT)
     assert not [path.name for path in tmp_path.iterdir() if path.name.endswith(".new")]
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"file: cannot be made a folder: File exists"):
-        write_length_curve(systems(1), tmp_path / "file" / "curve", test_set="t", resamples=10, binned_by=WORDS)
+        write_length_curve(systems(1), tmp_path / "file" / "curve", about=ABOUT)
 
 
 def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
@@ -200,7 +325,7 @@ def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
     texts = [text for text, _ in boxes(draw(several, title=NASTY))]
     for name in ("$x^2_{a$ & <b> \\frac ·· 漢字 🙂 ·%s", "_hidden", "$"):
         assert f"{name} (BLEU 31.2)" in texts
-    write_length_curve(several, tmp_path / "x", test_set=NASTY, resamples=10, title=NASTY, binned_by=WORDS)
+    write_length_curve(several, tmp_path / "x", about=About(NASTY, 10, WORDS), title=NASTY)
 
 
 def test_plain() -> None:
@@ -261,22 +386,26 @@ def reasons(name: str, bins: Sequence[tuple[int, int]], attention: bool = True) 
 @pytest.mark.parametrize("bins", [DECADES, DECADES[:1]], ids=["decades", "one bin"])
 def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple[int, int]]) -> None:
     several = [reasons("RNNencdec-50", bins, attention=False), reasons("RNNsearch-50", bins)]
-    figure = draw_diagnosis(several, name, test_set="test_lenstrat", resamples=1000, binned_by=WORDS, unit="words")
+    figure = draw_diagnosis(several, name, about=ABOUT, unit="words")
     _, measures = FIGURES[name]
-    assert [axes.get_title() for axes in figure.axes] == [heading.format(unit="words") for heading in measures.values()]
-    for axes, measure in zip(figure.axes, measures, strict=True):
+    panels, bars = figure.axes[: len(measures)], figure.axes[len(measures) :]
+    assert [axes.get_title() for axes in panels] == [heading.format(unit="words") for heading in measures.values()]
+    for axes, measure in zip(panels, measures, strict=True):
         drawn = several if name != "attention" else several[1:]
         lines = [line.get_ydata() for line in axes.get_lines()]
         np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] for each in drawn])
-        assert len(axes.collections) == len(drawn), "a band, or an upright line, for each"
-    inside = figure.bbox
+        assert len(axes.collections) == len(drawn) * (2 if len(bins) == 1 else 1), "a band, and alone an upright line"
+    for axes in bars:
+        assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]
+    whole = figure.bbox
     for text, box in boxes(figure):
-        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1, text
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
 
 
 def test_error_rates_are_drawn_against_their_thresholds() -> None:
     rows = [{"threshold": k / 10, "error_rate": 1 / k} for k in range(1, 10)]
-    report = {"thresholds": rows, "likeliest": {"error_rate": 0.4}, "diagonal": {"error_rate": 0.6}}
+    report: dict[str, Any] = {"thresholds": rows, "likeliest": {"error_rate": 0.4}, "diagonal": {"error_rate": 0.6}}
+    report |= {"gold": {"pairs": 447, "sure": 4038, "possible": 17438}}
     figure = draw_error_rates({"a": report, NASTY: report}, test_set="Hansards")
     [axes] = figure.axes
     curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 9]  # type: ignore[arg-type]
@@ -284,4 +413,7 @@ def test_error_rates_are_drawn_against_their_thresholds() -> None:
         drawn = np.array([line.get_xdata(), line.get_ydata()], np.float64)
         np.testing.assert_allclose(drawn, np.transpose([list(row.values()) for row in rows]))
     assert len(curves) == 2 and len(axes.get_lines()) == 2 + 2 + 1
-    assert {"a", "diagonal"} <= {text for text, _ in boxes(figure)}
+    texts = {text for text, _ in boxes(figure)}
+    assert {"a", "diagonal"} <= texts
+    assert any(text.startswith("Hansards: 447 pairs, 17,438 links, 4,038 of them sure.") for text in texts)
+    inside(figure)

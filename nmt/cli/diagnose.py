@@ -7,25 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import (
-    SEARCH_OPTIONS,
-    add_decoding_options,
-    command,
-    given,
-    importing,
-    refuse_overwriting,
-    say,
-)
+from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, importing, say
 from nmt.cli.evaluate import add_test_set_options, read_test_set, translate
-from nmt.cli.systems import System, check_systems, read_ready, system_argument
+from nmt.cli.systems import (
+    System,
+    add_system_options,
+    check_systems,
+    origins,
+    read_ready,
+    refuse_overwriting_systems,
+)
 from nmt.config import load_run_config
 from nmt.corpus import Pair
-from nmt.errors import ConfigError
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.scripts import BinnedBy, Unit, lengths, unit_of
 from nmt.files import readable
+from nmt.plots.about import About
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
 
@@ -39,29 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of ``nmt-diagnose``."""
     arguments = argparse.ArgumentParser(prog="nmt-diagnose", description=__doc__)
     add_test_set_options(arguments)
-    arguments.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        type=system_argument("RUN"),
-        metavar="NAME=RUN",
-        dest="systems",
-        help="a run directory; given again under the same name, a further seed of the system, of which the mean counts",
-    )
-    arguments.add_argument(
-        "--hypotheses",
-        action="append",
-        default=[],
-        type=system_argument("FILE"),
-        metavar="NAME=FILE",
-        help="translations of a system that are there already, in the order of its runs; otherwise it translates",
-    )
-    arguments.add_argument(
-        "--output",
-        required=True,
-        metavar="STEM",
-        help="STEM.csv, .json, .recall.png, .probability.png, ... are written",
-    )
+    add_system_options(arguments, "RUN", "STEM.csv, .json, .recall.png, .probability.png, ...")
     add_decoding_options(arguments)
     return arguments
 
@@ -71,27 +48,12 @@ def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
     systems: list[System] = arguments.systems
     check_systems(systems, runs_only=True)
-    refuse_overwriting(
-        [
-            ("--source", arguments.source),
-            ("--reference", arguments.reference),
-            *((f"--system {each.name}={each.path}", each.path) for each in systems),
-            *((f"--hypotheses {each.name}={each.path}", each.path) for each in arguments.hypotheses),
-        ],
-        [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
-    )
-    config = load_run_config(systems[0].path)
-    evaluation = config.evaluation
-    binned_by = BinnedBy("source", unit_of(config.data.source_language))
-    unit = unit_of(config.data.target_language)
+    refuse_overwriting_systems(arguments, ENDINGS)
+    configs = {system: load_run_config(system.path) for system in systems}
+    data, evaluation = configs[systems[0]].data, configs[systems[0]].evaluation
+    binned_by, unit = BinnedBy("source", unit_of(data.source_language)), unit_of(data.target_language)
     sources, references = read_test_set(arguments.source, arguments.reference)
-    ready = read_ready(systems, arguments.hypotheses, arguments.source, len(sources))
-    if len(ready) == len(systems):
-        useless = given(arguments, (*SEARCH_OPTIONS, "precision"))
-        if useless:
-            raise ConfigError(
-                *(f"--{name.replace('_', '-')}: has no effect: all --hypotheses are given" for name in useless)
-            )
+    ready = read_ready(arguments, len(sources), (*SEARCH_OPTIONS, "precision"))
     make_folder(arguments.output)
     with importing():
         from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
@@ -111,9 +73,13 @@ def main(arguments: argparse.Namespace) -> None:
     paths = write_diagnosis(
         diagnoses,
         arguments.output,
-        test_set=readable(Path(arguments.source).name),
-        resamples=evaluation.bootstrap,
-        binned_by=binned_by,
+        about=About(
+            readable(Path(arguments.source).name),
+            evaluation.bootstrap,
+            binned_by,
+            arguments.min_sentences,
+            origins(arguments, configs, ready),
+        ),
         unit=unit,
     )
     print(format_diagnoses(diagnoses, binned_by.column))

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.cli.common import add_decoding_options, command, refuse_overwriting, say
-from nmt.cli.evaluate import (
-    add_test_set_options,
-    read_hypotheses,
-    read_test_set,
-    refuse_decoding_options,
-    translate,
-)
+from nmt.cli.common import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, command, say
+from nmt.cli.evaluate import add_test_set_options, read_test_set, translate
 from nmt.cli.scoring import Scoring, add_tokenizer_option, scoring
-from nmt.cli.systems import System, check_systems, system_argument
+from nmt.cli.systems import (
+    System,
+    add_system_options,
+    check_systems,
+    origins,
+    read_ready,
+    refuse_overwriting_systems,
+)
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
@@ -24,6 +25,7 @@ from nmt.evaluation.metrics import Integers
 from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.evaluation.significance import compare_by_length, format_comparisons
 from nmt.files import readable
+from nmt.plots.about import About
 from nmt.plots.files import make_folder
 from nmt.plots.length_curve import ENDINGS, write_length_curve
 
@@ -32,17 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of ``nmt-length-curve``."""
     arguments = argparse.ArgumentParser(prog="nmt-length-curve", description=__doc__)
     add_test_set_options(arguments)
-    arguments.add_argument(
-        "--system",
-        action="append",
-        required=True,
-        type=system_argument("RUN_OR_HYPOTHESES"),
-        metavar="NAME=RUN_OR_HYPOTHESES",
-        dest="systems",
-        help="a run directory, or a file of translations: a curve; given again under the same name, a further seed of "
-        "the system, of which the curve is the mean",
-    )
-    arguments.add_argument("--output", required=True, metavar="STEM", help="STEM.png, .svg, .json and .csv are written")
+    add_system_options(arguments, "RUN_OR_HYPOTHESES", "STEM.png, .svg, .json and .csv")
     arguments.add_argument(
         "--bin-by",
         choices=("source", "reference", "pieces"),
@@ -62,32 +54,18 @@ def main(arguments: argparse.Namespace) -> None:
     systems: list[System] = arguments.systems
     runs = [system for system in systems if Path(system.path).is_dir()]
     check_systems(systems)
-    refuse_overwriting(
-        [
-            ("--source", arguments.source),
-            ("--reference", arguments.reference),
-            *((f"--system {system.name}={system.path}", system.path) for system in systems),
-        ],
-        [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in ENDINGS],
-    )
-    configs = {f"--system {system.name}={system.path}": load_run_config(system.path) for system in runs}
-    if runs:
-        evaluation = next(iter(configs.values())).evaluation
-    else:
-        evaluation = Evaluation()
-        refuse_decoding_options(arguments, "every --system is a file, there is no run to translate with")
+    refuse_overwriting_systems(arguments, ENDINGS)
+    configs = {system: load_run_config(system.path) for system in runs}
+    evaluation = configs[runs[0]].evaluation if runs else Evaluation()
     bins, resamples = arguments.bins or evaluation.bins, evaluation.bootstrap
     sources, references = read_test_set(arguments.source, arguments.reference)
-    ready = {
-        system.path: read_hypotheses(system.path, arguments.source, len(sources))
-        for system in systems
-        if system not in runs
-    }
-    how = scoring(arguments.bleu_tokenizer, configs, sources, references)
+    ready = read_ready(arguments, len(sources), SEARCH_OPTIONS + DEVICE_OPTIONS)
+    labelled = {f"--system {system.name}={system.path}": config for system, config in configs.items()}
+    how = scoring(arguments.bleu_tokenizer, labelled, sources, references)
     binned_by, measured = lengths_of(arguments.bin_by, sources, references, how, runs)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
     translations = [  # every run is loaded before the first translates
-        ready.get(system.path) or translate(system.path, arguments.source, sources, arguments) for system in systems
+        ready.get(system) or translate(system.path, arguments.source, sources, arguments) for system in systems
     ]
     hypotheses: dict[str, list[list[str]]] = {}
     for system, lines in zip(systems, translations, strict=True):
@@ -102,11 +80,15 @@ def main(arguments: argparse.Namespace) -> None:
     paths = write_length_curve(
         scored,
         arguments.output,
-        test_set=readable(Path(arguments.source).name),
-        resamples=resamples,
+        about=About(
+            readable(Path(arguments.source).name),
+            resamples,
+            binned_by,
+            arguments.min_sentences,
+            origins(arguments, configs, ready),
+        ),
         title=arguments.title,
         comparisons=comparisons,
-        binned_by=binned_by,
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")

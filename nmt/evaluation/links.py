@@ -194,7 +194,8 @@ def alignment_report(
         for each in THRESHOLDS
     ]
     scores = {name: asdict(score_alignments(gold.links, links)) for name, links in proposed.items()}
-    return {**scores, "thresholds": by_threshold}
+    links = {name: sum(len(getattr(each, name)) for each in gold.links) for name in ("sure", "possible")}
+    return {**scores, "thresholds": by_threshold, "gold": {"pairs": len(gold.pairs), **links}}
 
 
 def best_threshold(report: Mapping[str, Any]) -> dict[str, float]:

@@ -6,7 +6,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from nmt.plots.style import GREY, legend_above, plain, series, style
+from nmt.plots.about import write_caption
+from nmt.plots.style import GREY, legend_above, looks, plain, style
 
 
 def draw_error_rates(
@@ -24,17 +25,24 @@ def draw_error_rates(
         figure = Figure(figsize=(5.4, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06))
         axes = figure.add_subplot()
         handles = []
-        order = list(systems or reports)
+        order = looks(systems or reports)
         for name, report in reports.items():
-            look = series(order.index(name))
+            look = order[name]
             thresholds, rates = zip(
                 *((row["threshold"], row["error_rate"]) for row in report["thresholds"]), strict=True
             )
-            handles += axes.plot(thresholds, rates, **look | {"markersize": 4, "linewidth": 1.4})
+            handles += axes.plot(thresholds, rates, **look | {"markersize": 4, "linewidth": 1.4, "clip_on": False})
             axes.axhline(report["likeliest"]["error_rate"], color=look["color"], linewidth=0.8, linestyle=":")
         handles.append(axes.axhline(next(iter(reports.values()))["diagonal"]["error_rate"], color=GREY, linewidth=1.4))
         axes.set(xlabel="Least weight of a link", ylabel="Alignment error rate", ylim=(0, 1.02), xlim=(0, 1))
         legend_above(figure, handles, [*(plain(name, 40) for name in reports), "diagonal"])
-        caption = f"{plain(test_set, 60)}. Dotted: each target word's likeliest source word."
-        figure.supxlabel(caption, fontsize=7.5, color=GREY, x=0.015, ha="left")
+        gold = next(iter(reports.values()))["gold"]
+        write_caption(
+            figure,
+            [
+                f"{plain(test_set, 60)}: {gold['pairs']:,} pairs, {gold['possible']:,} links, "
+                f"{gold['sure']:,} of them sure.",
+                "Dotted: each target word's likeliest source word.",
+            ],
+        )
     return figure

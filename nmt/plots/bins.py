@@ -1,9 +1,12 @@
-"""An axis of lengths, cut into bins, for every figure that has one."""
+"""An axis of lengths, cut into bins, for every figure that has one; points and counts above it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.metrics import Floats
@@ -60,3 +63,43 @@ def wide_enough(spans: Sequence[Span]) -> bool:
 def _name(lengths: Lengths) -> str:
     low, high = lengths
     return f"{low}" if low == high else f"{low}–{high}"
+
+
+def draw_points(
+    axes: Axes,
+    places: Floats,
+    values: Floats,
+    solid: npt.NDArray[np.bool_],
+    look: dict[str, Any],
+    interval: tuple[Floats, Floats] | None = None,
+) -> Line2D:
+    """A point for each bin; those that are ``solid`` are joined by the line that is returned, within their intervals.
+
+    The others are hollow: no line leads to them, and they have no interval. All arrays are (bins,).
+    """
+    colour, drawn = look["color"], np.where(solid, values, np.nan)
+    if interval is not None:
+        low, high = (np.where(solid, ends, np.nan) for ends in interval)
+        axes.fill_between(places, low, high, color=colour, alpha=0.16, linewidth=0)
+        alone = solid & ~np.append(solid[1:], False) & ~np.append(False, solid[:-1])
+        if alone.any():
+            axes.vlines(places[alone], low[alone], high[alone], color=colour)  # a band would have no width
+    whole = {"clip_on": False, "zorder": 3, "in_layout": False}  # a point at the end of an axis, too
+    if not solid.all():
+        hollow = {"linestyle": "", "markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.0}
+        axes.plot(places[~solid], values[~solid], **look | whole | hollow)
+    (line,) = axes.plot(places, drawn, **look | whole)
+    return line
+
+
+def draw_counts(axes: Axes, counts: Sequence[int], spans: Sequence[Span], fontsize: float = 8) -> None:
+    """A bar for the sentences of each bin, with their number if there is room."""
+    left, right = np.transpose(spans)
+    bars = axes.bar(left, counts, width=right - left, align="edge", color="#BBBBBB", edgecolor="white", linewidth=1.0)
+    axes.grid(False)
+    axes.set_ylabel("Sentences")
+    axes.set_ylim(0, max(counts) * 1.4)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    if wide_enough(spans):
+        axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=1.5, fontsize=fontsize, color="#333333")

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from nmt.evaluation.by_length import SEED
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.scripts import BinnedBy, Unit
-from nmt.plots.bins import centres, label_lengths, spans_of
+from nmt.evaluation.scripts import Unit
+from nmt.plots.about import About, write_caption
+from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, table, write_all
-from nmt.plots.style import GREY, legend_above, plain, png, series, style, svg
+from nmt.plots.style import legend_above, looks, plain, png, style, svg
 
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {
@@ -42,18 +45,14 @@ ENDINGS = (*(f".{name}.{kind}" for name in FIGURES for kind in ("png", "svg")), 
 """Of the files that may be written."""
 
 
-def write_diagnosis(
-    diagnoses: Sequence[Diagnosis], stem: str | Path, *, test_set: str, resamples: int, binned_by: BinnedBy, unit: Unit
-) -> list[Path]:
+def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, about: About, unit: Unit) -> list[Path]:
     """Draw and write ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and the numbers of
     all as ``stem``.json and .csv, each of them whole. Without a system that has attention, nothing is drawn of it.
 
     Args:
         diagnoses: one or more, of the same sentences in the same bins.
         stem: the files' common path; its folder is made if it is missing.
-        test_set: what the captions call the sentences.
-        resamples: of the bootstrap behind the intervals, for the captions.
-        binned_by: what the lengths are of.
+        about: what the captions say, and which bins are drawn hollow.
         unit: what the measures count in the target language.
 
     Raises DataError if they cannot be written.
@@ -61,20 +60,10 @@ def write_diagnosis(
     contents: dict[str, bytes] = {}
     for name in FIGURES:
         if name != "attention" or any(each.has("entropy") for each in diagnoses):
-            figure = draw_diagnosis(
-                diagnoses, name, test_set=test_set, resamples=resamples, binned_by=binned_by, unit=unit
-            )
+            figure = draw_diagnosis(diagnoses, name, about=about, unit=unit)
             contents |= {f".{name}.png": png(figure), f".{name}.svg": svg(figure)}
     rows = [row for each in diagnoses for row in each.rows()]
-    interval = {"level": 0.95, "method": "percentile bootstrap", "resamples": resamples, "seed": SEED}
-    contents[".json"] = numbers(
-        {
-            "test_set": test_set,
-            "binned_by": str(binned_by),
-            "interval": interval,
-            "systems": {each.system: _numbers(each) for each in diagnoses},
-        }
-    )
+    contents[".json"] = numbers(about.as_dict() | {"systems": {each.system: _numbers(each) for each in diagnoses}})
     contents[".csv"] = table(rows)
     return write_all(stem, contents)
 
@@ -92,46 +81,59 @@ def _numbers(diagnosis: Diagnosis) -> list[dict[str, object]]:
     return rows
 
 
-def draw_diagnosis(
-    diagnoses: Sequence[Diagnosis], name: str, *, test_set: str, resamples: int, binned_by: BinnedBy, unit: Unit
-) -> Figure:
-    """One of FIGURES: its measures side by side against source length, a line with its 95% band for each system."""
+def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, unit: Unit) -> Figure:
+    """One of FIGURES: its measures side by side against source length, a line with its 95% band for each system; below
+    them the sentences of each bin."""
     labels, measures = FIGURES[name]
-    lengths = [(each.low, each.high) for each in diagnoses[0].bins]
-    spans = spans_of(lengths)
+    bins = diagnoses[0].bins
+    lengths, counts = [(each.low, each.high) for each in bins], [len(each.members) for each in bins]
+    spans, solid = spans_of(lengths), np.array(counts) >= about.min_sentences
+    look = looks(each.system for each in diagnoses)
     with style():
         figure = Figure(
-            figsize=(3.1 * len(measures) + 0.6, 3.4), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
+            figsize=(3.1 * len(measures) + 0.6, 4.3), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
         )
-        panels = figure.subplots(1, len(measures), sharey=len(labels) == 1, squeeze=False)[0]
+        panels, bars = figure.subplots(
+            2,
+            len(measures),
+            sharex="col",
+            sharey="row" if len(labels) == 1 else False,
+            squeeze=False,
+            height_ratios=(4, 1),
+        )
         handles: dict[str, Line2D] = {}
-        for axes, (measure, heading) in zip(panels, measures.items(), strict=True):
+        for axes, below, (measure, heading) in zip(panels, bars, measures.items(), strict=True):
             for number, each in enumerate(diagnoses):
                 if each.has(measure):
-                    handles[each.system] = _draw(axes, each, measure, number, centres(spans, number, len(diagnoses)))
-            label_lengths(axes, lengths, spans, binned_by.axis)
-            axes.tick_params(axis="x", labelsize=7, rotation=45)
+                    places = centres(spans, number, len(diagnoses))
+                    handles[each.system] = _draw(axes, each, measure, look[each.system], places, solid)
             axes.set_title(heading.format(unit=unit))
+            axes.tick_params(labelbottom=False, length=0)
+            draw_counts(below, counts, spans, fontsize=6)
+            label_lengths(below, lengths, spans, about.binned_by.axis)
+            below.tick_params(axis="x", labelsize=7, rotation=45)
+            below.tick_params(axis="y", labelsize=7)
+        for below in bars[1:]:
+            below.set_ylabel("")
         for axes in panels:
             if name != "probability":
                 axes.set_ylim(bottom=0)
         for axes, label in zip(panels, labels, strict=False):  # one unit: it is written once
             axes.set_ylabel(label.format(unit=unit))
+        figure.align_ylabels()
         legend_above(figure, list(handles.values()), [plain(system, 40) for system in handles])
-        sentences = sum(len(each.members) for each in diagnoses[0].bins)
-        caption = (
-            f"{plain(test_set, 60)}: {sentences:,} sentences. Bands: 95% bootstrap intervals ({resamples:,} resamples)."
-        )
-        figure.supxlabel(caption, fontsize=7.5, color=GREY, x=0.015, ha="left")
+        write_caption(figure, about.caption(counts))
     return figure
 
 
-def _draw(axes: Axes, diagnosis: Diagnosis, measure: str, number: int, places: Floats) -> Line2D:
-    column, look = MEASURES.index(measure), series(number)
+def _draw(
+    axes: Axes,
+    diagnosis: Diagnosis,
+    measure: str,
+    look: dict[str, Any],
+    places: Floats,
+    solid: npt.NDArray[np.bool_],
+) -> Line2D:
+    column = MEASURES.index(measure)
     means, lows, highs = (each[:, column] for each in (diagnosis.means, diagnosis.lows, diagnosis.highs))
-    if len(places) == 1:  # a band would have no width
-        axes.vlines(places, lows, highs, color=look["color"])
-    else:
-        axes.fill_between(places, lows, highs, color=look["color"], alpha=0.16, linewidth=0)
-    (line,) = axes.plot(places, means, **look | {"markersize": 4, "linewidth": 1.4})
-    return line
+    return draw_points(axes, places, means, solid, look | {"markersize": 4, "linewidth": 1.4}, (lows, highs))

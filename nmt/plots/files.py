@@ -10,6 +10,9 @@ from typing import Any
 
 from nmt.errors import DataError
 
+KINDS = (".png", ".svg", ".json", ".csv")
+"""Of the files of a figure."""
+
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write a file ``stem`` + ending for each ending; returns their paths.
@@ -33,6 +36,12 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
             with suppress(OSError):  # what went wrong before is what to tell
                 aside.unlink(missing_ok=True)
     return list(files)
+
+
+def stem_of(name: str) -> str:
+    """The common beginning of a figure's files, by the name of one of them or of none: ``curve`` of ``curve.png``."""
+    path = Path(name)
+    return name[: -len(path.suffix)] if path.suffix.lower() in KINDS else name
 
 
 def make_folder(stem: str | Path) -> None:

@@ -7,7 +7,7 @@ are shown as boxes, and control characters as ``·``.
 import io
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,11 @@ def series(number: int) -> dict[str, Any]:
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": LINES[number % len(LINES)],
     }
+
+
+def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A :func:`series` for each name: the same in every figure that is given the same names in the same order."""
+    return {name: series(number) for number, name in enumerate(dict.fromkeys(names))}
 
 
 def plain(text: str, longest: int) -> str:
