@@ -1,6 +1,6 @@
 """The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
 
-RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl
+RUN/config.yaml  manifest.json  data_report.json  language_id.json  metrics.jsonl
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
 RUN/checkpoints/previous                             the ``last`` before this one
@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from nmt import language_id
 from nmt.config import Config, dump_config, load_run_config, schema
 from nmt.errors import CheckpointError, ConfigError, NmtError, tried
 from nmt.files import (
@@ -75,6 +76,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
+        self.language_id = self.path / language_id.NAME
         self.test_hypotheses = self.path / "test.hypotheses.txt"
         self.test_scores = self.path / "test.scores.json"
 
@@ -139,8 +141,9 @@ class RunDirectory:
     @property
     def _parts(self) -> tuple[Path, ...]:
         """What a run consists of."""
-        files = (self.config, self.metrics, self.data_report, self.manifest, self.test_hypotheses, self.test_scores)
-        return (self.checkpoints, self.tokenizer, self.tensorboard, *files)
+        files = (self.config, self.metrics, self.data_report, self.manifest, self.language_id)
+        results = (self.test_hypotheses, self.test_scores)
+        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
 
     def save(
         self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None, *, update: int = 0

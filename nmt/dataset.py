@@ -28,6 +28,8 @@ from nmt.data_report import KEPT, REASONS, make_report
 from nmt.encoding import encode_split
 from nmt.errors import DataError, of_key
 from nmt.files import readable, unchanged, write_checksums
+from nmt.language_id import FORMAT as LANGUAGE_ID
+from nmt.language_id import LanguageId
 from nmt.tokenizer import Tokenizers, learn
 
 FORMAT = 3
@@ -97,6 +99,7 @@ class Prepared:
     test_pairs: list[Pair]
     report: dict[str, Any]
     corpus_sha256: str
+    language_id: LanguageId | None
 
 
 def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
@@ -116,7 +119,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             digests[name] = corpus_digest(corpus, *languages)
     cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
-    key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump())
+    key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump(), LANGUAGE_ID)
 
     def build(folder: Path) -> None:
         columns = {}
@@ -127,7 +130,11 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
                 folder / name, corpus, digests[name], languages, tokenizers, rule, data.processes, whole=name == "test"
             )
             _require_pairs(name, corpus, columns[name]["reason"])
-        (folder / "report.json").write_text(json.dumps(make_report(columns, tokenizers), indent=2))
+        pairs = {name: read_pairs(corpus, *languages, digests[name]) for name, corpus in corpora.items()}
+        language_id = LanguageId.learn(pairs.pop("train"))
+        language_id.save(folder)
+        report = make_report(columns, tokenizers) | {"languages": language_id.report(pairs, languages)}
+        (folder / "report.json").write_text(json.dumps(report, indent=2))
 
     def load(folder: Path) -> Prepared:
         report = json.loads((folder / "report.json").read_text())
@@ -140,11 +147,14 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             test_pairs=_pairs(tables["test"]) if "test" in tables else [],
             report=report,
             corpus_sha256=_key(digests),
+            language_id=LanguageId.load(folder),
         )
 
     folder = cache / f"corpus-{key}"
     prepared = _cached(folder, load, build, say)
     say(f"encoded corpus: {folder}")
+    for problem in prepared.report["languages"]["warnings"]:
+        say(f"warning: {problem}")
     return prepared
 
 

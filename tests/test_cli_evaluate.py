@@ -16,8 +16,10 @@ from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.links import diagonal
+from nmt.language_id import LanguageId
 from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
 from tests.test_cli_translate import save_run
+from tests.test_language_id import demo_pairs
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
 REFERENCES = [" ".join(f"w{k}" for k in range(length)) for length in (3, 8, 12, 12, 25)]
@@ -523,3 +525,17 @@ def test_what_will_fail_fails_before_translating(
         code, _, err = run(main, *TEST_SET, *systems, "--output", str(tmp_path / "x"))
         assert code == 2
         assert "not a whole safetensors file" in err and "translated" not in err and "reading" not in err
+
+
+def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> None:
+    model = save_run(files / "run", ATTENTIONS[2])
+    LanguageId.learn(demo_pairs(1)).save(model)
+    for name, side in (("en", 0), ("fr", 1)):
+        (files / name).write_text("".join(f"{pair[side]}\n" for pair in demo_pairs(2, 10)), "utf-8")
+    decoding = ("--model", "run", "--device", "cpu", "--beam-size", "1")
+    code, _, err = run(evaluate.main, "--source", "fr", "--reference", "en", *decoding)
+    assert code == 0
+    assert [line for line in err.splitlines() if "looks like" in line] == [
+        "warning: fr: looks like the language that run translates into, not the one it translates from"
+    ]
+    assert "looks like" not in run(evaluate.main, "--source", "en", "--reference", "fr", *decoding)[2]

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ import pytest
 from nmt.checkpoint import RunDirectory
 from nmt.cli.translate import main
 from nmt.config import Config
+from nmt.language_id import LanguageId
 from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
+from tests.test_language_id import demo_pairs
 
 TEXT = "".join(f"{line}\n" for line in LINES)
 
@@ -338,3 +341,19 @@ def test_a_reader_that_goes_away_ends_it_quietly_whatever_the_locale(run: str, t
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_the_other_language_is_warned_of(translate: Translate, run: str, tmp_path: Path) -> None:
+    model = str(shutil.copytree(run, tmp_path / "run"))
+    LanguageId.learn(demo_pairs(1)).save(Path(model))
+    source, target = ("".join(f"{pair[side]}\n" for pair in demo_pairs(2, 10)) for side in (0, 1))
+    code, out, err = translate(target, "--beam-size", "1", model=model)
+    assert (code, out.count("\n")) == (0, 10)
+    assert [line for line in err.splitlines() if "looks like" in line] == [
+        f"nmt-translate: warning: standard input: looks like the language that {model} translates into, "
+        "not the one it translates from"
+    ]
+    for text in (source, target.split("\n")[0]):
+        assert "looks like" not in translate(text, "--beam-size", "1", model=model)[2]
+    (tmp_path / "run/language_id.json").write_text("[]")
+    assert translate(source, model=model)[0] == 2

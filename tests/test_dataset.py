@@ -26,6 +26,7 @@ from nmt.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cach
 from nmt.encoding import encode_batch, encode_split, reason
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizers
+from tests.test_language_id import demo_pairs
 
 TRAIN = [
     Pair("a b c", "x y z"),
@@ -544,3 +545,19 @@ def test_a_limit(corpora: Corpora) -> None:
     prepared = prepare(corpora.config(train={**files, "limit": 1}))
     assert texts(prepared.train, prepared.tokenizers) == TRAIN[:1]
     assert prepared.report["splits"]["train"]["read"] == 1
+
+
+# --- swapped sides ----------------------------------------------------------------------------------------------------
+
+
+def test_swapped_sides_are_told_every_time(corpora: Corpora) -> None:
+    corpora.write("train", list(demo_pairs(1)))
+    corpora.write("validation", [Pair(pair.target, pair.source) for pair in demo_pairs(2, 50)])
+    corpora.write("test", list(demo_pairs(3, 50)))
+    for _ in ("made", "found in the cache"):
+        said: list[str] = []
+        prepared = prepare(corpora.config(), said.append)
+        warnings = [line for line in said if line.startswith("warning: ")]
+        assert warnings == [f"warning: {line}" for line in prepared.report["languages"]["warnings"]]
+        assert len(warnings) == 1 and warnings[0].startswith("warning: data.validation: source and target seem to be")
+        assert prepared.language_id is not None

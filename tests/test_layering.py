@@ -16,7 +16,7 @@ FLOORS = [
     {"files", "charsmap"},
     {"config", "device", "tensors", "demo"},
     {"corpus"},
-    {"tokenizer"},
+    {"tokenizer", "language_id"},
     {"data_report"},
     {"encoding"},
     {"dataset"},
@@ -33,7 +33,18 @@ FLOORS = [
 ]
 """From the ground up; neighbours on one floor do not know each other."""
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
-WITHOUT_TORCH = {"errors", "files", "charsmap", "config", "demo", "corpus", "tokenizer", "evaluation", "plots"}
+WITHOUT_TORCH = {
+    "errors",
+    "files",
+    "charsmap",
+    "config",
+    "demo",
+    "corpus",
+    "tokenizer",
+    "language_id",
+    "evaluation",
+    "plots",
+}
 """Imported where a second's wait for PyTorch would be felt, or usable without it."""
 
 Sources = dict[str, ast.Module]

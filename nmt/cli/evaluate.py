@@ -31,6 +31,7 @@ from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.files import readable
+from nmt.language_id import LanguageId
 
 PROGRESS_SECONDS = 10.0
 
@@ -226,7 +227,12 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
     def warn(number: int, problem: str) -> None:
         say(f"warning: {source}:{number}: {problem}")
 
-    hypotheses = (each.text for each in translator.translate(lines, options, warn=warn))
+    def warn_of_language() -> None:
+        say(f"warning: {source}: looks like the language that {run} translates into, not the one it translates from")
+
+    language_id = LanguageId.load(Path(run))
+    watched = language_id.watched(lines, warn_of_language) if language_id else lines
+    hypotheses = (each.text for each in translator.translate(watched, options, warn=warn))
     if sys.stderr.isatty():
         return with_progress(hypotheses, len(lines), run)
     return _reported(hypotheses, run, len(lines))

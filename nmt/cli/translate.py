@@ -26,6 +26,7 @@ from nmt.cli.common import (
 )
 from nmt.corpus import OPENERS, decode_lines, read_lines, unreadable
 from nmt.errors import ConfigError
+from nmt.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
     from nmt.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
@@ -73,6 +74,14 @@ def main(arguments: argparse.Namespace) -> None:
     def warn(line: int, problem: str) -> None:
         say(f"nmt-translate: warning: {name}:{line}: {problem}")
 
+    def warn_of_language() -> None:
+        say(
+            f"nmt-translate: warning: {name}: looks like the language that {arguments.model} translates into, "
+            "not the one it translates from"
+        )
+
+    if language_id := LanguageId.load(Path(arguments.model)):
+        lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
         translations = translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn)

@@ -94,6 +94,8 @@ def train_run(
     model = make_model(config, prepared)  # what cannot be read or built costs no run that is there
     with run.locked(say), stopping as stopped:
         checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
+        if prepared.language_id:
+            prepared.language_id.save(run.path)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
