@@ -21,7 +21,7 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture test test-lowest test-package audit lint format figure clean distclean
+.PHONY: help demo benchmark torture mutation test test-lowest test-package audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -157,6 +157,9 @@ benchmark: $(READY) ## training speed of this CPU, against what it multiplies (A
 
 torture: $(READY) ## faults, hostile input and sameness, at length: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
 	@$(BIN)/python scripts/torture.py $(ARGS)
+
+mutation: $(READY) ## make listed mistakes in the code, one at a time: do the tests notice them? (ARGS=... goes to scripts/mutation.py)
+	@$(BIN)/python scripts/mutation.py $(ARGS)
 
 test: $(READY) ## the tests, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)

@@ -1,6 +1,7 @@
 """Attention: hand-worked weights, and the properties that every score has."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -86,6 +87,16 @@ def test_weights_sum_to_one_and_padding_gets_exactly_none(attention: ScoredAtten
     assert (alpha[1, :, 1:] == 0).all()
     assert (alpha[2, :, 3:] == 0).all()
     assert (alpha[0] > 0).all()
+
+
+def test_the_softmax_of_bf16_energies_is_taken_in_fp32() -> None:
+    """Under autocast energies are bf16 and annotations fp32; weights rounded to bf16 would not sum to one."""
+    annotations = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(1))
+    whole = memory(annotations, [50, 50], DotAttention())
+    assert whole.keys is not None
+    query = torch.ones(2, 1, 4, dtype=torch.bfloat16)
+    _, alpha = DotAttention()(query, replace(whole, keys=whole.keys.bfloat16()))
+    assert alpha.sum(-1).flatten().tolist() == pytest.approx([1.0, 1.0], abs=1e-6)
 
 
 def test_context_depends_on_real_annotations_alone(attention: ScoredAttention) -> None:

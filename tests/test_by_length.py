@@ -16,6 +16,7 @@ from nmt.evaluation.by_length import (
     format_scores,
     score_system,
 )
+from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
 from nmt.evaluation.scripts import lengths
 
 
@@ -110,6 +111,16 @@ def test_intervals_are_the_same_each_time_and_cover_as_a_bootstrap_does() -> Non
     # an independent bootstrap: sacreBLEU's own
     theirs = sacrebleu.BLEU().corpus_score(hypotheses, [references], n_bootstrap=300)
     assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.3)
+
+
+def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> None:
+    generator = np.random.default_rng(6)
+    references = [" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(60)]
+    hypotheses = [" ".join(w if generator.random() < 0.8 else "x" for w in line.split()) for line in references]
+    [row] = scored(references, hypotheses, references, bins=(20,), resamples=2000).rows
+    others = bootstrap_bleu(sentence_statistics(hypotheses, references), 2000, seed=7)
+    assert np.mean(others < row.bleu_low) == pytest.approx(0.025, abs=0.01)
+    assert np.mean(others > row.bleu_high) == pytest.approx(0.025, abs=0.01)
 
 
 def test_score_system_and_how_it_reads() -> None:

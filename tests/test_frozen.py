@@ -79,6 +79,17 @@ def test_other_precisions_are_close(attention: str) -> None:
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)
 
 
+def test_saturated_energies_overflow_nothing() -> None:
+    model = network("bahdanau")
+    for layer in (model.decoder.attention.query, model.decoder.attention.key):
+        assert isinstance(layer, nn.Linear)
+        layer.weight.data *= 1000
+    with torch.inference_mode():
+        for log_probs, weights in walk(model, freeze(model, torch.float32, ahead=True)):
+            assert log_probs.isfinite().all()
+            assert weights is not None and torch.allclose(weights.sum(-1), torch.ones(len(weights)))
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 def test_an_attention_it_has_never_heard_of(ahead: bool) -> None:
     """Bahdanau's decoder with a score that is not its own."""

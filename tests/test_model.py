@@ -66,6 +66,15 @@ def test_expanded_rows_share_the_memory_and_go_their_own_ways(attention: str) ->
         assert torch.allclose(model.step(tokens[r : r + 1], one)[0][0], log_probs[r], atol=1e-6)
 
 
+def test_expanding_repeats_every_field(attention: str) -> None:
+    """After a step, so that what is fed back is no longer zero."""
+    model = small_model(attention)
+    _, state, _ = model.step(TARGETS[:, 0], model.start(model.encode(SOURCES, LENGTHS)))
+    expected, _, _ = model.step(TARGETS[:, 1], state)
+    expanded, _, _ = model.step(TARGETS[:, 1].repeat_interleave(2), state.expand(2))
+    assert torch.allclose(expanded, expected.repeat_interleave(2, 0), atol=1e-6)
+
+
 def test_select_reorders_every_field(attention: str) -> None:
     """Swapping hypotheses inside a sentence and dropping whole sentences commutes with stepping."""
     model = small_model(attention)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nmt.errors import NmtError
 from nmt.search import Limits, beam_search, greedy_search
 from nmt.search.penalties import length_penalty
-from nmt.search.ranking import best, best_tokens
-from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
+from nmt.search.ranking import BLOCK, best, best_tokens
+from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 
 def exhaustive(model: ToyModel, sentence: int, words: tuple[int, ...], most: int, alpha: float) -> list[Any]:
@@ -163,6 +163,52 @@ def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: fl
         assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
 
 
+@given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))
+@settings(max_examples=60, deadline=None)
+def test_a_hypothesis_that_can_still_win_is_searched_to_its_end(seed: int, width: int, alpha: float, most: int) -> None:
+    """Later tokens are ever surer, so that the length penalty lifts long hypotheses over finished ones."""
+    model = ToyModel(seed, 4, sharpness=1.0)
+    model.table = (model.table * torch.linspace(1, 8, 8).view(-1, 1, 1)).log_softmax(-1)
+    n_best = 1 + seed % 2
+    found = beam_search(model, model.start(4), limits([most] * 4), beam_size=width, length_penalty=alpha, n_best=n_best)
+    for sentence, hypotheses in enumerate(found):
+        wanted = reference_beam(model, sentence, most, width, alpha, n_best)
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+
+
+def test_the_bound_of_a_live_hypothesis_is_its_score_at_the_greatest_length() -> None:
+    """ln 0.4 = -0.916 is finished; ln 0.35 = -1.050 lives, and scores -1.050 / (12 / 6) = -0.525 with seven tokens."""
+    model = ToyModel(0, 1)
+    model.table = torch.full_like(model.table, -20.0)
+    model.table[0, 0, BOS, [EOS, A]] = torch.tensor([0.4, 0.35]).log()
+    model.table[0, 1:6, :, A] = 0.0
+    model.table[0, 6:, :, EOS] = 0.0
+    found = beam_search(model, model.start(1), limits([9]), beam_size=3, length_penalty=1.0)
+    assert found[0][0].tokens == (A,) * 6
+    assert found[0][0].score == pytest.approx(math.log(0.35) / 2)
+
+
+def test_a_parent_offers_k_tokens_beside_the_end_symbol() -> None:
+    """The first step's best is EOS; A and B live on, and B, the third best, becomes the second translation."""
+    model = ToyModel(0, 1)
+    model.table = torch.full_like(model.table, -20.0)
+    model.table[..., [PAD, BOS]] = 0.0  # they take no place, likely as they are
+    model.table[0, 0, BOS, [EOS, A, B]] = torch.tensor([0.4, 0.3, 0.2]).log()
+    model.table[0, 1, B, EOS] = 0.0
+    found = beam_search(model, model.start(1), limits([3]), beam_size=2, length_penalty=0.0, n_best=2)
+    assert [each.tokens for each in found[0]] == [(), (B,)]
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5))
+@settings(max_examples=30, deadline=None)
+def test_every_hypothesis_goes_on_from_its_own_state(seed: int, width: int) -> None:
+    model = RememberingModel(seed, 2, sharpness=1.0)
+    found = beam_search(model, model.start(2), limits([7, 5]), beam_size=width, length_penalty=0.0, n_best=width)
+    for sentence, hypotheses in enumerate(found):
+        for each in hypotheses:
+            assert each.log_probability == pytest.approx(model.score(sentence, emitted(each)), abs=1e-5)
+
+
 @given(st.integers(0, 10_000), st.integers(1, 5))
 @settings(max_examples=30, deadline=None)
 def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
@@ -238,6 +284,13 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     wanted = values.sort(dim=1, descending=True, stable=True)
     assert torch.equal(found, wanted.values[:, :count])
     assert torch.equal(positions, wanted.indices[:, :count])
+
+
+def test_equal_values_of_different_blocks_are_ordered_by_position() -> None:
+    """The block with the largest value comes later than the other that holds the third largest."""
+    values = torch.full((1, 4 * BLOCK), -9.0)
+    values[0, [BLOCK, 0, 1, BLOCK + 1]] = torch.tensor([5.0, 4.0, 3.0, 3.0])
+    assert best(values, 3)[1].tolist() == [[BLOCK, 0, 1]]
 
 
 def test_zero_and_minus_zero_tie() -> None:

@@ -147,6 +147,23 @@ def test_the_schedule_is_followed(make: Make) -> None:
     assert rates == pytest.approx([5e-3, 1e-2, 1e-2 * math.sqrt(2 / 3)])
 
 
+def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    plateau = {"type": "plateau", "patience": 0, "factor": 0.5}
+    fresh, slowed = (without_dropout(make, folder, optimiser=sgd, schedule=plateau, clip=None) for _ in range(2))
+    slowed.validator = results(1.0, 2.0, 2.0)  # type: ignore[assignment]
+    for _ in range(3):
+        slowed.validate()
+    moved, rates = [], []
+    for trainer in (fresh, slowed):
+        before = parameters(trainer)
+        rates.append(trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1)).learning_rate)
+        moved.append(parameters(trainer) - before)
+    assert rates == [1.0, 0.25]
+    torch.testing.assert_close(4 * moved[1], moved[0], rtol=1e-6, atol=1e-12)
+    assert moved[0].abs().max() > 1e-3
+
+
 def poison(trainer: Trainer) -> None:
     with torch.no_grad():
         trainer.model.output.bias[5] = math.inf
@@ -471,6 +488,22 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
         options = SearchOptions.from_config(loaded.config.decoding)
         texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
     assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
+
+
+def test_the_test_set_is_translated_in_fp32_whatever_training_took(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precisions = []
+
+    class Seen(Translator):
+        def __init__(self, *arguments: Any, **how: Any) -> None:
+            super().__init__(*arguments, **how)
+            precisions.append(self.precision)
+
+    monkeypatch.setattr("nmt.training.pipeline.Translator", Seen)
+    values = config(folder, updates=1, output="scored-in-fp32").model_dump()
+    train(Config.model_validate(values | {"precision": "bf16"}))
+    assert precisions == [torch.float32]
 
 
 def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> None:

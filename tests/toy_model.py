@@ -58,6 +58,22 @@ class ToyModel:
         )
 
 
+class RememberingModel(ToyModel):
+    """p(next | sentence, all previous tokens, position): it depends on the state, as a network's does."""
+
+    def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
+        remembered = (state.history.sum(1) + previous) % self.table.size(2)
+        log_probs, after, attention = super().step(remembered, state)
+        return log_probs, replace(after, history=torch.cat((state.history, previous.unsqueeze(1)), 1)), attention
+
+    def score(self, sentence: int, emitted: tuple[int, ...]) -> float:
+        sums = itertools.accumulate((BOS, *emitted[:-1]))
+        return sum(
+            float(self.table[sentence, min(position, self.table.size(1) - 1), total % self.table.size(2), token])
+            for position, (total, token) in enumerate(zip(sums, emitted, strict=True))
+        )
+
+
 def limits(max_lengths: list[int]) -> Limits:
     return Limits(BOS, EOS, (PAD, BOS), torch.tensor(max_lengths))
 
