@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.evaluation.by_length import (
     COLUMNS,
+    LengthRow,
     SystemScores,
     bins_by_length,
     format_rows,
@@ -118,9 +119,26 @@ def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> 
     references = [" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(60)]
     hypotheses = [" ".join(w if generator.random() < 0.8 else "x" for w in line.split()) for line in references]
     [row] = scored(references, hypotheses, references, bins=(20,), resamples=2000).rows
-    others = bootstrap_bleu(sentence_statistics(hypotheses, references), 2000, seed=7)
+    others = bootstrap_bleu(sentence_statistics(hypotheses, references, "13a"), 2000, seed=7)
     assert np.mean(others < row.bleu_low) == pytest.approx(0.025, abs=0.01)
     assert np.mean(others > row.bleu_high) == pytest.approx(0.025, abs=0.01)
+
+
+def test_the_interval_of_several_trainings_is_that_of_their_mean() -> None:
+    """Of two trainings of which one is perfect in every resample it lies halfway between the other's and 100."""
+    references = ["u v w x", "k l m n o p", "a b c d e"]
+    hypotheses = ["u v w x", "k l m n", "a b c d f"]
+
+    def row(first: list[str], others: list[list[str]]) -> LengthRow:
+        [only] = scored(references, first, references, bins=(9,), resamples=50, others=others).rows
+        return only
+
+    one = row(hypotheses, [])
+    for first, other in ((hypotheses, references), (references, hypotheses)):
+        both = row(first, [other])
+        assert both.bleu_low == pytest.approx((one.bleu_low + 100) / 2)
+        assert both.bleu_high == pytest.approx((one.bleu_high + 100) / 2)
+    assert one.bleu_low < one.bleu_high
 
 
 def test_score_system_and_how_it_reads() -> None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nmt.kernels import output_loss as kernel
 from nmt.kernels.output_loss import output_loss
@@ -82,6 +83,13 @@ def test_padding_is_skipped(fused: bool) -> None:
     assert torch.equal(gradient.reshape(3, 4, WIDTH).abs().sum(-1) > 0, mask)
     filled = batch_loss(in_rows, output, target_rows.masked_fill(~mask, 0), mask, 0.1, fused=fused)
     assert filled.objective.item() == loss.objective.item()
+
+
+def test_bf16_logits_are_normalised_in_fp32() -> None:
+    readouts, output, targets = inputs(300, torch.bfloat16)
+    expected = functional.cross_entropy(output(readouts).float(), targets, reduction="sum").item()
+    _, likelihood = plain_loss(readouts, output, targets, 0.1)
+    assert likelihood.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_what_is_reported_knows_nothing_of_smoothing() -> None:

@@ -4,17 +4,20 @@ import gc
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import markdown  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 from torch import Tensor
+from torch.nn import functional
 
 from nmt.batching import Batch, Position, collate
 from nmt.checkpoint import RunDirectory, load_run
@@ -33,10 +36,10 @@ from nmt.torture.text import NASTY
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
-from nmt.training.trainer import Trainer
+from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
-from nmt.translator import Pause, SearchOptions, Translator, go_on
-from tests.small_run import config, metrics, pickles, train
+from nmt.translator import Pause, SearchOptions, TranslatedHypothesis, Translation, Translator, go_on
+from tests.small_run import config, metrics, pickles, train, translate
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +110,29 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
     assert (parameters(whole) - before).abs().max() > 1e-3
     assert asdict(two) == pytest.approx(asdict(one))
     assert one.tokens == int(lengths[short + long].sum()) + 8  # EOS
+
+
+def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
+    """And reports the loss without smoothing."""
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    trainer = without_dropout(make, folder, optimiser=sgd, label_smoothing=0.2, clip=None)
+    batches = [batch_of(trainer, [1, 2, 3]), batch_of(trainer, [4, 5, 6, 7, 8])]
+
+    def per_token(smoothing: float) -> Tensor:
+        logits, targets = [], []
+        for batch in batches:
+            found, _ = trainer.model(batch.source, batch.source_lengths, batch.target_input)
+            logits.append(found[batch.target_mask])
+            targets.append(batch.target_output[batch.target_mask])
+        return functional.cross_entropy(torch.cat(logits), torch.cat(targets), label_smoothing=smoothing)
+
+    likelihood, before = per_token(0.0).item(), parameters(trainer)
+    gradients = torch.autograd.grad(per_token(0.2), list(trainer.model.parameters()))
+    gradient = torch.cat([each.flatten() for each in gradients])
+    update = trainer.update(batches, Position(0, 2))
+    torch.testing.assert_close(parameters(trainer), before - gradient, rtol=1e-7, atol=1e-9)
+    assert update.gradient_norm == pytest.approx(gradient.norm().item(), rel=1e-6)
+    assert update.loss == pytest.approx(likelihood, rel=1e-6)
 
 
 def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
@@ -190,6 +216,58 @@ def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make,
     if kind == KINDS[0]:
         assert losses[1] is None, "of 3 and 4 there is none"
     assert all(0 < loss < 10 for loss in losses if loss is not None) and losses[0] and losses[2]
+
+
+def test_a_loss_that_is_not_finite_is_skipped_whatever_its_gradient(make: Make) -> None:
+    trainer = make()
+
+    def infinite(number: int, batch: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
+        return likelihood * math.inf
+
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, infinite)
+    before = parameters(trainer)
+    assert math.isfinite(trainer.update([batch_of(trainer, [1])], Position(0, 1)).gradient_norm)
+    assert torch.equal(parameters(trainer), before) and trainer.progress.skipped == 1
+
+
+def recorded(trainer: Trainer) -> list[tuple[int, Update]]:
+    """Of each update that the trainer will make, its number of batches and what it did."""
+    updates: list[tuple[int, Update]] = []
+    whole = trainer.update
+
+    def update(batches: Sequence[Batch], after: Position) -> Update:
+        updates.append((len(batches), whole(batches, after)))
+        return updates[-1][1]
+
+    trainer.update = update  # type: ignore[method-assign]
+    return updates
+
+
+def test_a_line_of_progress_has_the_loss_per_token_of_its_updates(make: Make) -> None:
+    trainer = make(updates=4, log_every=2, validation={"every": 4})
+    trainer.validator = results(1.0)  # type: ignore[assignment]
+    updates = recorded(trainer)
+    trainer.fit()
+    assert len({update.tokens for _, update in updates}) > 1, "or a mean of means would be the same"
+    for line, group in zip(metrics(trainer.run.path, "train"), (updates[:2], updates[2:]), strict=True):
+        tokens = sum(update.tokens for _, update in group)
+        assert line["loss"] == pytest.approx(sum(update.loss * update.tokens for _, update in group) / tokens)
+
+
+def test_an_update_takes_as_many_batches_as_are_accumulated(make: Make) -> None:
+    trainer = make(updates=2, accumulation=3, validation={"every": 2})
+    trainer.validator = results(1.0)  # type: ignore[assignment]
+    updates = recorded(trainer)
+    trainer.fit()
+    assert [batches for batches, _ in updates] == [3, 3]
+    assert trainer.progress.position == Position(0, 6)
+
+
+def test_the_seed_decides_the_order_of_the_data(make: Make) -> None:
+    def first_batches(seed: int) -> list[list[list[int]]]:
+        return [batch.source.tolist() for _, batch in islice(make(sections={"seed": seed}).batches(), 5)]
+
+    assert first_batches(3) == first_batches(3) != first_batches(4)
 
 
 def test_training_that_only_fails_is_ended(make: Make) -> None:
@@ -299,6 +377,26 @@ def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationRes
         return ValidationResult(loss, math.exp(loss), -loss, seconds)
 
     return validate
+
+
+def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions, **how: Any) -> Iterator[Translation]:
+    """In the place of a translator's search: right, but for lines of one word, which become three."""
+    for line in lines:
+        text = translate(line) if " " in line else f"{translate(line)} OAK ELM"
+        yield Translation(line, [], [TranslatedHypothesis(text, 0.0, 0.0, [])])
+
+
+def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
+    make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make(validation={"sentences": 7, "beam_size": 3})
+    monkeypatch.setattr(Translator, "translate", oracle)
+    result = trainer.validator(0, samples=False)
+    assert trainer.validator.options.beam_size == 3
+    sources, targets = (list(read_lines(folder / f"validation.{side}"))[:7] for side in ("low", "up"))
+    hypotheses = [each.text for each in oracle(trainer.validator.translator, sources, trainer.validator.options)]
+    assert hypotheses != targets
+    assert result.bleu == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
 
 
 def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:
@@ -504,6 +602,26 @@ def test_the_test_set_is_translated_in_fp32_whatever_training_took(
     values = config(folder, updates=1, output="scored-in-fp32").model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))
     assert precisions == [torch.float32]
+
+
+def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "translate", oracle)
+    train(config(folder, updates=1, output="oracle"))
+    run = folder / "oracle"
+    hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(folder / "test.up"))
+    scores = json.loads((run / "test.scores.json").read_text())
+    expected = sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert scores["BLEU"]["score"] == pytest.approx(expected)
+    assert expected != pytest.approx(sacrebleu.corpus_bleu(references, [hypotheses]).score)
+
+
+def test_the_seed_decides_the_first_weights(folder: Path) -> None:
+    weights = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        values = config(folder, output=f"seed-{name}").model_dump()
+        train(Config.model_validate(values | {"seed": seed}), stop_after=0)
+        weights.append(RunDirectory(folder / f"seed-{name}").weights("last")["output.weight"])
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
 def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> None:
