@@ -106,6 +106,15 @@ def test_a_report_by_hand() -> None:
     assert set(alignment_report(gold, weights)) == {"likeliest", "diagonal", "thresholds", "gold"}
 
 
+def test_links_of_the_other_direction_are_turned_round() -> None:
+    """Links that are not symmetric: each source word belongs to the next target word, the last to the first."""
+    gold = GoldPairs([Pair("a b c", "C A B")], [parse_gold("0-1 1-2 2-0", "x")])
+    forward = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # the source words of each target word
+    report = alignment_report(gold, [forward], [forward.T])
+    for name in ("likeliest", "reverse", "intersection", "grow_diag_final_and"):
+        assert report[name]["error_rate"] == 0
+
+
 def test_links_of_weights_by_hand() -> None:
     weights = np.array([[0.7, 0.3, 0.0], [0.1, 0.4, 0.5]])  # two target, three source words
     assert links_from(weights, 0.4) == {(0, 0), (1, 1), (2, 1)}

@@ -48,6 +48,15 @@ def test_large_differences_are_seen_and_small_ones_are_not() -> None:
     assert p is not None and p > 0.05
 
 
+def test_systems_are_compared_on_the_same_resamples() -> None:
+    """A small difference in every sentence is seen although the sentences differ by far more."""
+    system = [line if number % 2 else "z " * len(line.split()) for number, line in enumerate(REFERENCES)]
+    other = [f"{line} z" for line in system]
+    one, another = (sentence_statistics(lines, REFERENCES)[None] for lines in (system, other))
+    difference, p = compare(one, another, 200, 1)
+    assert difference > 0 and p is not None and p < 0.01
+
+
 def test_sacrebleu_agrees() -> None:
     systems: list[tuple[str, Sequence[str]]] = [("one", spoilt(0.25, 1)), ("two", spoilt(0.28, 5))]
     test = PairedTest(systems, {"BLEU": BLEU(references=[REFERENCES])}, None, test_type="bs", n_samples=2000)
