@@ -54,6 +54,7 @@ def test_without_words_there_are_no_links() -> None:
         (["▁a", "b", "▁c"], "ab c", [0, 0, 1]),
         (["▁", "a", "b", "▁", "▁c"], "ab  c", [0, 0, 0, 1, 1]),  # a mark alone is part of what follows
         (["▁a", "▁"], "a", [0, 0]),
+        (["▁a", "▁b", "▁x", "▁c"], "a b c", [0, 1, 1, 2]),  # the line lacks x: part of the word before it
         (["▁a▁b", "c", "▁d"], "a bc d", [0, 1, 2]),  # a piece of two words counts for the first
         (["a", "▁b"], "a b", [0, 1]),  # no mark at the start
         (["▁a", "<unk>", "c", "▁d"], "a☃c d", [0, 0, 0, 1]),  # read: the raw word holds the unknown character

@@ -66,6 +66,10 @@ def test_expanded_rows_share_the_memory_and_go_their_own_ways(attention: str) ->
         assert torch.allclose(model.step(tokens[r : r + 1], one)[0][0], log_probs[r], atol=1e-6)
 
 
+def test_only_the_baseline_has_no_attention(attention: str) -> None:
+    assert small_model(attention).has_attention == (attention != "none")
+
+
 def test_expanding_repeats_every_field(attention: str) -> None:
     """After a step, so that what is fed back is no longer zero."""
     model = small_model(attention)

@@ -332,6 +332,13 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
     ]
 
 
+def test_two_pairs_are_halved_too(make: Make) -> None:
+    trainer = make()
+    cramp(trainer, 1)
+    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
+    assert (trainer.progress.halved, trainer.progress.update) == (1, 1)
+
+
 def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
     trainer = make()
     cramp(trainer, 0)
