@@ -16,7 +16,7 @@ PARALLEL = -n $(TEST_JOBS) --dist loadfile
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-DEMO := runs/demo
+DEMO ?= runs/demo
 SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -41,15 +41,16 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-# How a run is begun: $(call HOW,mark of a finished run,run,file touched when its options changed). Finished and now out
-# of date, with other options, or cut short before anything was saved: anew. Cut short later: resumed.
-HOW = if [ -e $(1) ] || [ "$(3)" -nt $(2)/config.yaml ]; then how=--overwrite; \
+# How a run is begun: $(call HOW,mark of a finished run,run). Finished and now out of date, which is said, or cut short
+# before anything was saved: again from the start. Cut short later: resumed.
+HOW = if [ -e $(1) ]; then how=--overwrite; echo "$(2) is older than its configuration or corpus: it is trained again" >&2; \
 	elif [ -e $(2)/checkpoints/last ] || [ -e $(2)/checkpoints/previous ]; then how=--resume; \
 	elif [ -e $(2) ]; then how=--overwrite; else how=; fi; rm -f $(1)
 
 # --- the demo -------------------------------------------------------------------------------------------------------
-# A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus
-# or made with other options, is made anew. DEMO_JOBS says how many train side by side, one thread each; DEMO_SET="training.updates=100 seed=2" overrides options.
+# A run that was cut short is resumed, a finished one is left alone, one that is older than its configuration or corpus is
+# made again. DEMO_JOBS says how many train side by side, one thread each. DEMO_SET="training.updates=100 seed=2" overrides
+# options, for runs in a directory of their own: DEMO=runs/trial.
 
 demo: $(READY) ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
 	@$(MAKE) --no-print-directory -j $(DEMO_JOBS) $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)
@@ -65,14 +66,18 @@ data/demo/train.en data/demo/test.en data/demo/test.fr: data/demo/.ready ; @:
 
 $(DEMO)/.%.finished: configs/demo/%.yaml data/demo/train.en $(DEMO)/.set | $(READY)
 	@mkdir -p $(@D)
-	@$(call HOW,$@,$(@D)/$*,$(DEMO)/.set); \
+	@$(call HOW,$@,$(@D)/$*); \
 		$(BIN)/nmt-train --config $< --output $(@D)/$* $(DEMO_SET:%=--set %) $$how \
 		2>&1 | (trap '' INT TERM; exec sed -u 's/^/$*: /')
 	@touch $@
 
-# which options the runs have: touched where that has changed
+# which options the runs have; runs that have others are not replaced without a word
 $(DEMO)/.set: FORCE
-	@mkdir -p $(@D); echo "$(DEMO_SET)" | cmp -s - $@ || echo "$(DEMO_SET)" > $@
+	@mkdir -p $(@D); echo "$(DEMO_SET)" | cmp -s - $@ && exit; \
+		if [ -e $@ ] && ls $(DEMO)/*/config.yaml >/dev/null 2>&1; then \
+			echo "$(DEMO) holds runs made with DEMO_SET=\"$$(cat $@)\", not \"$(DEMO_SET)\"; name another directory:" \
+				"make demo DEMO=runs/trial DEMO_SET=\"$(DEMO_SET)\"; or remove these runs: make clean" >&2; exit 2; \
+		fi; echo "$(DEMO_SET)" > $@
 FORCE:
 
 $(CURVE).png: $(SYSTEMS_OF_DEMO:%=$(DEMO)/.%.finished)

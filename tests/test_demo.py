@@ -409,3 +409,24 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         write_corpus(tmp_path / "demo", 1, 1, 1, 1)
     assert str(error.value) == f"{tmp_path / 'demo'}: cannot be written: File exists"
+
+
+# --- make demo --------------------------------------------------------------------------------------------------------
+
+
+def test_another_demo_set_is_refused_over_runs_that_are_there(tmp_path: Path) -> None:
+    demo = tmp_path / "demo"
+
+    def settings(demo_set: str) -> "subprocess.CompletedProcess[str]":
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        command = ["make", f"{demo}/.set", f"DEMO={demo}", f"DEMO_SET={demo_set}", f"PYTHON={sys.executable}"]
+        return subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True, check=False)
+
+    assert settings("").returncode == settings("seed=2").returncode == 0, "there are no runs yet"
+    (demo / "none").mkdir()
+    (demo / "none/config.yaml").write_text("seed: 2\n")
+    assert settings("seed=2").returncode == 0
+    refused = settings("seed=3")
+    assert refused.returncode == 2
+    assert f'{demo} holds runs made with DEMO_SET="seed=2", not "seed=3"; name another directory: ' in refused.stderr
+    assert (demo / ".set").read_text() == "seed=2\n"
