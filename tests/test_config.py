@@ -206,7 +206,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
         (
             "tokenizer.vocabulary=4",
-            "tokenizer.vocabulary: found 4; must be a whole number of at least 5 and up to 250000",
+            "tokenizer.vocabulary: found 4; must be a whole number of at least 5 and up to 250000 or null",
         ),
         ("tokenizer.shared=yes", "tokenizer.shared: found 'yes'; must be true or false"),
         ("training.updates=ten", "training.updates: found 'ten'; must be a whole number of at least 1"),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import nmt.tokenizer
-from nmt.config.schema import AnyTokenizer
+from nmt.config.schema import AnyTokenizer, GivenTokenizer
 from nmt.corpus import Pair
 from nmt.errors import DataError
-from nmt.tokenizer import Tokenizer, Tokenizers, learn
+from nmt.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
 MOTS = str.split("la petite maison rouge se dresse près d'un vieil arbre où sept enfants jouent chaque jour d'été")
@@ -282,6 +282,36 @@ def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         learn(tokenizer_config("given", source=path, target=path), [])
     assert str(caught.value) == f"{path}: no such file"
+
+
+# --- a vocabulary that is left open ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "shared", "pieces"),
+    [(10_000, False, 800), (10_000, True, 566), (4, False, 100), (2_000_000, False, 8000)],
+)
+def test_an_open_vocabulary_grows_with_the_root_of_the_words_of_a_side(words: int, shared: bool, pieces: int) -> None:
+    for kind in ("bpe", "unigram"):
+        config = tokenizer_config(kind, shared=shared)
+        assert not isinstance(config, GivenTokenizer)
+        assert suitable_vocabulary(config, ["w " * (words // 2)] * 2) == pieces
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1]], ids=["some text", "one pair"])
+def test_an_open_vocabulary_suits_any_text(kind: str, pairs: list[Pair]) -> None:
+    tokenizer = learned(kind, pairs, vocabulary=None).source
+    line = pairs[0].source
+    assert tokenizer.unk_id not in tokenizer.encode([line])[0] and tokenizer.decode(tokenizer.encode([line])[0]) == line
+
+
+def test_an_open_vocabulary_has_room_for_every_character() -> None:
+    letters = "".join(chr(0x4E00 + number) for number in range(500))
+    both = learned("bpe", [Pair(letters, letters)], vocabulary=None)
+    assert both.source.unk_id not in both.source.encode([letters])[0]
+    with pytest.raises(DataError, match="no text to learn from"):
+        learned("bpe", [Pair("", "")], vocabulary=None)
 
 
 # --- what the corpus does not support ---------------------------------------------------------------------------------

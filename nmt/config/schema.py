@@ -156,8 +156,9 @@ class Data(Section):
 class LearnedTokenizer(Section):
     """What every tokenizer that is learned on the training set has."""
 
-    vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)]
-    """Pieces of each model, the four special ones included (with ``shared``, of the one model)."""
+    vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None
+    """Pieces of each model, the four special ones included (with ``shared``, of the one model); null: as many as suit
+    the amount of training text, at most 8,000 (words and characters: 30,000)."""
     shared: bool = False
     """One model for both sides."""
     normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
