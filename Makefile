@@ -166,7 +166,10 @@ torture: $(READY) ## faults, hostile input and sameness, at length: 10 to 15 min
 mutation: $(READY) ## make listed mistakes in the code, one at a time: do the tests notice them? (ARGS=... goes to scripts/mutation.py)
 	@$(BIN)/python scripts/mutation.py $(ARGS)
 
-test: $(READY) ## the tests, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
+test: $(READY) ## the tests but for slow ones, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
+
+test-all: $(READY) ## all tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project claims to work with

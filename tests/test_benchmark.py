@@ -26,6 +26,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 def test_a_row_holds_what_others_read_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = tmp_path / "rows.json"
     options = ["--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1", "--json", str(rows)]
@@ -40,6 +41,7 @@ def test_a_row_holds_what_others_read_from_it(tmp_path: Path, capsys: pytest.Cap
     assert dict(zip(cells(header), cells(printed), strict=True))["share"] == f"{row['share']:.2f}"
 
 
+@pytest.mark.slow
 def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = config(tmp_path, "bahdanau", "run", updates=2)
     train(settings)
@@ -58,6 +60,7 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
 
 
+@pytest.mark.slow
 def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--parts", "--variant", "luong", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
     assert script("benchmark").main(options) == 0

@@ -22,7 +22,14 @@ def test_there_are_configurations() -> None:
     assert {"demo/none.yaml", "demo/bahdanau.yaml", "demo/luong.yaml"} <= set(map(name, SHIPPED))
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=name)
+LARGE = {"benchmark", "gpu"}
+"""Directories of configurations whose networks are large."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.parent.name in LARGE), id=name(path)) for path in SHIPPED],
+)
 def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One update at full size, a validation, a checkpoint and the test set: a dry run, on a corpus that is at hand."""
     corpora = write_corpus(tmp_path, train=50, longest=8)

@@ -47,7 +47,9 @@ def accuracy(folder: Path, hypotheses: list[str]) -> float:
     return sum(expected(line) == hypothesis for line, hypothesis in zip(lines, hypotheses, strict=True)) / len(lines)
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize(
+    "attention", [each if each == "bahdanau" else pytest.param(each, marks=pytest.mark.slow) for each in ATTENTIONS]
+)
 def test_it_learns(attention: str, tmp_path: Path) -> None:
     run = run_command(tmp_path, attention)
     found = translations(run)
@@ -60,6 +62,7 @@ def test_it_learns(attention: str, tmp_path: Path) -> None:
     assert translations(moved, "--batch-tokens", "1") == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
 def test_it_learns_with_and_without_fused_operations(kernels: str, tmp_path: Path) -> None:
     model = options(tmp_path)["model"] | {"attention": LUONG}

@@ -50,6 +50,7 @@ def finish(process: "subprocess.Popen[str]") -> str:
     return out
 
 
+@pytest.mark.slow
 def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
     for attention in ("none", "bahdanau"):
         settings = config(tmp_path, attention, updates=6).model_copy(update={"threads": 1})
@@ -74,6 +75,7 @@ def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
     assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "figure").rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_the_page_is_made_of_what_was_trained(tmp_path: Path) -> None:
     """The page of the length decay from the beginning, with three tiny systems, one test set and gold links."""
     data = tmp_path / "data"

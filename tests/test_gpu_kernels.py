@@ -97,6 +97,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_are_the_numerical_ones() -> None:
     torch.manual_seed(3)
     mask = torch.tensor([[True, True], [True, False]], device=DEVICE)
@@ -167,6 +168,7 @@ for low, cases in (("*bf16", (STEPS, ATTENTION, LONG)), ("*fp32", (STEPS, SMALL)
 """
 
 
+@pytest.mark.slow
 def test_a_gpu_would_be_given_machine_code(tmp_path: Path) -> None:
     """The interpreter runs what the compiler refuses, so compile for a GPU too: that needs none."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

@@ -111,6 +111,7 @@ def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]
     assert printed == (ROOT / "docs/licences.md").read_text("utf-8"), "write it anew"
 
 
+@pytest.mark.slow
 def test_the_package_is_built_and_works_where_nothing_else_is(tmp_path: Path) -> None:
     """The wheel, and the source distribution, installed by pip into environments that have what they need and no
     toolkit: the same files; and of the latter the commands train, translate, score and draw. ``make test-package``

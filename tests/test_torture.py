@@ -59,6 +59,7 @@ def test_every_kind_of_trial_has_a_short_form() -> None:
     assert TIMES.keys() == TRIALS.keys() - {"strangers", "large"}, "which are below"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TIMES)
 def test_nothing_is_lost(work: Work, name: str) -> None:
     trial, _ = TRIALS[name]
@@ -73,11 +74,13 @@ def test_a_crafted_run_is_refused(work: Work, attack: str) -> None:
     assert result.lost == 0, result.notes
 
 
+@pytest.mark.slow
 def test_large_text_goes_through(work: Work) -> None:
     result = text.large(work, 2, megabytes=1, empty_lines=10_000)
     assert result.lost == 0, result.notes
 
 
+@pytest.mark.slow
 def test_text_that_takes_too_much_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MEGABYTES", 10)
     assert text.large(work, 1, megabytes=1).lost == 1
@@ -169,6 +172,7 @@ def fall_behind(work: Work, run: Path) -> None:
         shutil.rmtree(last, ignore_errors=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [lose, fall_behind])
 def test_what_is_lost_between_two_kills_is_seen(
     work: Work, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Work, Path], None]
@@ -237,6 +241,7 @@ def test_a_file_for_the_rows_is_tried_before(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().err.endswith("none/rows.json: cannot be written: No such file or directory\n")
 
 
+@pytest.mark.slow
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trials = Trials("x")
     trials.add([], 3)
