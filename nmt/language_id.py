@@ -1,8 +1,8 @@
-"""Which side of the training text another text is like: swapped or wrong files pass every other check.
+"""Language identification between the two sides of the training text, to notice swapped files.
 
-The log-odds of character trigrams under naive Bayes (Manning et al. 2008, chapter 13), learned on the two sides of the
-training text itself, so any pair of languages will do. Only letters count, and in lower case: numbers, punctuation and
-capitals say nothing. Where the sides are alike, or there is little text, nothing is told.
+Naive Bayes over character trigrams (Manning et al. 2008, chapter 13), learned on the training text itself, so that it
+works for any pair of languages. It reads letters only, in lower case; numbers, punctuation and capitals have no
+influence. It gives no answer where the two sides are alike or the text is short.
 """
 
 import base64
@@ -33,7 +33,7 @@ LEARNING_LETTERS = 1000
 JUDGED_LINES, LONGEST_LINE = 500, 1000
 """Lines of a split that are looked at, and characters of a line."""
 LEAST_LETTERS, MOST_LETTERS = 150, 20_000
-"""Letters of a text that can be told, about thirty words, and after which no more are read."""
+"""Letters that a text must have, about thirty words, and letters after which no more of a file are read."""
 SEPARATION = 1.0
 """Least difference of the sides in nats a trigram; English, French and German differ by 3 to 5."""
 CLEAR = 0.3
