@@ -119,7 +119,8 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             digests[name] = corpus_digest(corpus, *languages)
     cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
-    key = _key(digests, tokenizers.source.sha256, tokenizers.target.sha256, data.filter.model_dump(), LANGUAGE_ID)
+    sha256 = tokenizers.source.sha256, tokenizers.target.sha256
+    key = _key(FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID)
 
     def build(folder: Path) -> None:
         columns = {}
@@ -209,7 +210,7 @@ def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[s
         pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language, train_digest)
         learn(config.tokenizer, pairs).save(folder)
 
-    key = _key(train_digest, config.tokenizer.model_dump())
+    key = _key(FORMAT, train_digest, config.tokenizer.model_dump())
     return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
@@ -233,7 +234,7 @@ def _pairs(table: pa.Table) -> list[Pair]:
 
 
 def _key(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], None], say: Callable[[str], None]) -> T:
