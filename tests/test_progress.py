@@ -111,6 +111,9 @@ def test_a_validation_is_due_once() -> None:
     due = [Progress(update=update).validation_due(config) for update in (0, 9, 10, 11, 20, 99, 100)]
     assert due == [False, False, True, False, True, False, True]
     assert not Progress(update=10).judged(1.0, config).validation_due(config)
+    early = training(validation={"every": 10, "first": 3})
+    assert [update for update in range(1, 21) if Progress(update=update).validation_due(early)] == [3, 10, 20]
+    assert not Progress(update=3).judged(1.0, early).validation_due(early)
     odd = training(updates=7, validation={"every": 10})
     assert Progress(update=7).validation_due(odd) and not Progress(update=7).judged(1.0, odd).validation_due(odd)
     older = {name: value for name, value in Progress(update=10).to_json().items() if name != "validated"}
