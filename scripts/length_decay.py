@@ -62,8 +62,6 @@ class Found:
     folder: Path
     curves: dict[str, dict[str, Any]]
     """Of each test set what nmt-length-curve wrote."""
-    halves: dict[str, Any]
-    """Of test_lenstrat in wide bins."""
     reasons: dict[str, Any]
     """Of test_lenstrat what nmt-diagnose wrote: system to rows."""
     gold: dict[str, dict[str, Any]]
@@ -85,10 +83,14 @@ class Found:
         return list(self.curves["test_lenstrat"]["systems"][system]["by_length"])
 
     def kept(self, system: str, low: int, high: int) -> float:
-        """BLEU between two lengths as a share of the system's own BLEU on short sentences; in wide or narrow bins."""
-        every = [*self.halves["systems"][system]["by_length"], *self.bins(system)]
-        rows = {(row["low"], row["high"]): row["bleu"] for row in every}
+        """BLEU in a bin as a share of the system's own BLEU on short sentences."""
+        rows = {(row["low"], row["high"]): row["bleu"] for row in self.bins(system)}
         return float(rows[low, high] / rows[SHORT]) if rows[SHORT] else 0.0
+
+    def share(self, system: str) -> Row:
+        """What it keeps at LONG of its BLEU at SHORT: share, low and high; None where BLEU at SHORT is 0."""
+        shares: dict[str, Row] = self.curves["test_lenstrat"]["kept"]["shares"]
+        return shares[system]
 
     def seeds(self, system: str) -> int:
         """Trainings behind its curve."""
@@ -110,6 +112,11 @@ def read(folder: Path) -> Found:
     bins = {(row["low"], row["high"]) for row in systems[BASELINE]["by_length"]}
     if {SHORT, *FALLING} - bins:
         raise DataError(f"{folder}/test_lenstrat.json: no bins {sorted({SHORT, *FALLING} - bins)}; see evaluation.bins")
+    kept = curves["test_lenstrat"].get("kept")
+    if kept is None or (tuple(kept["short"]), tuple(kept["long"])) != (SHORT, LONG):
+        raise DataError(
+            f"{folder}/test_lenstrat.json: no shares kept at {LONG} of BLEU at {SHORT}; make figure draws it"
+        )
     runs = {
         name: sorted((folder / name).glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
         for name in systems
@@ -119,8 +126,13 @@ def read(folder: Path) -> Found:
         for name in runs
         if (path := next(iter(sorted((folder / name).glob("hansards.seed-*.json"))), None)) is not None
     }
+    for name, scores in gold.items():
+        if "gold" not in scores["alignment"]:
+            raise DataError(
+                f"{folder / name}/hansards.seed-*.json: written by an older version; remove it and try again"
+            )
     reasons = read_json(folder / "test_lenstrat.why.json")["systems"]
-    return Found(folder, curves, read_json(folder / "halves.json"), reasons, gold, runs)
+    return Found(folder, curves, reasons, gold, runs)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -150,12 +162,19 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
         least > 0 and largest < 0.05,
     )
     for system, most, words in ((ATTENDING, False, "at least 85%"), (BASELINE, True, "no more than 60%")):
-        share = found.kept(system, *LONG)
+        share = found.share(system)["share"]
         yield Claim(
-            f"{system} keeps {words} of its BLEU at 11–20 words at 51–70",
-            f"{share:.0%}",
-            share <= 0.60 if most else share >= 0.85,
+            f"{system} keeps {words} of its BLEU at {range_name(SHORT)} at {range_name(LONG)}",
+            percent(found.share(system)),
+            share is not None and (share <= 0.60 if most else share >= 0.85),
         )
+    row = share_difference(found)
+    difference, p = row["difference"], row["p_value"]
+    yield Claim(
+        f"{ATTENDING} keeps a larger share than {BASELINE}, p < 0.05",
+        f"by {percent(row, 'difference')}; p {'–' if p is None else p_value(p, found)}",
+        p is not None and p < 0.05 and difference > 0,
+    )
     earlier = [found.kept(BASELINE_OF_SHORT, *each) < found.kept(BASELINE, *each) for each in FALLING]
     yield Claim(
         "Trained on up to 30 words, the baseline falls earlier than trained on up to 50",
@@ -183,6 +202,49 @@ def claims(found: Found, size: str) -> Iterator[Claim]:
             f"{rate:.3f}, {below:.3f} below",
             below >= 0.10,
         )
+
+
+def range_name(of: tuple[int, int]) -> str:
+    """Its ends."""
+    return f"{of[0]}–{of[1]}"
+
+
+def percent(row: Row, value: str = "share") -> str:
+    """A share, or a difference of shares, with its 95% interval."""
+    if row[value] is None:
+        return "undefined"
+    unit = "%" if value == "share" else " points"
+    middle, low, high = (f"{100 * row[key]:.0f}" for key in (value, "low", "high"))
+    return f"{middle}{unit} [{low}, {high}]"
+
+
+def share_difference(found: Found) -> Row:
+    """The share that ATTENDING keeps minus that of BASELINE, with its interval and p-value."""
+    [row] = (
+        each
+        for each in found.curves["test_lenstrat"]["kept"]["comparisons"]
+        if {each["system"], each["other"]} == {BASELINE, ATTENDING}
+    )
+    if row["system"] == BASELINE and row["difference"] is not None:
+        return {**row, "difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
+    return dict(row)
+
+
+def overall_table(found: Found) -> str:
+    """Every two systems on the whole of test_lenstrat: difference in BLEU, interval, and both p-values."""
+    rows = []
+    for each in found.curves["test_lenstrat"]["overall"]:
+        ps = (each["p_bootstrap"], each["p_randomization"])
+        bootstrap, randomization = ("–" if p is None else p_value(p, found) for p in ps)
+        rows.append(
+            {
+                "systems": f"{each['system']} − {each['other']}",
+                "difference in BLEU": f"{each['difference']:+.2f} [{each['low']:+.2f}, {each['high']:+.2f}]",
+                "p, paired bootstrap": bootstrap,
+                "p, approximate randomization": randomization,
+            }
+        )
+    return table(rows)
 
 
 def bin_from(low: int, rows: Sequence[Row]) -> Row:
@@ -366,7 +428,9 @@ def page(found: Found, size: str, written_by: str) -> str:
         bleu=bleu_table(found),
         other_sets=other_sets(found),
         other_curves="\n\n".join(other_curves),
-        kept={name: f"{found.kept(name, *FAR):.0%}" for name in found.systems},
+        kept={name: percent(found.share(name)) for name in found.systems},
+        share_difference=percent(share_difference(found), "difference"),
+        overall=overall_table(found),
         ratio={name: f"{ratio(found, name):.2f}" for name in found.systems},
         ahead=f"{found.bins(ATTENDING)[0]['bleu'] - found.bins(BASELINE)[0]['bleu']:.1f}",
         shortest=lengths(found.bins(BASELINE)[0]),
@@ -377,8 +441,9 @@ def page(found: Found, size: str, written_by: str) -> str:
         comparisons=comparisons_table(found),
         recall_short={name: recall(found, name, SHORT[0]) for name in found.systems},
         recall_long={name: recall(found, name, FAR[0]) for name in found.systems},
-        short="–".join(map(str, SHORT)),
-        far="–".join(map(str, FAR)),
+        short=range_name(SHORT),
+        long=range_name(LONG),
+        far=range_name(FAR),
         function_words=FUNCTION_WORDS,
         recall=reasons_table(found, {"": thirds("recall")}),
         probability=reasons_table(found, {"": thirds("log_probability")}),
@@ -396,8 +461,9 @@ def said_of_others(found: Found) -> Iterator[str]:
     for name in found.systems:
         if name not in (BASELINE, BASELINE_OF_SHORT, ATTENDING):
             yield (
-                f"- {name} keeps {found.kept(name, *FAR):.0%}, at a length ratio of {ratio(found, name):.2f}; of the "
-                f"content words of the three thirds it has {recall(found, name, FAR[0])}."
+                f"- {name} keeps {percent(found.share(name))}. At {range_name(FAR)} words its length ratio is "
+                f"{ratio(found, name):.2f}; of the content words of the three thirds it has "
+                f"{recall(found, name, FAR[0])}."
             )
 
 

@@ -25,15 +25,11 @@ for test in $TESTS; do
 done
 
 for test in $TESTS; do
-    make --no-print-directory figure SEEDS="$SEEDS" FIGURE="$RUNS" ARGS="--title $(basename "$test")" \
+    lengths= # of the headline: the share of BLEU at 11 to 20 words that is kept at 51 to 70
+    [ "$(basename "$test")" = test_lenstrat ] && lengths=" --short 11-20 --long 51-70"
+    make --no-print-directory figure SEEDS="$SEEDS" FIGURE="$RUNS" ARGS="--title $(basename "$test")$lengths" \
         CONFIGS="$(printf "$CONFIGS_FROM/%s.yaml " $SYSTEMS)" SOURCE="$DATA/$test.en" REFERENCE="$DATA/$test.fr"
 done
-
-# 51 to 70 words in one bin, for the claims that are about them
-halves=()
-for name in $SYSTEMS; do for seed in $SEEDS; do halves+=(--system "$name=$RUNS/$name/test_lenstrat.seed-$seed.txt"); done; done
-"$BIN/nmt-length-curve" --source "$DATA/europarl/test_lenstrat.en" --reference "$DATA/europarl/test_lenstrat.fr" \
-    --bins 10,20,50,70 --output "$RUNS/halves" "${halves[@]}" >/dev/null
 
 if [ -e "$GOLD.talp" ]; then
     for name in $WITH_ATTENTION; do

@@ -158,7 +158,8 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pyt
 def test_curve_of_files(files: Path, run: Run) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20", "--title", "Two systems")
     assert code == 0
-    assert err == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv\n"
+    assert err.splitlines()[0] == "share kept: no two bins have 30 sentences; --short and --long choose lengths"
+    assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
     table = (files / "out/curve.csv").read_text("utf-8").splitlines()
     assert table[0] == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
     rows = [line.split(",")[:4] for line in table[1:]]
@@ -169,7 +170,8 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     ]
     lines = out.splitlines()
     assert lines[0] == "good" and lines[3] == "worse one" and lines[1].startswith("BLEU ")
-    assert len(lines) == 2 * 3 + 1 + 6 + 1 + 3
+    assert len(lines) == 2 * 3 + 1 + 6 + 1 + 3 + 1 + 1
+    assert lines[-1].startswith("good - worse one: +") and "approximate randomization no p-value" in lines[-1]
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
@@ -182,7 +184,7 @@ def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkey
     options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(stem), *options)
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == ["bahdanau", "none", "written"]
+    assert [line.split(":")[0] for line in err.splitlines()] == ["bahdanau", "none", "share kept", "written"]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert list(numbers["systems"]) == ["Bahdanau", "oracle", "no attention"]
     assert numbers["systems"]["oracle"]["BLEU"]["score"] == pytest.approx(100)
@@ -202,7 +204,9 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     last.unlink()
     last.parent.rmdir()
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "written"], "only the other run translates"
+    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "share kept", "written"], (
+        "only the other run translates"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"curve.{kind}" for kind in ("csv", "json", "png", "svg")
     ]
@@ -213,6 +217,23 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
         "a": [of_run | {"beam_size": 2, "updates": 1234}],
         "b": [of_run | {"beam_size": 3, "updates": None}],
     }
+
+
+def test_the_share_kept_is_that_of_the_lengths_given(files: Path, run: Run) -> None:
+    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
+    assert code == 0 and "share kept" not in err
+    line = "share kept: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
+    assert line in out.splitlines() and out.splitlines()[-1].endswith("no p-value")
+    numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
+    assert [numbers["kept"][key] for key in ("short", "long", "n_short", "n_long")] == [[8, 12], [25, 30], 3, 1]
+    parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
+    assert numbers["kept"]["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])
+    [overall] = numbers["overall"]
+    whole = [sacrebleu.corpus_bleu(lines, [REFERENCES]).score for lines in (GOOD, BAD)]
+    assert overall["difference"] == pytest.approx(whole[0] - whole[1])
+    assert (overall["n"], overall["p_bootstrap"], overall["p_randomization"]) == (5, None, None)
+    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--min-sentences", "2")
+    assert code == 0 and "BLEU at 11-20 source words (2 sentences) over BLEU at 1-10 (2)" in out
 
 
 def test_a_name_given_again_is_another_seed_of_the_system(files: Path, run: Run) -> None:
@@ -268,7 +289,7 @@ def test_the_bins_of_a_run_are_those_of_its_configuration(
     _, out, _ = run(length_curve.main, *TEST_SET, *curve)
     rows = [line.split() for line in out.splitlines() if line.startswith(("gold ", "none "))]
     assert [row[1] for row in rows[:6]] == ["0-2", "3-4", f"5-{longest}"] * 2
-    assert [row[:4] for row in rows[6:]] == [
+    assert [row[:4] for row in rows[6:9]] == [
         ["gold", "-", "none", f"{bounds}:"] for bounds in ("0-2", "3-4", f"5-{longest}")
     ]
     config.write_text(before, "utf-8")
@@ -398,6 +419,18 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
         ),
         (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
         (
+            ("--system", "a=good", "--short", "8-8"),
+            "--long: is not given, and no bin has 30 sentences to take its place",
+        ),
+        (
+            ("--system", "a=good", "--short", "3-8", "--long", "26-30"),
+            "--long 26-30: no sentence has such a length",
+        ),
+        (
+            ("--system", "a=good", "--short", "3-12", "--long", "12-30"),
+            "--short 3-12 and --long 12-30: all short lengths must be below all long ones",
+        ),
+        (
             ("--system", "a=good", "--hypotheses", "a=bad"),
             "--hypotheses a=bad: there is no --system a that is a run and lacks them",
         ),
@@ -417,6 +450,8 @@ def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...],
         (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau"),
         (("--system", "=good"), "'=good' is not NAME="),
         (("--system", "good="), "'good=' is not NAME="),
+        (("--short", "20-11"), "'20-11' is not a range of lengths, as in 11-20"),
+        (("--long", "20"), "'20' is not a range of lengths"),
         (("--min-sentences", "0"), "'0' is not a whole number of at least 1"),
         (("--bins", "10,5"), "'10,5' are not ascending lengths, as in 10,20,30"),
         (("--bins", "0,5"), "'0,5' are not"),

@@ -111,6 +111,11 @@ def test_the_page_is_made_of_what_was_trained(tmp_path: Path) -> None:
             assert f"{interval} {float(row['length_ratio']):.2f}" in page
     scores = json.loads((tmp_path / "cpu/rnnsearch-50/hansards.seed-1.json").read_text("utf-8"))
     assert f"| rnnsearch-50 | likeliest word | {scores['alignment']['likeliest']['error_rate']:.3f} |" in page
+    curve = json.loads((tmp_path / "cpu/test_lenstrat.json").read_text("utf-8"))
+    assert (curve["kept"]["short"], curve["kept"]["long"]) == ([11, 20], [51, 70])
+    for row in curve["overall"]:
+        assert f"| {row['system']} − {row['other']} | {row['difference']:+.2f} [{row['low']:+.2f}, " in page
+    assert "rnnsearch-50 keeps a larger share than rnnencdec-50, p < 0.05 | by " in page
     assert "**does not hold**" in page, "four updates cannot be enough"
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cpu").rglob("*.txt")}
     finish(start(**environment))

@@ -1,6 +1,7 @@
-"""The paired bootstrap, by hand and by what must hold of it."""
+"""The paired bootstrap, approximate randomization and the share kept: by hand, calibrated, against sacreBLEU."""
 
-from collections.abc import Sequence
+import math
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,24 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
+from sacrebleu.significance import _compute_p_value as their_p_value
 
-from nmt.evaluation.by_length import score_system
-from nmt.evaluation.metrics import Integers, sentence_statistics
-from nmt.evaluation.significance import Comparison, compare, compare_by_length, format_comparisons, p_value
+from nmt.evaluation import significance
+from nmt.evaluation.by_length import SystemScores, score_system, training_statistics
+from nmt.evaluation.kept import Share, format_kept, kept, ranges
+from nmt.evaluation.metrics import Integers, bleu_of_statistics, draws, sentence_statistics
+from nmt.evaluation.significance import (
+    Comparison,
+    compare,
+    compare_by_length,
+    compare_overall,
+    exchanged_differences,
+    format_comparisons,
+    format_overall,
+    mean_bleu,
+    p_value,
+    randomization_p_value,
+)
 
 RANDOM = np.random.default_rng(1)
 REFERENCES = [" ".join(RANDOM.choice(list("abcdefgh"), size=RANDOM.integers(5, 20))) for _ in range(120)]
@@ -57,18 +72,224 @@ def test_systems_are_compared_on_the_same_resamples() -> None:
     assert difference > 0 and p is not None and p < 0.01
 
 
-def test_sacrebleu_agrees() -> None:
-    systems: list[tuple[str, Sequence[str]]] = [("one", spoilt(0.25, 1)), ("two", spoilt(0.28, 5))]
-    test = PairedTest(systems, {"BLEU": BLEU(references=[REFERENCES])}, None, test_type="bs", n_samples=2000)
-    theirs: Any = test()[1]["BLEU"][1]
-    _, ours = compare(statistics(0.25, 1), statistics(0.28, 5), 2000, 1)
-    assert ours == pytest.approx(theirs.p_value, abs=0.04)
+# --- the paired bootstrap is calibrated -------------------------------------------------------------------------------
+
+PAIRS = 400
+
+
+def alike(pairs: int, sentences: int = 40) -> Integers:
+    """Statistics of pairs of systems that are equally good, (pairs, 2, sentences, STATISTICS): simulated.
+
+    Each reference has 12 tokens; how difficult a sentence is, the two systems share.
+    """
+    random = np.random.default_rng(3)
+    difficulty = random.uniform(0.3, 0.8, (pairs, 1, sentences))
+    matches = [random.binomial(12, np.broadcast_to(difficulty, (pairs, 2, sentences)))]
+    for order in range(1, 4):
+        matches.append(random.binomial(np.minimum(matches[-1], 12 - order), 0.7))
+    lengths = np.full_like(matches[0], 12)
+    return np.stack([lengths, lengths, *matches, *(lengths - order for order in range(4))], axis=-1)
+
+
+def within(count: float, rate: float) -> bool:
+    """Whether a rate is within four standard deviations of a binomial: one seed in 16,000 would miss it."""
+    return abs(count - rate * PAIRS) <= 4 * math.sqrt(PAIRS * rate * (1 - rate))
 
 
 def test_no_difference_is_called_one_as_often_as_said() -> None:
-    """Of many pairs of alike systems about a twentieth have p < 0.05."""
-    found = [compare(statistics(0.3, 100 + 2 * k), statistics(0.3, 101 + 2 * k), 100, k)[1] or 0 for k in range(60)]
-    assert sum(p < 0.05 for p in found) <= 9  # beyond three standard deviations
+    found = np.array([compare(one[None], other[None], 100, k)[1] for k, (one, other) in enumerate(alike(PAIRS))], float)
+    for level in (0.05, 0.5):
+        assert within(int((found < level).sum()), level), (level, (found < level).mean())
+
+
+def test_randomization_calls_no_difference_one_as_often_as_said() -> None:
+    found = np.array([randomization_p_value(a[None], b[None], 99, k) for k, (a, b) in enumerate(alike(PAIRS))])
+    for level in (0.05, 0.5):
+        assert within(int((found <= level).sum()), level), (level, (found <= level).mean())
+
+
+def test_sacrebleus_bootstrap_is_not_two_sided() -> None:
+    """The definition in the docstring is sacreBLEU's own, and it is not calibrated: that is why ours differs."""
+    real, spread = 0.0, np.random.default_rng(1).normal(size=100_000)
+    assert p_value(real, spread) == 1
+    assert their_p_value(np.abs(spread) - np.abs(spread).mean(), real) == pytest.approx(0.42, abs=0.01)
+    rejected = 0
+    for one, other in alike(PAIRS):
+        (first, second), resampled = mean_bleu((one[None], other[None]), 100, 1)
+        distances = np.abs(resampled[0] - resampled[1])
+        rejected += their_p_value(distances - distances.mean(), abs(first - second)) < 0.05
+    assert rejected > 0.07 * PAIRS and not within(rejected, 0.05)
+
+
+def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
+    """Resampled sentence by sentence, scored by sacreBLEU, and counted: with the draws of the toolkit the same p."""
+    one, other = spoilt(0.25, 1), spoilt(0.28, 5)
+    differences = []
+    for times in draws(len(REFERENCES), 40, 1):
+        chosen = [k for k, n in enumerate(times) for _ in range(n)]
+        references = [[REFERENCES[k] for k in chosen]]
+        scores = [sacrebleu.corpus_bleu([lines[k] for k in chosen], references).score for lines in (one, other)]
+        differences.append(scores[0] - scores[1])
+    real = sacrebleu.corpus_bleu(one, [REFERENCES]).score - sacrebleu.corpus_bleu(other, [REFERENCES]).score
+    mean = sum(differences) / len(differences)
+    expected = (sum(abs(each - mean) >= abs(real) for each in differences) + 1) / (len(differences) + 1)
+    found = compare(statistics(0.25, 1), statistics(0.28, 5), 40, 1)
+    assert found[0] == pytest.approx(real) and found[1] == pytest.approx(expected)
+
+
+# --- approximate randomization ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shares", "seeds"), [((0.25, 0.28), (1, 5)), ((0.25, 0.25), (1, 2)), ((0.2, 0.26), (3, 4))])
+def test_randomization_is_sacrebleus(shares: tuple[float, float], seeds: tuple[int, int]) -> None:
+    """Both by 4,000 trials: their difference is within four standard deviations of two such estimates."""
+    lines = [spoilt(share, seed) for share, seed in zip(shares, seeds, strict=True)]
+    test = PairedTest(
+        [("one", lines[0]), ("two", lines[1])],
+        {"BLEU": BLEU(references=[REFERENCES])},
+        None,
+        test_type="ar",
+        n_samples=4000,
+    )
+    theirs: Any = test()[1]["BLEU"][1]
+    one, other = (sentence_statistics(each, REFERENCES, "13a")[None] for each in lines)
+    ours = randomization_p_value(one, other, 4000, 1)
+    assert ours == pytest.approx(theirs.p_value, abs=4 * (2 * ours * (1 - ours) / 4000) ** 0.5)
+
+
+def test_what_is_exchanged_is_a_sentence_with_all_its_trainings() -> None:
+    """Three sentences, two trainings of each system: all eight exchanges by hand, scored by sacreBLEU."""
+    references = ["a b c d e f", "b c d e f g h", "c d e f g"]
+    systems = [
+        [["a b c d e x", "b c d e f g h", "c d y f g"], ["a b c x e f", "b c z e f g h", "c d e f g"]],
+        [["a b x d e f", "b c d x f g h", "c d e f y"], ["a x c d e f", "b c d e f g x", "c d e x g"]],
+    ]
+    swaps = np.array(list(product([False, True], repeat=3)))
+    expected = []
+    for swap in swaps:
+        means = [
+            np.mean(
+                [
+                    sacrebleu.corpus_bleu(
+                        [systems[side ^ int(moved)][training][k] for k, moved in enumerate(swap)], [references]
+                    ).score
+                    for training in (0, 1)
+                ]
+            )
+            for side in (0, 1)
+        ]
+        expected.append(means[0] - means[1])
+    one, other = (training_statistics(trainings, references, "13a") for trainings in systems)
+    np.testing.assert_allclose(exchanged_differences(one, other, swaps), expected, rtol=1e-9)
+    extreme = np.mean(np.abs(expected) >= abs(expected[0]) - 1e-9)  # an eighth of the trials are each of the eight
+    assert randomization_p_value(one, other, 20_000, 1) == pytest.approx(extreme, abs=0.02)
+
+
+def test_a_system_is_not_exchanged_with_effect_for_itself() -> None:
+    assert randomization_p_value(statistics(0.3, 1), statistics(0.3, 1), 200, 1) == 1
+    assert randomization_p_value(statistics(0.2, 1), statistics(0.5, 2), 99, 1) == 0.01
+
+
+def test_blocks_of_coins_are_tossed_alike_and_fairly(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(significance._coins(50, 400, 1)))
+    assert whole.shape == (400, 50) and abs(whole.mean() - 0.5) < 4 * 0.5 / 20_000**0.5
+    monkeypatch.setattr(significance, "BLOCK", 500)
+    blocks = list(significance._coins(50, 405, 1))
+    assert len(blocks) == 41 and sum(map(len, blocks)) == 405
+
+
+# --- the whole test set, and what is kept of it -----------------------------------------------------------------------
+
+
+def scored(name: str, *shares: float) -> SystemScores:
+    """A system whose trainings have these shares of their words spoilt, on the words of the references."""
+    first, *others = [spoilt(share, 10 * k + sum(map(ord, name))) for k, share in enumerate(shares)]
+    return score_system(name, LENGTHS, first, REFERENCES, tokenizer="13a", bins=(10, 15), resamples=50, others=others)
+
+
+LENGTHS = np.array([len(line.split()) for line in REFERENCES])
+
+
+def test_every_two_systems_on_the_whole_test_set() -> None:
+    good, alike, worse = scored("good", 0.2), scored("like", 0.2), scored("worse!", 0.35)
+    rows = compare_overall([good, alike, worse], resamples=300)
+    assert [(row.system, row.other, row.n) for row in rows] == [
+        ("good", "like", 120),
+        ("good", "worse!", 120),
+        ("like", "worse!", 120),
+    ]
+    for row, (one, other) in zip(rows, combinations((good, alike, worse), 2), strict=True):
+        assert row.difference == pytest.approx(one.scores[0].value - other.scores[0].value)
+        assert row.low < row.difference < row.high
+        assert row.p_bootstrap == compare(one.statistics, other.statistics, 300, 1)[1]
+    assert rows[1].low > 0 and rows[1].p_bootstrap == rows[1].p_randomization == pytest.approx(1 / 301)
+    assert rows[0].p_randomization is not None and rows[0].p_randomization > 0.05
+    assert format_overall(rows[1:2]).startswith(f"good - worse!: {rows[1].difference:+.2f} BLEU [+")
+    assert format_overall(rows[1:2]).endswith("paired bootstrap p = 0.003, approximate randomization p = 0.003")
+
+
+def test_other_numbers_of_trainings_are_not_exchanged() -> None:
+    [row] = compare_overall([scored("two", 0.2, 0.3), scored("one", 0.4)], resamples=50)
+    assert row.p_bootstrap is not None and row.p_randomization is None
+    [row] = compare_overall([scored("two", 0.2, 0.3), scored("other", 0.4, 0.3)], resamples=50)
+    assert row.p_randomization is not None
+
+
+def test_the_share_kept_by_hand() -> None:
+    systems = [scored("one", 0.2, 0.25), scored("other", 0.3)]
+    found = kept(systems, LENGTHS, (5, 8), (16, 19), resamples=200)
+    sides = [np.flatnonzero((low <= LENGTHS) & (high >= LENGTHS)) for low, high in ((5, 8), (16, 19))]
+    assert (found.n_short, found.n_long) == tuple(map(len, sides))
+    for each in systems:
+        short, long = (bleu_of_statistics(each.statistics[:, side].sum(axis=1)).mean() for side in sides)
+        share = found.shares[each.name]
+        assert share.share == pytest.approx(long / short)
+        assert share.low is not None and share.high is not None and share.low < long / short < share.high
+    one, other = found.shares.values()
+    [row] = found.comparisons
+    assert one.share is not None and other.share is not None and row.difference is not None
+    assert row.difference == pytest.approx(one.share - other.share)
+    assert row.low is not None and row.high is not None and row.low < row.difference < row.high
+    assert row.p_value is not None and row.p_value > 0.01
+
+
+def test_a_system_that_decays_keeps_less() -> None:
+    flat, fallen = (
+        spoilt(0.2, 1),
+        [
+            line if length <= 8 else other
+            for line, other, length in zip(spoilt(0.2, 1), spoilt(0.5, 2), LENGTHS, strict=True)
+        ],
+    )
+    systems = [
+        score_system(name, LENGTHS, lines, REFERENCES, tokenizer="13a", bins=(8,), resamples=10)
+        for name, lines in (("flat", flat), ("fallen", fallen))
+    ]
+    found = kept(systems, LENGTHS, (5, 8), (9, 19), resamples=200)
+    [row] = found.comparisons
+    assert row.p_value == pytest.approx(1 / 201) and row.low is not None and row.low > 0.2
+    text = format_kept(found, "source words").splitlines()
+    assert text[0].startswith("share kept: BLEU at 9-19 source words (") and text[-1].endswith("], p = 0.005")
+
+
+def test_a_share_of_nothing_is_undefined() -> None:
+    nothing = score_system("nothing", LENGTHS, [""] * 120, REFERENCES, tokenizer="13a", bins=(8,), resamples=10)
+    found = kept([nothing, scored("one", 0.2)], LENGTHS, (5, 8), (9, 19), resamples=20)
+    assert found.shares["nothing"] == Share(None, None, None)
+    assert found.comparisons[0].difference is None and found.comparisons[0].p_value is None
+    assert "nothing: undefined [undefined, undefined]" in format_kept(found, "source words")
+
+
+def test_the_lengths_that_are_compared() -> None:
+    lengths = np.repeat([5, 15, 25, 35], [3, 40, 30, 2])
+    assert ranges(lengths, (10, 20, 30), 30) == ((11, 20), (21, 30))
+    assert ranges(lengths, (10, 20, 30), 1) == ((1, 10), (31, 35))
+    assert ranges(lengths, (10, 20, 30), 31) is None
+    assert ranges(lengths, (10, 20, 30), 31, (1, 5), (31, 60)) == ((1, 5), (31, 60))
+    assert ranges(lengths, (10, 20, 30), 30, short=(1, 5)) == ((1, 5), (21, 30))
+
+
+# --- by length --------------------------------------------------------------------------------------------------------
 
 
 def compared(

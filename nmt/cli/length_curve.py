@@ -21,9 +21,10 @@ from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.evaluation.kept import Range, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.scripts import BinnedBy, lengths
-from nmt.evaluation.significance import compare_by_length, format_comparisons
+from nmt.evaluation.significance import compare_by_length, compare_overall, format_comparisons, format_overall
 from nmt.files import readable
 from nmt.plots.about import About
 from nmt.plots.files import make_folder
@@ -43,6 +44,14 @@ def parser() -> argparse.ArgumentParser:
         "tokenizer",
     )
     add_tokenizer_option(arguments)
+    for name, which in (("--short", "shortest"), ("--long", "longest")):
+        arguments.add_argument(
+            name,
+            type=length_range,
+            metavar="N-M",
+            help="lengths, both included, for the share of BLEU that is kept from short to long sentences (default: "
+            f"the {which} bin of at least --min-sentences)",
+        )
     arguments.add_argument("--title", metavar="TEXT", help="above the figure")
     add_decoding_options(arguments)
     return arguments
@@ -63,6 +72,7 @@ def main(arguments: argparse.Namespace) -> None:
     labelled = {f"--system {system.name}={system.path}": config for system, config in configs.items()}
     how = scoring(arguments.bleu_tokenizer, labelled, sources, references)
     binned_by, measured = lengths_of(arguments.bin_by, sources, references, how, runs)
+    sides = ranges(measured, bins, arguments.min_sentences, arguments.short, arguments.long)
     make_folder(arguments.output)  # as all the above: what can fail, fails before the slow part
     translations = [  # every run is loaded before the first translates
         ready.get(system) or translate(system.path, arguments.source, sources, arguments) for system in systems
@@ -77,6 +87,8 @@ def main(arguments: argparse.Namespace) -> None:
         for name, (first, *others) in hypotheses.items()
     ]
     comparisons = compare_by_length(scored, measured, bins=bins, resamples=resamples)
+    overall = compare_overall(scored, resamples=resamples)
+    shares = kept(scored, measured, *sides, resamples=resamples) if sides else None
     paths = write_length_curve(
         scored,
         arguments.output,
@@ -89,13 +101,32 @@ def main(arguments: argparse.Namespace) -> None:
         ),
         title=arguments.title,
         comparisons=comparisons,
+        overall=overall,
+        kept=shares,
     )
     for each in scored:
         print(each.name, format_scores(each), sep="\n")
     print(format_rows([row for each in scored for row in each.rows], binned_by.column))
     if comparisons:
-        print(f"paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
+        print(f"by length, paired bootstrap, two-sided:\n{format_comparisons(comparisons)}")
+        print(f"whole test set, 95% interval, two-sided:\n{format_overall(overall)}")
+    if shares:
+        print(format_kept(shares, binned_by.column))
+    else:
+        say(f"share kept: no two bins have {arguments.min_sentences} sentences; --short and --long choose lengths")
     say("written: " + ", ".join(map(str, paths)))
+
+
+def length_range(text: str) -> Range:
+    """An argument type: two whole numbers, the smaller first, as in 11-20."""
+    low, _, high = text.partition("-")
+    try:
+        found = int(low), int(high)
+    except ValueError:
+        found = 1, 0
+    if not 0 <= found[0] <= found[1]:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a range of lengths, as in 11-20")
+    return found
 
 
 def lengths_of(

@@ -103,7 +103,7 @@ def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resample
     for number, each in groups.items():
         inside = statistics[:, each.members]
         totals = inside.sum(axis=1)
-        resampled = np.mean([bootstrap_bleu(one, resamples, (SEED, number)) for one in inside], axis=0)
+        resampled = bootstrap_bleu(inside, resamples, (SEED, number)).mean(axis=1)
         low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
         words = int(totals[0, 1])
         ratio = float(totals[:, 0].mean() / words) if words else 0.0

@@ -78,11 +78,28 @@ def bleu_of_statistics(sums: Integers) -> Floats:
 
 
 def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[int]) -> Floats:
-    """BLEU of ``resamples`` corpora drawn with replacement from the sentences (Koehn 2004), (resamples,).
+    """BLEU of ``resamples`` corpora drawn with replacement from the sentences (Koehn 2004), (resamples, ...).
 
-    The draws depend on the seed and the number of sentences alone: with one seed the systems' resamples are paired.
+    Statistics are (..., sentences, STATISTICS). The draws depend on the seed and the number of sentences alone: all
+    systems, in this call and in others, have the same sentences in a resample.
     """
-    return bleu_of_statistics(np.stack([draw @ statistics for draw in draws(len(statistics), resamples, seed)]))
+    sentences, table = sentences_first(statistics)
+    sums = np.stack([draw @ table for draw in draws(sentences, resamples, seed)])
+    return bleu_of_statistics(as_statistics(sums, statistics))
+
+
+def sentences_first(statistics: Integers) -> tuple[int, Floats]:
+    """The number of sentences, and (..., sentences, STATISTICS) as one matrix (sentences, ... x STATISTICS).
+
+    It is a matrix of floats, whose products are fast; whole numbers of this size stay exact.
+    """
+    sentences = statistics.shape[-2]
+    return sentences, np.moveaxis(statistics, -2, 0).reshape(sentences, -1).astype(np.float64)
+
+
+def as_statistics(sums: Floats, statistics: Integers) -> Integers:
+    """The way back from sums of rows of :func:`sentences_first`: (n, ... x STATISTICS) -> (n, ..., STATISTICS)."""
+    return sums.astype(np.int64).reshape(len(sums), *statistics.shape[:-2], STATISTICS)
 
 
 def draws(size: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Integers]:

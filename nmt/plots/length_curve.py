@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import SystemScores
+from nmt.evaluation.kept import Kept
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.significance import Comparison
+from nmt.evaluation.significance import Comparison, OverallComparison
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, table, write_all
@@ -33,6 +34,8 @@ def write_length_curve(
     about: About,
     title: str | None = None,
     comparisons: Sequence[Comparison] = (),
+    overall: Sequence[OverallComparison] = (),
+    kept: Kept | None = None,
 ) -> list[Path]:
     """Draw and write ``stem``.png, .svg, .json and .csv, each of them whole; returns their paths.
 
@@ -41,7 +44,9 @@ def write_length_curve(
         stem: the files' common path; its folder is made if it is missing.
         about: what the caption says, and which bins are drawn hollow.
         title: above the figure.
-        comparisons: of the systems, for the JSON.
+        comparisons: of the systems in each bin, for the JSON.
+        overall: of the systems on the whole test set, for the JSON.
+        kept: what the systems keep of their BLEU, for the JSON.
 
     Raises DataError if they cannot be written.
     """
@@ -49,7 +54,7 @@ def write_length_curve(
     contents = (
         png(figure),
         svg(figure),
-        numbers(_numbers(systems, about, comparisons)),
+        numbers(_numbers(systems, about, comparisons, overall, kept)),
         table([row.as_dict() for system in systems for row in system.rows]),
     )
     return write_all(stem, dict(zip(ENDINGS, contents, strict=True)))
@@ -119,11 +124,19 @@ def _label_ratios(axes: Axes, ratios: Sequence[float]) -> None:
     axes.set_ylabel("Length ratio")
 
 
-def _numbers(systems: Sequence[SystemScores], about: About, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def _numbers(
+    systems: Sequence[SystemScores],
+    about: About,
+    comparisons: Sequence[Comparison],
+    overall: Sequence[OverallComparison],
+    kept: Kept | None,
+) -> dict[str, Any]:
     return {
         **about.as_dict(),
         "sentences": sum(row.n for row in systems[0].rows),
         "signature": systems[0].scores[0].signature,
         "systems": {system.name: system.as_dict() for system in systems},
         "comparisons": [each.as_dict() for each in comparisons],
+        "overall": [each.as_dict() for each in overall],
+        "kept": None if kept is None else kept.as_dict(),
     }
