@@ -216,6 +216,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     assert numbers["runs"] == {
         "a": [of_run | {"beam_size": 2, "updates": 1234}],
         "b": [of_run | {"beam_size": 3, "updates": None}],
+        "file": [],
     }
 
 

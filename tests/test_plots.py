@@ -146,7 +146,10 @@ def test_no_marker_is_clipped() -> None:
     inside(draw([replace(perfect, seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
     worst = reasons("a", DECADES)
     means = np.tile([[0.0], [1.0]], (4, len(MEASURES)))
-    inside(draw_diagnosis([replace(worst, means=means, lows=means, highs=means)], "recall", about=ABOUT, unit="words"))
+    for name, values in (("recall", means), ("attention", 0.25 + 0.02 * means), ("failures", 0 * means)):
+        inside(
+            draw_diagnosis([replace(worst, means=values, lows=values, highs=values)], name, about=ABOUT, unit="words")
+        )
 
 
 FEW = [400, 300, 200, 100, 50, 29, 30, 2]
@@ -183,6 +186,11 @@ def test_bins_of_few_sentences_are_hollow() -> None:
 def centre_of_last(figure: Figure) -> float:
     bar = figure.axes[-1].patches[-1]
     return float(bar.get_x() + bar.get_width() / 2)  # type: ignore[attr-defined]
+
+
+def test_a_narrow_bin_leaves_the_others_their_counts() -> None:
+    figure = draw([system("a", [(1, 10), (11, 20), (21, 21)])])
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["400", "400", ""]
 
 
 def test_the_table_keeps_what_is_drawn_hollow(tmp_path: Path) -> None:
@@ -226,13 +234,14 @@ def test_the_caption_tells_what_is_known_of_the_runs() -> None:
     assert about.caption([40, 60])[0] == (
         "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Updates: 20,000."
     )
-    about = replace(ABOUT, origins={"a": [run, replace(run, updates=500)], "b": [replace(run, beam_size=12)]})
+    about = replace(ABOUT, origins={"a": [run, replace(run, updates=500)], "b": [replace(run, beam_size=12)], "c": []})
     assert about.caption([100])[0].endswith(
-        "From en to fr. Search: a beam 5, length penalty 1; b beam 12, length penalty 1. "
-        "Updates: a 20,000 and 500; b 20,000."
+        "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
+        "Updates: 20,000 and 500 (a); 20,000 (b)."
     )
     about = replace(ABOUT, origins={"a": [replace(run, updates=None)], "b": [run]})
-    assert about.caption([100])[0].endswith("length penalty 1. Updates: b 20,000.")
+    assert about.caption([100])[0].endswith("length penalty 1. Updates: 20,000 (b).")
+    assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
     several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
     origins = {each.name: [replace(run, updates=10 ** (k + 1))] for k, each in enumerate(several)}
     figure = draw(several, about=replace(ABOUT, origins=origins))

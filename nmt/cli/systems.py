@@ -144,12 +144,12 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
 def origins(
     arguments: argparse.Namespace, configs: Mapping[System, Config], ready: Collection[System]
 ) -> dict[str, list[Origin]]:
-    """What the runs tell of themselves, by the name of the system; ``ready`` are those that do not translate now."""
-    found: dict[str, list[Origin]] = {}
+    """What the runs tell of themselves, by system; nothing for files. Those that are ``ready`` do not translate now."""
+    found: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, ("beam_size", "length_penalty")) if system not in ready else {}
         decoding = config.decoding.model_copy(update=search)
-        found.setdefault(system.name, []).append(
+        found[system.name].append(
             Origin(
                 config.data.source_language,
                 config.data.target_language,

@@ -150,11 +150,15 @@ def format_kept(found: Kept, lengths: str) -> str:
         lines.append(f"{name}: {_percent(each.share)} [{_percent(each.low)}, {_percent(each.high)}]")
     for row in found.comparisons:
         lines.append(
-            f"{row.system} - {row.other}: {_percent(row.difference, '+')} [{_percent(row.low, '+')}, "
-            f"{_percent(row.high, '+')}], {format_p(row.p_value)}"
+            f"{row.system} - {row.other}: {_points(row.difference)} points [{_points(row.low)}, {_points(row.high)}], "
+            f"{format_p(row.p_value)}"
         )
     return "\n".join(lines)
 
 
-def _percent(share: float | None, sign: str = "") -> str:
-    return "undefined" if share is None else f"{share:{sign}.1%}"
+def _percent(share: float | None) -> str:
+    return "undefined" if share is None else f"{share:.1%}"
+
+
+def _points(difference: float | None) -> str:
+    return "undefined" if difference is None else f"{100 * difference:+.1f}"

@@ -40,7 +40,7 @@ class About:
     min_sentences: int = MIN_SENTENCES
     """A bin with fewer is drawn hollow, without line and interval."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
-    """By system, the run of each training; nothing is known of files."""
+    """By system, the run of each training; none for files, of which nothing is known."""
 
     def hollow(self, counts: Sequence[int]) -> bool:
         """Whether any bin is drawn hollow, by its number of sentences."""
@@ -57,7 +57,7 @@ class About:
         return [" ".join(f"{each}." for each in sentences) for sentences in (made, drawn)]
 
     def _made_with(self) -> list[str]:
-        """Languages, search and updates, as far as they are known; by system where they differ."""
+        """Languages, search and updates, as far as they are known, and of which systems if not of all."""
         facts: dict[str, Callable[[Origin], str | None]] = {
             "From ": lambda run: f"{run.source_language} to {run.target_language}",
             "Search: ": lambda run: f"beam {run.beam_size}, length penalty {run.length_penalty:g}",
@@ -65,15 +65,17 @@ class About:
         }
         told = []
         for heading, fact in facts.items():
-            values = {
-                name: " and ".join(dict.fromkeys(value for run in runs if (value := fact(run)) is not None))
-                for name, runs in self.origins.items()
-            }
-            values = {name: value for name, value in values.items() if value}
-            if len(set(values.values())) == 1 and len(values) == len(self.origins):
-                told.append(heading + next(iter(values.values())))
-            elif values:
-                told.append(heading + "; ".join(f"{plain(name, 24)} {value}" for name, value in values.items()))
+            systems: dict[str, list[str]] = {}
+            for name, runs in self.origins.items():
+                values = dict.fromkeys(value for run in runs if (value := fact(run)) is not None)
+                systems.setdefault(" and ".join(values), []).append(plain(name, 24))
+            if len(systems) == 1:
+                value, _ = systems.popitem()
+                each = [value] if value else []
+            else:
+                each = [f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
+            if each:
+                told.append(heading + "; ".join(each))
         return told
 
     def as_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from nmt.evaluation.metrics import Floats
 
 LEAST_LABELLED = 1 / 12
-"""Of the axis: if a bin is narrower, ticks stand at round lengths instead of naming bins, and bars have no number."""
+"""Of the axis: if a bin is narrower, ticks stand at round lengths instead of naming bins, and its bar has no number."""
 Span = tuple[float, float]
 Lengths = tuple[int, int]
 """The shortest and the longest sentence of a bin, both included."""
@@ -93,7 +93,7 @@ def draw_points(
 
 
 def draw_counts(axes: Axes, counts: Sequence[int], spans: Sequence[Span], fontsize: float = 8) -> None:
-    """A bar for the sentences of each bin, with their number if there is room."""
+    """A bar for the sentences of each bin, with its number if the bar is wide enough."""
     left, right = np.transpose(spans)
     bars = axes.bar(left, counts, width=right - left, align="edge", color="#BBBBBB", edgecolor="white", linewidth=1.0)
     axes.grid(False)
@@ -101,5 +101,6 @@ def draw_counts(axes: Axes, counts: Sequence[int], spans: Sequence[Span], fontsi
     axes.set_ylim(0, max(counts) * 1.4)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    if wide_enough(spans):
-        axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=1.5, fontsize=fontsize, color="#333333")
+    room = LEAST_LABELLED * (spans[-1][1] - spans[0][0])
+    labels = [f"{n:,}" if end - start >= room else "" for n, (start, end) in zip(counts, spans, strict=True)]
+    axes.bar_label(bars, labels=labels, padding=1.5, fontsize=fontsize, color="#333333")

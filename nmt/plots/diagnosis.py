@@ -115,15 +115,21 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
             below.tick_params(axis="y", labelsize=7)
         for below in bars[1:]:
             below.set_ylabel("")
-        for axes in panels:
-            if name != "probability":
-                axes.set_ylim(bottom=0)
+        if name != "probability":
+            _begin_at_zero(panels, shared=len(labels) == 1)
         for axes, label in zip(panels, labels, strict=False):  # one unit: it is written once
             axes.set_ylabel(label.format(unit=unit))
         figure.align_ylabels()
         legend_above(figure, list(handles.values()), [plain(system, 40) for system in handles])
         write_caption(figure, about.caption(counts))
     return figure
+
+
+def _begin_at_zero(panels: Sequence[Axes], *, shared: bool) -> None:
+    """From 0 to some air above the highest point, of all panels if they share the axis: no marker is cut off there."""
+    highest = [axes.dataLim.y1 if np.isfinite(axes.dataLim.y1) else 0.0 for axes in panels]  # nothing is in some
+    for axes, own in zip(panels, highest, strict=True):
+        axes.set_ylim(0, (max(highest) if shared else own) * 1.06 or 1.0)
 
 
 def _draw(
