@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,12 +15,14 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import nmt.model.attention
 import tests.test_attention
 from nmt.config import dump_config, load_config
+from nmt.config.schema import Data
 from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +69,8 @@ def run(command: str) -> None:
         module, _, function = PROJECT["scripts"][words[0]].partition(":")
         main: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
         assert main(words[1:]) == 0
+    elif words[0] == "cp":
+        shutil.copy(*words[1:])
     elif words[0] == "make":
         check_target(words)
     elif words[0] == "pip":
@@ -117,10 +122,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.rename(path.with_suffix({".low": ".en", ".up": ".fr"}[path.suffix]))
     (tmp_path / "test.gold").write_text("0-0\n" * len((tmp_path / "test.en").read_text("utf-8").splitlines()), "utf-8")
     [printed] = blocks(README, "yaml")
-    (tmp_path / "printed.yaml").write_text(printed, "utf-8")
-    assert len(printed.splitlines()) == 5, "five lines are promised"
-    (tmp_path / "en-fr.yaml").write_text(dump_config(load_config("printed.yaml", SMALLER)), "utf-8")
-    assert load_config("printed.yaml").data == load_config("en-fr.yaml").data
+    small = load_config(ROOT / "configs/small.yaml", SMALLER)
+    assert Data.model_validate(yaml.safe_load(printed)["data"]) == small.data, "what is printed is what is copied"
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/small.yaml").write_text(dump_config(small), "utf-8")
     return tmp_path
 
 

@@ -12,6 +12,7 @@ from sacrebleu.significance import PairedTest
 from sacrebleu.significance import _compute_p_value as their_p_value
 
 from nmt.evaluation import significance
+from nmt.errors import ConfigError
 from nmt.evaluation.by_length import SystemScores, score_system, training_statistics
 from nmt.evaluation.kept import Share, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers, bleu_of_statistics, draws, sentence_statistics
@@ -287,6 +288,8 @@ def test_the_lengths_that_are_compared() -> None:
     assert ranges(lengths, (10, 20, 30), 31) is None
     assert ranges(lengths, (10, 20, 30), 31, (1, 5), (31, 60)) == ((1, 5), (31, 60))
     assert ranges(lengths, (10, 20, 30), 30, short=(1, 5)) == ((1, 5), (21, 30))
+    with pytest.raises(ConfigError, match="all short lengths must be below all long ones"):
+        ranges(lengths, (10, 20, 30), 1, (1, 11), (11, 20))
 
 
 # --- by length --------------------------------------------------------------------------------------------------------
