@@ -11,8 +11,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 from sacrebleu.significance import _compute_p_value as their_p_value
 
-from nmt.evaluation import significance
 from nmt.errors import ConfigError
+from nmt.evaluation import significance
 from nmt.evaluation.by_length import SystemScores, score_system, training_statistics
 from nmt.evaluation.kept import Share, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers, bleu_of_statistics, draws, sentence_statistics
