@@ -16,7 +16,7 @@ PARALLEL = -n $(TEST_JOBS) --dist loadfile
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-DEMO ?= runs/demo
+DEMO := runs/demo
 SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -76,7 +76,7 @@ $(DEMO)/.set: FORCE
 	@mkdir -p $(@D); echo "$(DEMO_SET)" | cmp -s - $@ && exit; \
 		if [ -e $@ ] && ls $(DEMO)/*/config.yaml >/dev/null 2>&1; then \
 			echo "$(DEMO) holds runs made with DEMO_SET=\"$$(cat $@)\", not \"$(DEMO_SET)\"; name another directory:" \
-				"make demo DEMO=runs/trial DEMO_SET=\"$(DEMO_SET)\"; or remove these runs: make clean" >&2; exit 2; \
+				"make demo DEMO=runs/trial DEMO_SET=\"$(DEMO_SET)\"; or remove these runs: rm -r $(DEMO)" >&2; exit 2; \
 		fi; echo "$(DEMO_SET)" > $@
 FORCE:
 

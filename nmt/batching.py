@@ -186,10 +186,15 @@ class FirstPieces:
         self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
         """Pairs of which a side is longer."""
 
-    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
-        """As ``Rows`` has it."""
-        sources, targets = self._corpus.rows(indices)
-        return [row[: self._most] for row in sources], [row[: self._most] for row in targets]
+    def batches(self, specials: Specials, batch_tokens: int) -> Iterator[Batch]:
+        """Every pair once, by length. In a target that is cut, the next piece stands where the end symbol would."""
+        for rows in plan_by_length(self.source_lengths, self.target_lengths, batch_tokens):
+            sources, targets = self._corpus.rows(rows)
+            batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
+            for place, target in enumerate(targets):
+                if len(target) > self._most:
+                    batch.target_output[place, self._most] = int(target[self._most])
+            yield batch
 
 
 def training_batches(
@@ -203,12 +208,6 @@ def training_batches(
             after = Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
             yield after, collate(*corpus.rows(plan[i]), specials)
         epoch, first = epoch + 1, 0
-
-
-def ordered_batches(corpus: Rows, specials: Specials, batch_tokens: int) -> Iterator[Batch]:
-    """Every pair once, by length."""
-    for rows in plan_by_length(corpus.source_lengths, corpus.target_lengths, batch_tokens):
-        yield collate(*corpus.rows(rows), specials)
 
 
 def ahead(items: Iterator[T], most: int = 4) -> Iterator[T]:

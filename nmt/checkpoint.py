@@ -90,7 +90,8 @@ class RunDirectory:
         """Names of what lies in the directory and belongs to no run."""
         if not self.path.is_dir():
             return []
-        known = {part.name for part in self._parts} | {LOCK}
+        known = {part.name for part in self._parts} | {LOCK, "lost+found"}
+        known |= {f".{name}.new" for name in known}  # what a crash in the middle of writing leaves
         return sorted(path.name for path in self.path.iterdir() if path.name not in known)
 
     def create(

@@ -134,7 +134,7 @@ def read_pairs(
     """
 
     def refuse_changed(files: Sequence[HashedFile]) -> None:
-        if digest not in (None, _digest(corpus, source_language, target_language, files)):
+        if digest is not None and digest != _digest(corpus, source_language, target_language, files):
             raise DataError(
                 f"{corpus_name(corpus)}: changed while it was being read; run this again when nothing writes to it"
             )
@@ -228,11 +228,13 @@ def load_hub(corpus: HubCorpus) -> Any:
 
     import datasets  # noqa: PLC0415  (slow to import, and only a hub corpus needs it here)
 
-    _go_offline_unless_reached()
+    reached = _reach_hub()
     try:
         return datasets.load_dataset(corpus.hub, name=corpus.subset, split=corpus.split, revision=corpus.revision)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
+        if not reached:
+            reason = f"no connection to the hub, and not in its cache on this machine ({reason})"
         if "script" in reason.lower():
             reason = f"it is loaded by a script, and only script-free datasets can be used ({reason})"
         raise DataError(
@@ -242,18 +244,20 @@ def load_hub(corpus: HubCorpus) -> Any:
 
 
 @cache
-def _go_offline_unless_reached() -> None:
+def _reach_hub() -> bool:
     """Ask once whether there is a connection to the hub. Without one, use what is cached on this machine, as
     ``HF_HUB_OFFLINE=1`` does, instead of asking five times for every file."""
     import datasets  # noqa: PLC0415
     import huggingface_hub  # noqa: PLC0415
 
     if huggingface_hub.constants.HF_HUB_OFFLINE:
-        return
+        return True  # nobody wants to know
     try:
         huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=HUB_SECONDS)
     except Exception:  # of one HTTP library or another
         huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+        return False
+    return True
 
 
 def unreadable(path: str | Path, error: OSError) -> DataError:

@@ -11,6 +11,7 @@ import pwd
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from nmt.language_id import FORMAT as LANGUAGE_ID
 from nmt.language_id import LanguageId
 from nmt.tokenizer import Tokenizers, learn
 
+CORPUS_HASH = 2
+"""Part of a corpus' hash in the manifest of a run; with another number no older run could be resumed."""
 FORMAT = 3
 """Part of every cache key; to be raised with any change of what is stored or of how pairs are encoded and filtered."""
 BUILDING = "building-"
@@ -132,7 +135,8 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             )
             _require_pairs(name, corpus, columns[name]["reason"])
         pairs = {name: read_pairs(corpus, *languages, digests[name]) for name, corpus in corpora.items()}
-        language_id = LanguageId.learn(pairs.pop("train"))
+        language_id = LanguageId.learn(pairs["train"])
+        deque(pairs.pop("train"), maxlen=0)  # to its end, where it is compared with the digest
         language_id.save(folder)
         report = make_report(columns, tokenizers) | {"languages": language_id.report(pairs, languages)}
         (folder / "report.json").write_text(json.dumps(report, indent=2))
@@ -147,7 +151,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
             validation_pairs=_pairs(tables["validation"]),
             test_pairs=_pairs(tables["test"]) if "test" in tables else [],
             report=report,
-            corpus_sha256=_key(digests),
+            corpus_sha256=_key(CORPUS_HASH, digests),
             language_id=LanguageId.load(folder),
         )
 

@@ -72,7 +72,7 @@ def word_attention(
 
 
 def _first(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> "list[np.ndarray[tuple[int], np.dtype[np.int32]]]":
-    return [np.array(ids[:most], np.int32) for ids in tokenizer.encode_first(texts, most)]
+    return [np.array(ids, np.int32) for ids, _ in tokenizer.encode_first(texts, most)]
 
 
 def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:

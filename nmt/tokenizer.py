@@ -43,8 +43,8 @@ QUIET = 2
 """SentencePiece's log level: errors only."""
 
 
-MARGIN, CHARACTERS = 100, 8
-"""Pieces that are encoded beyond those that are needed, and characters of text first taken for each."""
+MARGIN, CHARACTERS, LONGEST = 100, 8, 64
+"""Pieces encoded beyond those that are needed; characters of text taken for each at first, and at most."""
 
 
 class Tokenizer:
@@ -102,19 +102,23 @@ class Tokenizer:
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
         return ids
 
-    def encode_first(self, texts: Sequence[str], most: int) -> list[list[int]]:
-        """The first ``most`` ids of each text as :meth:`encode` has them; of a longer text one id more, to say so.
+    def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
+        """The first ``most`` ids of each text, and whether something was left out.
 
-        Time and memory do not grow with what lies far beyond.
+        A long text is encoded up to some way beyond its first ids, so that these are the same as in :meth:`encode` (but
+        for ties, as in a letter repeated a thousand times), and never beyond ``LONGEST`` characters an id: time and
+        memory do not grow with what lies farther.
         """
         margin = most + MARGIN  # pieces near a cut may differ from those of the whole text
         first = self.encode([text[: CHARACTERS * margin] for text in texts])
+        cut = []
         for place, text in enumerate(texts):
             read = CHARACTERS * margin
-            while read < len(text) and len(first[place]) < margin:
+            while read < min(len(text), LONGEST * margin) and len(first[place]) < margin:
                 read *= 2
                 [first[place]] = self.encode([text[:read]])
-        return [ids[: most + 1] for ids in first]
+            cut.append(len(first[place]) > most or read < len(text))
+        return [(ids[:most], longer) for ids, longer in zip(first, cut, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids: control pieces (BOS, EOS, padding) are nothing, an unknown piece is ``⁇``."""

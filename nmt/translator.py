@@ -238,11 +238,12 @@ class Translator:
     ) -> list[Translation]:
         results = [Translation(line, [], [EMPTY]) for line in text]
         lines = []
-        for number, ids in enumerate(self.tokenizers.source.encode_first(text, options.max_source), first):
-            if len(ids) > options.max_source:
-                warn(number, f"too long: only its first {options.max_source} pieces are translated")
+        encoded = self.tokenizers.source.encode_first(text, options.max_source)
+        for number, (ids, cut) in enumerate(encoded, first):
+            if cut:
+                warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
-                lines.append(_Line(number, [*ids[: options.max_source], self.tokenizers.source.eos_id]))
+                lines.append(_Line(number, [*ids, self.tokenizers.source.eos_id]))
         lines.sort(key=lambda line: -len(line.ids))
         batches = list(_batches(lines, options, most_rows(len(lines), self.device)))
         with evaluating(self.model), side_by_side(self.device, len(batches)) as each:

@@ -19,7 +19,6 @@ from nmt.batching import (
     Specials,
     ahead,
     collate,
-    ordered_batches,
     pad,
     pad_source,
     plan_by_length,
@@ -61,8 +60,18 @@ def test_the_first_pieces_of_a_corpus() -> None:
     corpus = FirstPieces(Corpus(np.array([3, 9, 5], np.int32), np.array([5, 1, 7], np.int32)), 5)
     assert (corpus.source_lengths.tolist(), corpus.target_lengths.tolist()) == ([3, 5, 5], [5, 1, 5])
     assert corpus.cut == 2
-    sources, targets = corpus.rows(np.array([1, 0]))
-    assert [row.tolist() for row in sources + targets] == [[1] * 5, [0] * 3, [101], [100] * 5]
+    pairs = {}
+    for batch in corpus.batches(SPECIALS, 20):
+        for source, length, row, mask in zip(
+            batch.source, batch.source_lengths, batch.target_output, batch.target_mask, strict=True
+        ):
+            pairs[tuple(source[:length].tolist())] = row[mask].tolist()
+    end, eos = SPECIALS.target_eos, SPECIALS.source_eos
+    assert pairs == {
+        (0, 0, 0, eos): [100] * 5 + [end],
+        (1, 1, 1, 1, 1, eos): [101, end],
+        (2, 2, 2, 2, 2, eos): [102] * 6,  # the sixth of seven pieces: this target does not end here
+    }
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -214,7 +223,7 @@ def test_epoch_follows_epoch() -> None:
 
 def test_validation_batches_hold_each_pair_once() -> None:
     corpus = Corpus(np.array([5, 1, 3], np.int32), np.array([2, 2, 6], np.int32))
-    batches = list(ordered_batches(corpus, SPECIALS, 12))
+    batches = list(FirstPieces(corpus, 100).batches(SPECIALS, 12))
     assert sorted(int(row[0]) for batch in batches for row in batch.source) == [0, 1, 2]
     assert sum(batch.target_tokens for batch in batches) == 2 + 2 + 6 + 3
     for batch in batches:  # the two sides still belong together

@@ -1,6 +1,7 @@
 """How every command ends, and the options that several of them share."""
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -192,3 +193,14 @@ def test_fractions_out_of_range_are_told(text: str) -> None:
     assert str(caught.value) == f"'{text}' is not a number from 0 to 1"
     with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 3"):
         number(3)(text)
+
+
+def test_a_locale_that_stays_without_utf8_starts_no_process_for_ever() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-c", "from nmt.cli.prepare import main; raise SystemExit(main())", "--help"],
+        env=os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0 and b"nmt-prepare" in done.stdout

@@ -523,6 +523,29 @@ def test_no_command_writes_into_a_run_that_it_reads(
     assert (files / "run/config.yaml").read_text() == "a run"
 
 
+@pytest.mark.parametrize(
+    ("main", "options"),
+    [
+        (evaluate.main, ("--hypotheses", "run/test.hypotheses.txt", "--json", "run/config.yaml")),
+        (evaluate.main, ("--hypotheses", "good", "--json", "run/checkpoints/new")),
+        (evaluate.main, ("--hypotheses", "run/test.hypotheses.txt", "--json", "hard")),
+        (length_curve.main, ("--system", "a=run/test.hypotheses.txt", "--output", "run/manifest")),
+    ],
+)
+def test_a_run_is_known_by_what_lies_in_it(
+    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...]
+) -> None:
+    (files / "run/checkpoints").mkdir(parents=True)
+    for name in ("config.yaml", "manifest.json"):
+        (files / "run" / name).write_text("of a run")
+    (files / "run/test.hypotheses.txt").write_bytes((files / "good").read_bytes())
+    (files / "hard").hardlink_to(files / "run/config.yaml")
+    code, out, err = run(main, *TEST_SET, *options)
+    assert (code, out) == (2, "") and "lies in the run directory " in err
+    assert {(files / "run" / name).read_text() for name in ("config.yaml", "manifest.json")} == {"of a run"}
+    assert not list((files / "run/checkpoints").iterdir())
+
+
 def test_a_path_may_hold_an_equals_sign() -> None:
     assert system_argument("PATH")("a=runs/lr=1") == ("a", "runs/lr=1")
 

@@ -90,3 +90,18 @@ def test_a_missing_file_that_lies_elsewhere_is_shown(
     there = str(root / place).removeprefix(f"{work}/")
     tried = work / named.partition(": ")[2]
     assert said == f"nmt-prepare: error: {named}: no such file (tried {tried}); there is {there}"
+
+
+def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config), "--set", "seed=x", "--set", "sed=1"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "nmt-prepare: error: --set seed=x: seed: found 'x'; must be a whole number of at least 0",
+        "nmt-prepare: error: --set sed=1: sed: unknown key; nearest: seed",
+    ]
+
+
+def test_a_report_that_cannot_be_written_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"nmt-prepare: error: {config.parent}/no/report.json: cannot be written: No such file or directory"
+    )

@@ -151,7 +151,8 @@ def test_a_half_made_run_can_be_replaced(train: Train, tmp_path: Path) -> None:
     """Training was killed before it wrote a configuration."""
     for part in ("tokenizer", "tensorboard"):
         (tmp_path / "run" / part).mkdir(parents=True)
-    (tmp_path / "run/.lock").touch()
+    for name in (".lock", ".config.yaml.new"):
+        (tmp_path / "run" / name).touch()
     code, _ = train("--output", tmp_path / "run", "--overwrite", "--set", "training.updates=1")
     assert code == 0
 
@@ -329,6 +330,8 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, run)
     assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
     assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, run, made=batches)
+    assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
 
 
 # --- the dry run ------------------------------------------------------------------------------------------------------
@@ -592,7 +595,7 @@ def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
         assert stop() and stop.signal == number
         assert signal.getsignal(number) == signal.SIG_DFL
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-    assert capsys.readouterr().err == "stopping after this step; once more stops at once\n"
+    assert capsys.readouterr().err == "stopping after this step; press Ctrl-C again to stop immediately\n"
 
 
 def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -> None:
@@ -639,7 +642,7 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
         watchdog.cancel()
     assert process.returncode == code
     prefix = "stopped; continue with: nmt-train "
-    assert "stopping after this step; once more stops at once" in rest
+    assert "stopping after this step; press Ctrl-C again to stop immediately" in rest
     assert rest[-1].startswith(prefix)
     made = RunDirectory(run).training("last").state["update"]
     assert made >= 2 and made == metrics(run)[-1]["step"]

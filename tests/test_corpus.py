@@ -295,12 +295,13 @@ def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.get_session", Unreachable)
-    nmt.corpus._go_offline_unless_reached.cache_clear()
+    nmt.corpus._reach_hub.cache_clear()
     try:
         for split in ("train", "validation"):
-            assert "cannot be loaded" in error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
+            said = error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
+            assert "cannot be loaded" in said and "no connection to the hub, and not in its cache" in said
     finally:
-        nmt.corpus._go_offline_unless_reached.cache_clear()
+        nmt.corpus._reach_hub.cache_clear()
     assert len(asked) == 1, "neither our question nor the hub's client goes on asking"
 
 

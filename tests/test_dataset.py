@@ -1,5 +1,6 @@
 """Preparation: what is encoded, dropped, counted and cached."""
 
+import hashlib
 import json
 import os
 import pwd
@@ -20,7 +21,7 @@ import nmt.dataset
 import nmt.encoding
 from nmt.config import Config
 from nmt.config.schema import Filter
-from nmt.corpus import Pair
+from nmt.corpus import Pair, corpus_digest
 from nmt.data_report import describe, make_report
 from nmt.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cache
 from nmt.encoding import encode_batch, encode_split, reason
@@ -412,6 +413,15 @@ def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
     assert [path.read_bytes() for path in files] == whole
     assert corpora.cached() == ([] if stage == "tokenizer" else ["tokenizer"])
     assert len(prepare(config).test_pairs) == 2 and len(prepare(config).train) == 4
+
+
+def test_the_hash_of_a_corpus_is_that_of_earlier_versions(corpora: Corpora) -> None:
+    """Or no run that was begun by them could be resumed."""
+    config = corpora.config()
+    splits = {name: getattr(config.data, name) for name in ("train", "validation", "test")}
+    digests = {name: corpus_digest(corpus, "en", "fr") for name, corpus in splits.items()}
+    expected = hashlib.sha256(json.dumps([2, digests], sort_keys=True).encode()).hexdigest()
+    assert prepare(config).corpus_sha256 == expected
 
 
 def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> None:

@@ -66,7 +66,8 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Work], C
 def _speak_utf8() -> None:
     """Start again in Python's UTF-8 mode where it would take names of files for something else (``LC_ALL=C
     PYTHONUTF8=0``): all text here is UTF-8."""
-    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
+    again = os.environ.get("PYTHONUTF8") == "1"  # it did not help: -X utf8=0, say
+    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8" and not again:
         os.environ["PYTHONUTF8"] = "1"  # of processes that this one starts, too
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -214,6 +215,7 @@ def refuse_overwriting(reads: Named, writes: Named) -> None:
             runs.append((f"{name} {path}", Path(path)))
         elif path is not None:
             seen.setdefault(_place(path), name)
+            runs += [(f"{name} {path}", run) for run in _runs_around(Path(path))]
     for name, path in writes:
         _refuse_empty(name, path)
         if path is None or (place := _place(path)) is None:
@@ -223,7 +225,15 @@ def refuse_overwriting(reads: Named, writes: Named) -> None:
         for run, folder in runs:
             if _lies_in(Path(path), folder):
                 raise ConfigError(f"{name} {path}: lies in the run directory of {run}; name a file outside of it")
+        if around := _runs_around(Path(path)):
+            raise ConfigError(f"{name} {path}: lies in the run directory {around[0]}; name a file outside of it")
         seen[place] = name
+
+
+def _runs_around(file: Path) -> list[Path]:
+    """The run directories that a file lies in."""
+    folders = Path(os.path.realpath(file)).parents
+    return [each for each in folders if (each / "config.yaml").is_file() and (each / "checkpoints").is_dir()]
 
 
 def _lies_in(file: Path, run: Path) -> bool:

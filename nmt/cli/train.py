@@ -40,7 +40,7 @@ class StopRequest:
         for each in self._before:
             signal.signal(each, signal.SIG_DFL)
         with contextlib.suppress(RuntimeError):  # it may have come in the middle of another line
-            say("stopping after this step; once more stops at once")
+            say("stopping after this step; press Ctrl-C again to stop immediately")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,7 +1,8 @@
 """How the script of a language is scored: the tokenizer of BLEU, and the unit in which lengths are counted.
 
-Chinese, Japanese, Thai, Lao, Khmer and Burmese put no spaces between words. sacreBLEU's 13a would make one token of
-each of their sentences (a reference scored against itself would have a BLEU of 0), and words say nothing about length.
+Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan put no spaces between words. sacreBLEU's 13a would make one
+token of each of their sentences (a reference scored against itself would have a BLEU of 0), and words say nothing about
+length.
 """
 
 import re
@@ -17,13 +18,14 @@ from nmt.errors import ConfigError
 
 DEFAULT: BleuTokenizer = "13a"
 CODES = {
-    "zh": ("zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese"),
-    "ja": ("jpn", "japanese"),
-    "ko": ("kor", "korean"),
+    "zh": ("zho", "chi", "cmn", "yue", "wuu", "lzh", "nan", "hak", "gan", "zhs", "zht", "cn", "chinese"),
+    "ja": ("jpn", "jp", "japanese"),
+    "ko": ("kor", "kr", "korean"),
     "th": ("tha", "thai"),
     "lo": ("lao",),
     "km": ("khm", "khmer"),
     "my": ("mya", "bur", "burmese"),
+    "bo": ("bod", "tib", "tibetan", "dz", "dzo", "dzongkha"),
 }
 """Languages that 13a does not suit: ISO 639-1 to the other names that are in use."""
 KNOWN = {name: code for code, names in CODES.items() for name in (code, *names)}
@@ -39,6 +41,7 @@ LETTERS = {
     "lo": r"\u0e81-\u0edf",
     "km": r"\u1780-\u17d3",
     "my": r"\u1000-\u103f\u1050-\u109f",
+    "bo": r"\u0f40-\u0fbc",
 }
 LETTER = {script: re.compile(f"[{letters}]") for script, letters in LETTERS.items()}
 KANA = 0.1

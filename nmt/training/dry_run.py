@@ -71,8 +71,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
                 ),
             }
         )
-        if resume:
-            _try_restoring(run, once.model_copy(update={"training": training}), say)
+        made = _try_restoring(run, once.model_copy(update={"training": training}), say) if resume else 0
         whole: list[Prepared] = []
 
         def narrowed(prepared: Prepared) -> Prepared:
@@ -81,7 +80,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
         train_run(once, say=say, narrowed=narrowed)
         _refuse_small_disks(config, run, Path(folder))
-        say(estimate(config, whole[0], RunDirectory(Path(folder) / RUN)))
+        say(estimate(config, whole[0], RunDirectory(Path(folder) / RUN), made))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
@@ -116,7 +115,7 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
 
     def longest(pairs: Sequence[Pair], beam_size: int) -> list[Pair]:
         encoded = source.encode_first([pair.source for pair in pairs], decoding.max_source)
-        lengths = [min(len(pieces), decoding.max_source) + 1 for pieces in encoded]
+        lengths = [len(pieces) + 1 for pieces, _ in encoded]
         rows = max(1, decoding.batch_tokens // (beam_size * max(lengths, default=1)))
         places = sorted(range(len(pairs)), key=lambda place: -lengths[place])
         return [pairs[place] for place in places[: lines_for(rows, device)]]
@@ -128,8 +127,8 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
     )
 
 
-def estimate(config: Config, prepared: Prepared, tried: RunDirectory) -> str:
-    """How long training will take and how much memory it needs, by what a short run has taken.
+def estimate(config: Config, prepared: Prepared, tried: RunDirectory, made: int = 0) -> str:
+    """How long training will take after the updates ``made``, and how much memory it needs, by what a short run took.
 
     A network that has learned nothing writes long translations, so that validations take less time later.
     """
@@ -139,14 +138,15 @@ def estimate(config: Config, prepared: Prepared, tried: RunDirectory) -> str:
     rate = statistics.median(rates[1:] or rates)
     lengths = prepared.train.source_lengths, prepared.train.target_lengths
     batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
-    epochs = training.updates * training.accumulation / batches
+    updates = training.updates - made
+    epochs = updates * training.accumulation / batches
     tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(_hardest(config, prepared).validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    count = training.updates // validation.every + 1
+    count = training.updates // validation.every - made // validation.every + (made == 0)
     return (
-        f"estimate: about {duration(tokens / rate)} for {training.updates:,} updates ({epochs:,.1f} epochs, "
+        f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
         f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "
         f"{_peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
     )
@@ -190,8 +190,8 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
-    """Raise what resuming a run would; it is only read."""
+def _try_restoring(run: RunDirectory, config: Config, say: Say) -> int:
+    """Raise what resuming a run would; it is only read. -> the updates that it has made."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
     refuse_other_data(run, make_manifest(config, prepared, device))
@@ -202,3 +202,4 @@ def _try_restoring(run: RunDirectory, config: Config, say: Say) -> None:
         for problems in trainer.damaged().values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {trainer.progress.update}")
+    return trainer.progress.update

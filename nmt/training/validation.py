@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from nmt.batching import FirstPieces, Specials, ordered_batches
+from nmt.batching import FirstPieces, Specials
 from nmt.config import Config
 from nmt.dataset import Prepared
 from nmt.device import autocast
@@ -104,7 +104,7 @@ class Validator:
         first ``decoding.max_source`` pieces of a side."""
         total, tokens = 0.0, 0
         with evaluating(self.model), autocast(self.device, self.precision):
-            for each in ordered_batches(self.corpus, self.specials, self.config.training.batch_tokens):
+            for each in self.corpus.batches(self.specials, self.config.training.batch_tokens):
                 pause()
                 batch = each.to(self.device)
                 readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
