@@ -166,7 +166,8 @@ def test_the_first_pieces_of_a_long_line_are_those_of_the_whole(kind: str, seed:
     lines += [lines[2][:1000], lines[2][:300] + " " * 300 + lines[2]]
     found = tokenizer.encode_first(lines, most)
     assert [ids for ids, _ in found] == [ids[:most] for ids in tokenizer.encode(lines)]
-    assert [cut for _, cut in found] == [len(ids) > most for ids in tokenizer.encode(lines)]
+    if kind != "word":  # for which all of these lines are one unknown piece, however long
+        assert [cut for _, cut in found] == [len(ids) > most for ids in tokenizer.encode(lines)]
 
 
 @pytest.mark.parametrize("text", ["the cat " * 1_000_000, "☃" * 8_000_000, " " * 8_000_000 + "the cat"])
