@@ -74,7 +74,7 @@ class HashedFile(io.RawIOBase):
         return count
 
     def digest(self) -> str:
-        """Of the whole file, in hexadecimal; the rest of it is read first."""
+        """The digest of the whole file, in hexadecimal; the rest of it is read first."""
         buffer = bytearray(BUFFER)
         while self.readinto(buffer):
             pass

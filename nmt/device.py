@@ -52,7 +52,7 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
 
 
 INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "amx_bf16", "amx_int8")
-"""Of processors, those that matter for the speed of matrix products."""
+"""Processor features that decide the speed of matrix products."""
 
 
 def instructions() -> str:

@@ -23,7 +23,7 @@ from nmt.errors import CheckpointError
 from nmt.files import read_json, refuse_links_outside, write_json
 
 NAME = "language_id.json"
-"""Of the file, in a cache entry and in a run directory."""
+"""Name of the file in a cache entry and in a run directory."""
 FORMAT = 1
 """To be raised with any change of what is learned, stored or reported."""
 LEARNING_PAIRS, HELD_OUT = 20_000, 10
@@ -118,7 +118,7 @@ class LanguageId:
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """What :meth:`save` wrote, perhaps by a stranger; None if there is no such file.
+        """Read what :meth:`save` wrote, perhaps in a run from a stranger; None if there is no such file.
 
         Raises CheckpointError if it holds anything else, or lies outside the folder.
         """

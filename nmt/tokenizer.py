@@ -34,7 +34,7 @@ LEARNING_PAIRS = 1_000_000
 LEARNING_THREADS = 4
 """Fixed, because sums made by another number of threads round differently: the same text gives the same model."""
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
-"""Of a vocabulary that the configuration leaves open."""
+"""Bounds of a vocabulary that the configuration leaves open."""
 TRIES = 3
 """A vocabulary that is left open is corrected by what SentencePiece says of the text, up to twice."""
 SPECIAL_PIECES = 4

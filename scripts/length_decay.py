@@ -88,7 +88,7 @@ class Found:
         return float(rows[low, high] / rows[SHORT]) if rows[SHORT] else 0.0
 
     def share(self, system: str) -> Row:
-        """What it keeps at LONG of its BLEU at SHORT: share, low and high; None where BLEU at SHORT is 0."""
+        """The share of its BLEU at SHORT that it keeps at LONG: share, low and high; None where BLEU at SHORT is 0."""
         shares: dict[str, Row] = self.curves["test_lenstrat"]["kept"]["shares"]
         return shares[system]
 

@@ -139,7 +139,7 @@ DATA_FOLDERS = ("", "data", "data/downloads")
 
 
 def _found_elsewhere(path: Path, config: str | None) -> str:
-    """Where a missing file exists: in a home directory, or below a folder of the configuration or of its corpora."""
+    """Find a missing file in a home directory, or below a folder of the configuration or of its corpora."""
     bases = [Path.cwd(), *(Path(config).absolute().parents if config else ())]
     places = (base / folder / os.path.expanduser(path) for base in bases for folder in DATA_FOLDERS)  # noqa: PTH111
     there = next((place for place in places if os.path.isfile(place)), None)  # noqa: PTH113  (never raises)

@@ -144,7 +144,7 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
 def origins(
     arguments: argparse.Namespace, configs: Mapping[System, Config], ready: Collection[System]
 ) -> dict[str, list[Origin]]:
-    """What the runs tell of themselves, by system; nothing for files. Those that are ``ready`` do not translate now."""
+    """The origins that runs record, by system; none for files. Runs that are ``ready`` do not translate now."""
     found: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, ("beam_size", "length_penalty")) if system not in ready else {}

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """What to write in the place of a foreign key."""
+    """The keys that replace a foreign one."""
 
     keys: tuple[str, ...]
     """Dotted keys of the schema."""
@@ -20,7 +20,7 @@ class Counterpart(NamedTuple):
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """What stands for a key of another toolkit, in whatever section it was written; None for an unknown name."""
+    """The counterpart of a key of another toolkit, in whatever section it was written; None for an unknown name."""
     return COUNTERPARTS.get(name.lower().replace("-", "_"))
 
 

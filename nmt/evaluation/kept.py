@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Share:
-    """What one system keeps."""
+    """The share of its BLEU that one system keeps."""
 
     share: float | None
     """BLEU at long lengths over BLEU at short ones; None if the latter is 0."""

@@ -1,4 +1,4 @@
-"""What the figures of one call say about themselves: the test set, the runs, the intervals, what hollow points are."""
+"""Captions shared by the figures of one call: the test set, the runs, the intervals, the meaning of hollow points."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class About:
-    """What a caption says, the same in all figures of a call."""
+    """The content of a caption, the same in all figures of a call."""
 
     test_set: str
     resamples: int

@@ -11,7 +11,7 @@ from typing import Any
 from nmt.errors import DataError
 
 KINDS = (".png", ".svg", ".json", ".csv")
-"""Of the files of a figure."""
+"""Endings of the files of a figure."""
 
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -22,7 +22,7 @@ from nmt.plots.files import numbers, table, write_all
 from nmt.plots.style import GREY, legend_above, looks, plain, png, style, svg
 
 ROOM_FOR_A_MARKER = 104.0
-"""Where the BLEU axis ends at the latest: a point at 100 is drawn whole."""
+"""Largest upper end of the BLEU axis: a point at 100 is drawn whole."""
 ENDINGS = (".png", ".svg", ".json", ".csv")
 """Of the files that are written."""
 
