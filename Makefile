@@ -76,7 +76,7 @@ $(DEMO)/.set: FORCE
 	@mkdir -p $(@D); echo "$(DEMO_SET)" | cmp -s - $@ && exit; \
 		if [ -e $@ ] && ls $(DEMO)/*/config.yaml >/dev/null 2>&1; then \
 			echo "$(DEMO) holds runs made with DEMO_SET=\"$$(cat $@)\", not \"$(DEMO_SET)\"; name another directory:" \
-				"make demo DEMO=runs/trial DEMO_SET=\"$(DEMO_SET)\"; or remove these runs: rm -r $(DEMO)" >&2; exit 2; \
+				"make demo DEMO=$(DEMO)-2 DEMO_SET=\"$(DEMO_SET)\"; or remove these runs: rm -r $(DEMO)" >&2; exit 2; \
 		fi; echo "$(DEMO_SET)" > $@
 FORCE:
 

@@ -304,7 +304,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
         assert main(arguments) == 2
         assert "--config: not given; name a configuration, or continue a run with --resume" in capsys.readouterr().err
     assert main(["--resume", "--output", str(run / "none")]) == 2
-    assert "none/config.yaml: missing" in capsys.readouterr().err
+    assert "none: there is no run to resume; start one with --config FILE" in capsys.readouterr().err
 
 
 def test_a_checkpoint_cut_short_is_named(train: Train, run: Path) -> None:

@@ -19,6 +19,7 @@ from nmt.demo.morphology import Adjective, Agreement, Noun, Verb
 from nmt.demo.nominal import ANY, MANY, MY, THE, THIS, A, NounPhrase
 from nmt.demo.phrase import Phrase, Sentence, rule, word
 from nmt.errors import ConfigError, DataError
+from tests.outside_make import outside_make
 
 ROOT = Path(__file__).parents[1]
 FIRST, HE, SHE, WE, YOU, THEY = nominal.SUBJECT_PRONOUNS
@@ -418,9 +419,8 @@ def test_another_demo_set_is_refused_over_runs_that_are_there(tmp_path: Path) ->
     demo = tmp_path / "demo"
 
     def settings(demo_set: str) -> "subprocess.CompletedProcess[str]":
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
         command = ["make", f"{demo}/.set", f"DEMO={demo}", f"DEMO_SET={demo_set}", f"PYTHON={sys.executable}"]
-        return subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=ROOT, env=outside_make(), capture_output=True, text=True, check=False)
 
     assert settings("").returncode == settings("seed=2").returncode == 0, "there are no runs yet"
     (demo / "none").mkdir()

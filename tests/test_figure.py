@@ -14,6 +14,7 @@ import pytest
 
 from nmt.config import Config, dump_config
 from nmt.torture.work import WORDS
+from tests.outside_make import outside_make
 from tests.small_run import config, translate
 
 ROOT = Path(__file__).parent.parent
@@ -32,11 +33,10 @@ def systems_of(folder: Path) -> list[str]:
 
 def start(*variables: str, **environment: str) -> "subprocess.Popen[str]":
     """``make figure`` with this Python's commands, in a process group of its own."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.Popen(
         ["make", "figure", f"VENV={sys.prefix}", "READY=", *variables],  # nothing is to be set up
         cwd=ROOT,
-        env=inherited | environment,
+        env=outside_make() | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -23,6 +23,7 @@ import nmt.model.attention
 import tests.test_attention
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Data
+from tests.outside_make import outside_make
 from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
@@ -87,9 +88,8 @@ def run_by_shell(command: str) -> None:
 
 def check_target(words: list[str]) -> None:
     """That ``make`` would do something and has all that it asks for; doing it would run these tests again."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     dry = [*words, "--dry-run", f"PYTHON={sys.executable}"]  # looking for a Python takes long
-    made = subprocess.run(dry, cwd=ROOT, check=True, env=inherited, capture_output=True, text=True)
+    made = subprocess.run(dry, cwd=ROOT, check=True, env=outside_make(), capture_output=True, text=True)
     assert made.stdout.strip()
 
 

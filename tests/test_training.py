@@ -558,12 +558,13 @@ def test_the_time_left_is_told_after_a_few_seconds_and_written_down_nowhere(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainer_module, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(trainer_module, "FIRST_UPDATES", 2)
     said: list[str] = []
     trainer = make(said, updates=6, log_every=4)
     trainer.fit()
     lines = [line for line in said if line.startswith("update ")]
-    assert [line.partition("  ")[0] for line in lines] == ["update 1/6", "update 4/6", "update 6/6"]
-    assert re.fullmatch(r"update 1/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[0])
+    assert [line.partition("  ")[0] for line in lines] == ["update 2/6", "update 4/6", "update 6/6"]
+    assert re.fullmatch(r"update 2/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[0])
     assert [line["step"] for line in metrics(trainer.run.path, "train")] == [4, 6]
     quiet: list[str] = []
     silent = make(quiet, updates=2, log_every=4)

@@ -4,12 +4,13 @@ import argparse
 import contextlib
 import shlex
 import signal
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from nmt.cli.common import INTERRUPTED, add_config_options, as_typed, command, importing, say
 from nmt.config import Config, load_config, load_run_config
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 
 
 class StopRequest:
@@ -61,6 +62,8 @@ def configuration(arguments: argparse.Namespace) -> Config:
     if arguments.config is not None:
         config = load_config(arguments.config, arguments.overrides)
     elif arguments.resume and arguments.output:
+        if not (Path(arguments.output) / "config.yaml").exists():
+            raise CheckpointError(f"{arguments.output}: there is no run to resume; start one with --config FILE")
         config = load_run_config(arguments.output, arguments.overrides)
     else:
         raise ConfigError("--config: not given; name a configuration, or continue a run with --resume --output RUN")

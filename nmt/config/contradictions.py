@@ -10,7 +10,7 @@ def contradictions(config: Config) -> list[Problem]:
     attention, decoder, embeddings = model.attention, model.decoder, model.embeddings
     if isinstance(attention, LuongAttention):
         if attention.hidden is not None and attention.score != "concat":
-            text = f"has no effect for score '{attention.score}', only for 'concat'"
+            text = f"has no effect for score '{attention.score}', only for 'concat'; leave it out"
             problems.append(Problem("model.attention.hidden", text))
         annotation = 2 * model.encoder.hidden
         if attention.score == "dot" and decoder.hidden != annotation:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from nmt.evaluation.metrics import Floats
 
 LEAST_LABELLED = 1 / 12
-"""Share of the axis: if a bin is narrower, ticks stand at round lengths instead of naming bins, and its bar has no number."""
+"""Share of the axis: if a bin is narrower, ticks stand at round lengths, and its bar has no number."""
 Span = tuple[float, float]
 Lengths = tuple[int, int]
 """The shortest and the longest sentence of a bin, both included."""

@@ -24,8 +24,8 @@ from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
 from nmt.translator import Pause, go_on
 
-FIRST_LINE = 5.0
-"""Seconds of updates after which the first line of progress comes, with the time left."""
+FIRST_LINE, FIRST_UPDATES = 5.0, 5
+"""Seconds and updates after which the first line of progress comes, with the time left; the first update is slow."""
 SKIPS = 10
 """Updates in a row whose gradient may be infinite or not a number before training stops."""
 
@@ -77,7 +77,7 @@ class Trainer:
 
     def _fit(self, pause: Pause) -> None:
         batches = self.batches()
-        begun, silent = self.progress.seconds, True
+        begun, silent = self.progress, True
         while True:
             if self.progress.validation_due(self.config):
                 self.validate(pause)
@@ -97,7 +97,9 @@ class Trainer:
             if done % self.config.log_every == 0 or done == self.config.updates:
                 self._report(update)
                 silent = False
-            elif silent and self.progress.seconds - begun >= FIRST_LINE:
+            elif (
+                silent and self.progress.seconds - begun.seconds >= FIRST_LINE and done - begun.update >= FIRST_UPDATES
+            ):
                 self._say_progress()
                 silent = False
             # a validation saves when it is through; between updates that are skipped nothing is saved
