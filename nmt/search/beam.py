@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
-from nmt.search.types import Hypothesis, Limits, S, StepModel, no_finite_probability
+from nmt.search.types import Hypothesis, KeptAttention, Limits, S, StepModel, no_finite_probability
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,14 @@ def beam_search(
     beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_Step] = []
+    kept = KeptAttention()
     while True:
         log_probs, state, attention = model.step(previous, state)
         sentences = beam.sentences
         beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
-        steps.append(_Step(sentences, ended, live, attention if keep_attention else None))
+        steps.append(_Step(sentences, ended, live, kept.add(attention) if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         beam = beam.select(going)
@@ -159,7 +160,7 @@ def _hypotheses(steps: list[_Step], limits: Limits, alpha: float, n_best: int) -
     """Follow the parents of the best finished hypotheses back to the start."""
     parents = [step.live.parents.flatten().tolist() for step in steps]
     tokens = [step.live.tokens.flatten().tolist() for step in steps]
-    attention = [None if step.attention is None else step.attention.float().cpu() for step in steps]
+    attention = [None if step.attention is None else step.attention.cpu() for step in steps]
 
     def read(end: int, row: int, token: int, log_probability: float) -> Hypothesis:
         emitted, rows = [token], [row]

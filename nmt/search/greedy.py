@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.search.ranking import best_tokens
-from nmt.search.types import Hypothesis, Limits, S, StepModel
+from nmt.search.types import Hypothesis, KeptAttention, Limits, S, StepModel
 
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
 """(log_probs (R, V), sentences (R,), step) -> the next token of each row, (R,)."""
@@ -48,11 +48,12 @@ def follow(
     previous = torch.full_like(sentences, limits.bos_id)
     totals = torch.zeros(limits.sentences, device=max_lengths.device)
     steps: list[_Step] = []
+    kept = KeptAttention()
     while sentences.numel():
         log_probs, state, attention = model.step(previous, state)
         tokens = choose(log_probs, sentences, len(steps))
         totals = totals + log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        steps.append(_Step(sentences, tokens, totals, attention if keep_attention else None))
+        steps.append(_Step(sentences, tokens, totals, kept.add(attention) if keep_attention else None))
         going = ((tokens != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
         if going.numel() < sentences.numel():
             sentences, max_lengths, totals = sentences[going], max_lengths[going], totals[going]
@@ -73,7 +74,7 @@ def _hypotheses(steps: list[_Step], limits: Limits, alpha: float) -> list[list[H
             emitted[sentence].append(token)
             totals[sentence] = total
         if step.attention is not None:
-            for sentence, row in zip(sentences, step.attention.float().cpu(), strict=True):
+            for sentence, row in zip(sentences, step.attention.cpu(), strict=True):
                 attention[sentence].append(row)
     return [
         [Hypothesis.from_emitted(*each, limits.eos_id, alpha)] for each in zip(emitted, totals, attention, strict=True)

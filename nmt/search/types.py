@@ -92,3 +92,30 @@ def no_finite_probability() -> NmtError:
     return NmtError(
         "the model gives no finite probability to any translation: its weights are damaged or its training diverged"
     )
+
+
+class KeptAttention:
+    """The attention of the steps of a search, in fp32, copied into blocks of many steps.
+
+    Small tensors kept one by one among the large ones that each step makes and frees would leave the heap in fragments:
+    gigabytes for a line of a thousand pieces.
+    """
+
+    BLOCK = 1 << 20
+    """Numbers."""
+
+    def __init__(self) -> None:
+        self._block = torch.empty(0)
+        self._used = 0
+
+    def add(self, weights: Tensor | None) -> Tensor | None:
+        """Copy the weights of a step, (R, S), if it has any; -> the copy."""
+        if weights is None:
+            return None
+        size = weights.numel()
+        if self._used + size > self._block.numel():
+            self._block = torch.empty(max(self.BLOCK, size), device=weights.device)
+            self._used = 0
+        copy = self._block[self._used : self._used + size].view(weights.shape)
+        self._used += size
+        return copy.copy_(weights)
