@@ -21,7 +21,7 @@ SYSTEMS_OF_DEMO := none bahdanau luong
 CURVE := $(DEMO)/length_curve
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture mutation test test-lowest test-package audit lint format figure clean distclean
+.PHONY: help demo benchmark torture mutation test test-all test-lowest test-package audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list

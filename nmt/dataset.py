@@ -11,7 +11,6 @@ import pwd
 import shutil
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -126,19 +125,17 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
     key = _key(FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID)
 
     def build(folder: Path) -> None:
-        columns = {}
+        columns, heads = {}, {}
         for name, corpus in corpora.items():
             say(f"encoding {name}: {corpus_name(corpus)}")
             rule = data.filter if name == "train" else None
-            columns[name] = encode_split(
+            columns[name], heads[name] = encode_split(
                 folder / name, corpus, digests[name], languages, tokenizers, rule, data.processes, whole=name == "test"
             )
             _require_pairs(name, corpus, columns[name]["reason"])
-        pairs = {name: read_pairs(corpus, *languages, digests[name]) for name, corpus in corpora.items()}
-        language_id = LanguageId.learn(pairs["train"])
-        deque(pairs.pop("train"), maxlen=0)  # to its end, where it is compared with the digest
+        language_id = LanguageId.learn(heads.pop("train"))
         language_id.save(folder)
-        report = make_report(columns, tokenizers) | {"languages": language_id.report(pairs, languages)}
+        report = make_report(columns, tokenizers) | {"languages": language_id.report(heads, languages)}
         (folder / "report.json").write_text(json.dumps(report, indent=2))
 
     def load(folder: Path) -> Prepared:

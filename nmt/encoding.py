@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter
-from nmt.corpus import read_pairs
+from nmt.corpus import Pair, read_pairs
 from nmt.data_report import KEPT, REASONS
 from nmt.errors import NmtError
+from nmt.language_id import LEARNING_PAIRS
 from nmt.tokenizer import Tokenizers
 
 LARGE = 100_000
@@ -43,14 +44,14 @@ def encode_split(
     processes: int | None,
     *,
     whole: bool = False,
-) -> dict[str, NDArray[Any]]:
+) -> tuple[dict[str, NDArray[Any]], list[Pair]]:
     """Write the kept pairs of a split to ``folder``, to be read with ``datasets.load_from_disk``.
 
     Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
     sets, also ``source_text`` and ``target_text``. With ``whole`` every pair is kept, blank ones too.
 
-    Returns the columns of all pairs, kept or not, that the report is made of. Raises DataError as reading does, also
-    where the corpus is not what ``digest`` was taken of.
+    Returns, of all pairs, kept or not, the columns that the report is made of, and the text of the first
+    ``LEARNING_PAIRS``. Raises DataError as reading does, also where the corpus is not what ``digest`` was taken of.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
         text = _read(corpus, digest, languages, scratch)
@@ -72,7 +73,8 @@ def encode_split(
             columns["reason"] = np.full(len(encoded), REASONS.index(KEPT), np.int8)
         kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
         kept.select_columns([*IDS, *(TEXT if rule is None else ())]).save_to_disk(str(folder))
-        return columns
+        head = text[:LEARNING_PAIRS]
+        return columns, list(map(Pair, head["source_text"], head["target_text"]))
 
 
 def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scratch: str) -> Any:

@@ -64,7 +64,7 @@ def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.Captu
     [
         ("data.test={source: t.en, target: t.en}", "data.test: t.en", "project/configs/t.en"),
         ("data.test={tsv: t.tsv}", "data.test: t.tsv", "project/data/t.tsv"),
-        ("data.test={jsonl: a/t}", "data.test: a/t", "project/work/data/downloads/a/t"),
+        ("data.test={jsonl: a/t}", "data.test: a/t", "project/here/data/downloads/a/t"),
         ("data.test={jsonl: ~/t}", "data.test: ~/t", "home/t"),
         ("tokenizer={type: given, source: t, target: t}", "tokenizer: t", "project/data/downloads/t"),
     ],
@@ -78,17 +78,17 @@ def test_a_missing_file_that_lies_elsewhere_is_shown(
     place: str,
 ) -> None:
     """A file that is named relative to the YAML, to a folder of data, or to a home directory."""
-    root, work = config.parent, config.parent / "project" / "work"
-    for folder in (work, root / "project" / "configs", (root / place).parent):
+    root, here = config.parent, config.parent / "project" / "here"
+    for folder in (here, root / "project" / "configs", (root / place).parent):
         folder.mkdir(parents=True, exist_ok=True)
     moved = config.rename(root / "project/configs/run.yaml")
     (root / place).write_text("a\n")
-    monkeypatch.chdir(work)
+    monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(root / "home"))
     assert main(["--config", str(moved), "--set", override]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    there = str(root / place).removeprefix(f"{work}/")
-    tried = work / named.partition(": ")[2]
+    there = str(root / place).removeprefix(f"{here}/")
+    tried = here / named.partition(": ")[2]
     assert said == f"nmt-prepare: error: {named}: no such file (tried {tried}); there is {there}"
 
 

@@ -327,10 +327,10 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     rows.append({"split": "validation", "seconds": 2.0})
     run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     twice = small.training.model_copy(update={"updates": 2 * batches})
-    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, run)
+    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run)
     assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
     assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
-    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, run, made=batches)
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, made=batches)
     assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
 
 

@@ -27,8 +27,8 @@ from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.evaluation.significance import compare_by_length, compare_overall, format_comparisons, format_overall
 from nmt.files import readable
 from nmt.plots.about import About
-from nmt.plots.files import make_folder
-from nmt.plots.length_curve import ENDINGS, write_length_curve
+from nmt.plots.files import KINDS, make_folder
+from nmt.plots.length_curve import write_length_curve
 
 
 def parser() -> argparse.ArgumentParser:
@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> None:
     systems: list[System] = arguments.systems
     runs = [system for system in systems if Path(system.path).is_dir()]
     check_systems(systems)
-    refuse_overwriting_systems(arguments, ENDINGS)
+    refuse_overwriting_systems(arguments, KINDS)
     configs = {system: load_run_config(system.path) for system in runs}
     evaluation = configs[runs[0]].evaluation if runs else Evaluation()
     bins, resamples = arguments.bins or evaluation.bins, evaluation.bootstrap

@@ -482,8 +482,8 @@ class Evaluation(Section):
     """Scores by source length, and of attention as word alignment."""
 
     bleu_tokenizer: BleuTokenizer | None = None
-    """null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is not installed), char for th, lo, km and
-    my, 13a for all others. It also decides which checkpoint is best."""
+    """null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is not installed), char for th, lo, km,
+    my, bo and dz, 13a for all others. It also decides which checkpoint is best."""
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
     """Largest source length of each bin, in words, or in characters if the language has no spaces between words; longer
     sentences form one more."""

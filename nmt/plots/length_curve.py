@@ -18,13 +18,11 @@ from nmt.evaluation.metrics import Floats
 from nmt.evaluation.significance import Comparison, OverallComparison
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
-from nmt.plots.files import numbers, table, write_all
+from nmt.plots.files import KINDS, numbers, table, write_all
 from nmt.plots.style import GREY, legend_above, looks, plain, png, style, svg
 
 ROOM_FOR_A_MARKER = 104.0
 """Largest upper end of the BLEU axis: a point at 100 is drawn whole."""
-ENDINGS = (".png", ".svg", ".json", ".csv")
-"""Of the files that are written."""
 
 
 def write_length_curve(
@@ -57,7 +55,7 @@ def write_length_curve(
         numbers(_numbers(systems, about, comparisons, overall, kept)),
         table([row.as_dict() for system in systems for row in system.rows]),
     )
-    return write_all(stem, dict(zip(ENDINGS, contents, strict=True)))
+    return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: str | None = None) -> Figure:

@@ -72,15 +72,16 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             }
         )
         made = _try_restoring(run, once.model_copy(update={"training": training}), say) if resume else 0
-        whole: list[Prepared] = []
+        found: list[Prepared] = []
 
         def narrowed(prepared: Prepared) -> Prepared:
-            whole.append(prepared)
-            return _hardest(config, prepared)
+            found.extend((prepared, _hardest(config, prepared)))
+            return found[-1]
 
         train_run(once, say=say, narrowed=narrowed)
         _refuse_small_disks(config, run, Path(folder))
-        say(estimate(config, whole[0], RunDirectory(Path(folder) / RUN), made))
+        whole, hardest = found
+        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), made))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
@@ -127,8 +128,10 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
     )
 
 
-def estimate(config: Config, prepared: Prepared, tried: RunDirectory, made: int = 0) -> str:
+def estimate(config: Config, prepared: Prepared, narrowed: Prepared, tried: RunDirectory, made: int = 0) -> str:
     """How long training will take after the updates ``made``, and how much memory it needs, by what a short run took.
+
+    ``tried`` is that run, which validated on the pairs of ``narrowed`` alone.
 
     A network that has learned nothing writes long translations, so that validations take less time later.
     """
@@ -142,7 +145,7 @@ def estimate(config: Config, prepared: Prepared, tried: RunDirectory, made: int 
     epochs = updates * training.accumulation / batches
     tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
     pairs = prepared.validation_pairs[: validation.sentences]
-    share = max(1.0, len(pairs) / len(_hardest(config, prepared).validation_pairs))
+    share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
     count = training.updates // validation.every - made // validation.every + (made == 0)
     return (
