@@ -20,11 +20,11 @@ from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config,
 from nmt.cli.common import command, say, whole, writing
 from nmt.cli.evaluate import read_test_set
 from nmt.config import load_config, load_run_config
-from nmt.corpus import read_lines
-from nmt.device import resolve_device
+from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import bleu
-from nmt.evaluation.scripts import tokenizer_of_run
+from nmt.evaluation.writing import tokenizer_of_run
+from nmt.foundation.device import resolve_device
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""

@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command, say
 from nmt.config import load_run_config
 from nmt.errors import DataError
 from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS
 from nmt.evaluation.links import best_threshold
-from nmt.files import read_json
+from nmt.foundation.files import read_json
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.files import write_all
 from nmt.plots.style import png
+from nmt.runs.directory import RunDirectory
 from nmt.training.log import duration
 
 Row = Mapping[str, Any]
@@ -35,7 +35,7 @@ ENOUGH = {"cpu": 22.0, "gpu": 34.0}
 """BLEU that RNNsearch-50 is to reach on test3000."""
 TEMPLATE = Path(__file__).with_suffix(".template.md")
 GOLD = """The models read {pairs} pairs of the Canadian Hansards whose words people have linked (Och & Ney 2003), in
-lower case and tokenised, unlike the text they were trained on. The attention between pieces is summed into words, and
+lower case and tokenized, unlike the text they were trained on. The attention between pieces is summed into words, and
 links are scored against the sure and the possible ones. The diagonal links each target word to the source word at its
 relative place, and knows nothing. The best threshold is the best on these very pairs: a bound, not a result.
 

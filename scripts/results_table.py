@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import RunDirectory
 from nmt.cli.common import command
 from nmt.config import load_run_config
 from nmt.errors import DataError
-from nmt.evaluation.scripts import BinnedBy, unit_of
-from nmt.files import read_json
+from nmt.evaluation.writing import BinnedBy, unit_of
+from nmt.foundation.files import read_json
+from nmt.runs.directory import RunDirectory
 from nmt.training.log import duration
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from nmt.config.schema import BpeTokenizer, Model
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizers, learn
 from nmt.model import Seq2Seq, build_model
-from nmt.tokenizer import Tokenizers, learn
 
 RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]

@@ -60,8 +60,8 @@ def test_without_words_there_are_no_links() -> None:
         (["▁a", "<unk>", "c", "▁d"], "a☃c d", [0, 0, 0, 1]),  # read: the raw word holds the unknown character
         (["▁a", "<unk>", "c", "▁d"], "a ⁇ c d", [0, 1, 2, 3]),  # written: it is decoded as a word of its own
         (["▁", "<unk>", "▁d"], "☃ d", [0, 0, 1]),
-        (["▁don", "▁́", "t", "▁x", "y"], "don´t xy", [0, 0, 0, 1, 1]),  # normalisation parted a word
-        (["▁ab", "▁c", "▁d"], "a\x1fb c d", [0, 2, 3]),  # normalisation joined two
+        (["▁don", "▁́", "t", "▁x", "y"], "don´t xy", [0, 0, 0, 1, 1]),  # normalization parted a word
+        (["▁ab", "▁c", "▁d"], "a\x1fb c d", [0, 2, 3]),  # normalization joined two
         (["▁a", "▁b"], "a b c d e f g", [0, 1]),  # the line was cut off
         (["▁x"], "", [0]),
     ],
@@ -79,7 +79,7 @@ def test_pieces_of_a_real_tokenizer_go_through_the_words_in_order(words: list[st
     assert len(places) == len(ids)
     assert places == sorted(places)
     assert all(0 <= place < len(text.split()) for place in places)
-    if not any(word in text for word in "…½´\x01"):  # where normalisation changes no boundary, every word has a piece
+    if not any(word in text for word in "…½´\x01"):  # where normalization changes no boundary, every word has a piece
         assert set(places) == set(range(len(words)))
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.batching import (
+from nmt.data.batching import (
     Batch,
     FirstPieces,
     Ids,
@@ -25,8 +25,8 @@ from nmt.batching import (
     plan_epoch,
     training_batches,
 )
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
-from nmt.tokenizer import Tokenizers
 from tests.small_translator import small_tokenizers
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)

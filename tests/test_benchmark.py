@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.batching import Batch, Position
 from nmt.benchmark.machine import peak_memory
 from nmt.benchmark.training import VARIANTS, measure_config, reference, variant_name
+from nmt.data.batching import Batch, Position
 from nmt.training.trainer import Trainer
 from tests.small_run import config, train
 from tests.test_scripts import cells, script

@@ -18,7 +18,7 @@ from nmt.evaluation.by_length import (
     score_system,
 )
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
-from nmt.evaluation.scripts import lengths
+from nmt.evaluation.writing import lengths
 
 
 def test_the_columns_of_the_contract() -> None:

@@ -1,4 +1,4 @@
-"""Tables of normalisation that SentencePiece could follow out of its memory."""
+"""Tables of normalization that SentencePiece could follow out of its memory."""
 
 import io
 import subprocess
@@ -13,9 +13,9 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.charsmap import LONGEST_PIECE, LONGEST_RESULT, ModelProto, wrong
+from nmt.data.charsmap import LONGEST_PIECE, LONGEST_RESULT, ModelProto, wrong
+from nmt.data.tokenizer import Tokenizer
 from nmt.errors import DataError
-from nmt.tokenizer import Tokenizer
 
 RULES = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
@@ -89,14 +89,14 @@ DAMAGES = (
 def test_damage_is_seen(damage: str, where: str) -> None:
     found = damaged(TABLE)
     assert found.keys() == set(DAMAGES)
-    assert wrong(with_table(found[damage], where), 1000) == "the table of normalisations in the model is damaged"
+    assert wrong(with_table(found[damage], where), 1000) == "the table of normalizations in the model is damaged"
     assert wrong(with_table(TABLE + b"x" * LONGEST_RESULT + b"\0", where), 1000) == ""
 
 
 def test_a_damaged_table_is_refused_before_sentencepiece_sees_it(tmp_path: Path) -> None:
     """What is refused here ends SentencePiece itself by a segmentation fault, or may."""
     model = with_table(damaged(TABLE)["a step out of the array"])
-    with pytest.raises(DataError, match=r"^a\.model: the table of normalisations in the model is damaged$"):
+    with pytest.raises(DataError, match=r"^a\.model: the table of normalizations in the model is damaged$"):
         Tokenizer(model, "a.model")
     (tmp_path / "a.model").write_bytes(model)
     code = "import sentencepiece, sys; sentencepiece.SentencePieceProcessor(model_file=sys.argv[1]).encode('oak')"

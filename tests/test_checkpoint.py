@@ -13,17 +13,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.checkpoint import (
+from nmt.config import Config
+from nmt.errors import CheckpointError, ConfigError
+from nmt.foundation.files import read_json, write_bytes, write_json, write_text
+from nmt.model import build_model
+from nmt.runs.directory import (
     RunDirectory,
     TrainingCheckpoint,
     load_run,
     load_weights,
 )
-from nmt.config import Config
-from nmt.errors import CheckpointError, ConfigError
-from nmt.files import read_json, write_bytes, write_json, write_text
-from nmt.model import build_model
-from nmt.tensors import average, load_tensors, unshared
+from nmt.runs.tensors import average, load_tensors, unshared
 from nmt.torture.strangers import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles
@@ -328,7 +328,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.checkpoint.sync", full)
+        patch.setattr("nmt.runs.directory.sync", full)
         with pytest.raises(CheckpointError) as error:
             run.save("last", weights_of(2))
     assert str(error.value) == f"{run.checkpoints}/last: cannot be written: [Errno 28] No space left on device"
@@ -389,7 +389,7 @@ def test_a_last_line_without_its_end_is_cut(tmp_path: Path) -> None:
 def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunDirectory(tmp_path)
     run.metrics.write_bytes(b"[\n" * 1001)
-    monkeypatch.setattr("nmt.checkpoint.MOST_DROPPED", 1000)
+    monkeypatch.setattr("nmt.runs.directory.MOST_DROPPED", 1000)
     with pytest.raises(CheckpointError, match="the end of it is not what a training writes"):
         run.cut_metrics(3, 3)
     assert run.metrics.stat().st_size == 2002, "nothing of it is lost"

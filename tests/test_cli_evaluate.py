@@ -15,8 +15,8 @@ from nmt.cli.systems import system_argument
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
+from nmt.data.language_id import LanguageId
 from nmt.evaluation.links import diagonal
-from nmt.language_id import LanguageId
 from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
 from tests.test_cli_translate import save_run
 from tests.test_language_id import demo_pairs

@@ -20,19 +20,19 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.batching import plan_epoch
-from nmt.checkpoint import RunDirectory
 from nmt.cli.common import as_typed
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
-from nmt.dataset import prepare
+from nmt.data.batching import plan_epoch
+from nmt.data.dataset import prepare
 from nmt.errors import CheckpointError
+from nmt.runs.directory import RunDirectory
 from nmt.torture.strangers import reseal
 from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
 from nmt.training.log import duration
 from nmt.training.trainer import Trainer
-from nmt.translator import Translation, Translator, lines_for
+from nmt.translation.translator import Translation, Translator, lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options
 
@@ -213,7 +213,7 @@ def test_a_write_that_fails_ends_training_with_its_file(
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.checkpoint.sync", full)
+    monkeypatch.setattr("nmt.runs.directory.sync", full)
     [*_, line] = refused(train("--output", tmp_path / "run"))
     assert line.startswith(f"{tmp_path}") and line.endswith(": No space left on device")
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.checkpoint import RunDirectory
 from nmt.cli.translate import main
 from nmt.config import Config
-from nmt.language_id import LanguageId
+from nmt.data.language_id import LanguageId
+from nmt.runs.directory import RunDirectory
 from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
 from tests.test_language_id import demo_pairs
 
@@ -264,7 +264,7 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
 def test_int8_where_it_is_slow_is_warned_of(
     translate: Translate, monkeypatch: pytest.MonkeyPatch, int8: float, fp32: float
 ) -> None:
-    monkeypatch.setattr("nmt.translator.rates", lambda: (int8, fp32))
+    monkeypatch.setattr("nmt.translation.translator.rates", lambda: (int8, fp32))
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx_vnni": False})
     code, out, err = translate("oak\n", "--precision", "int8")
     warning = (

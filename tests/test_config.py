@@ -24,7 +24,7 @@ from nmt.config.schema import (
     LuongAttention,
     NoAttention,
     Section,
-    XavierInitialisation,
+    XavierInitialization,
 )
 from nmt.config.schema_map import annotation_of, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import DEEPEST, LARGEST, format_yaml, parse_yaml
@@ -63,7 +63,7 @@ def problems(folder: Path, text: str | bytes = MINIMAL, *overrides: str) -> list
 def test_defaults_fill_what_is_left_out(tmp_path: Path) -> None:
     config = load(tmp_path)
     assert config.decoding.beam_size == 5
-    assert config.training.optimiser.type == "adam"
+    assert config.training.optimizer.type == "adam"
     assert isinstance(config.data.train, FileCorpus)
 
 
@@ -71,15 +71,15 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
     config = load(
         tmp_path,
         MINIMAL,
-        "training.optimiser={type: adam, learning_rate: 1e-4}",
-        "training.optimiser.learning_rate=2e-3",
+        "training.optimizer={type: adam, learning_rate: 1e-4}",
+        "training.optimizer.learning_rate=2e-3",
         "model.attention={type: none}",
         "data.test.jsonl=test.jsonl",
         "decoding.length_penalty = 0",
         "evaluation.bins=[5, 10]",
         "output=runs/a=b",
     )
-    assert config.training.optimiser.learning_rate == 0.002
+    assert config.training.optimizer.learning_rate == 0.002
     assert config.model.attention == NoAttention(type="none")
     assert config.data.test == JsonlCorpus(jsonl="test.jsonl")
     assert config.decoding.length_penalty == 0
@@ -93,10 +93,10 @@ def test_a_type_alone_is_enough_where_the_new_variant_knows_the_other_keys(tmp_p
 
 
 def test_a_section_that_does_not_say_its_type_is_of_the_usual_one(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL, "training.optimiser.learning_rate=0.5", "training.schedule.warmup=7")
-    assert config.training.optimiser == Adam(learning_rate=0.5)
+    config = load(tmp_path, MINIMAL, "training.optimizer.learning_rate=0.5", "training.schedule.warmup=7")
+    assert config.training.optimizer == Adam(learning_rate=0.5)
     assert config.training.schedule == ConstantSchedule(warmup=7)
-    assert load(tmp_path, MINIMAL, "model.initialisation={}").model.initialisation == XavierInitialisation()
+    assert load(tmp_path, MINIMAL, "model.initialization={}").model.initialization == XavierInitialization()
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_section_that_does_not_say_its_type_is_of_the_usual_one(tmp_path: Path
     [
         (),
         ("tokenizer={type: given, source: a.model, target: a.model}", "model.embeddings={tie: all, size: 32}"),
-        ("training.optimiser={type: adamw, betas: [0.8, 0.9], epsilon: 1e-12}", "training.clip=null"),
-        ("training.schedule={type: plateau}", "model.initialisation={type: uniform}", "data.filter.max_ratio=1.5"),
+        ("training.optimizer={type: adamw, betas: [0.8, 0.9], epsilon: 1e-12}", "training.clip=null"),
+        ("training.schedule={type: plateau}", "model.initialization={type: uniform}", "data.filter.max_ratio=1.5"),
         ("data.test={hub: owner/name, split: test}", "data.train={tsv: train.tsv.gz}", "seed=123456789012345678"),
         ("data.source_language='1e-3'", "data.target_language='no'", "output='a\\0\\u2028\\x85\\r\\n: #\"'"),
     ],
@@ -151,7 +151,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "training.epochs=20",
             "training.epochs: unknown key; use training.updates (this toolkit counts optimizer updates, not epochs)",
         ),
-        ("lr=0.1", "lr: unknown key; use training.optimiser.learning_rate"),
+        ("lr=0.1", "lr: unknown key; use training.optimizer.learning_rate"),
         (
             "model.encoder.Hidden-Size=9",
             "model.encoder.Hidden-Size: unknown key; use model.encoder.hidden and model.decoder.hidden",
@@ -163,8 +163,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         ("model.dropout=true", "model.dropout: found true; must be a section of keys and values"),
         (
-            "training.optimiser=adam",
-            "training.optimiser: found 'adam'; must be a section with a type: adam, adamw, adadelta, sgd; "
+            "training.optimizer=adam",
+            "training.optimizer: found 'adam'; must be a section with a type: adam, adamw, adadelta, sgd; "
             "write {type: adam}",
         ),
         (
@@ -191,8 +191,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "model.attention: found 'none'; must be a section with a type: bahdanau, luong, none; write {type: none}",
         ),
         (
-            "training.optimiser={type: adam, momentum: 0.5}",
-            "training.optimiser.momentum: has no effect for type 'adam', only for 'sgd'",
+            "training.optimizer={type: adam, momentum: 0.5}",
+            "training.optimizer.momentum: has no effect for type 'adam', only for 'sgd'",
         ),
         (
             "data.train.split=train",
@@ -240,8 +240,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         ("evaluation.bins=[5, 5]", "evaluation.bins: must ascend: [5, 5]"),
         (
-            "training.optimiser={type: adam, betas: [0, 0, 0]}",
-            "training.optimiser.betas: found a list of 3; must be a list of 2, each a number of at least 0 and below 1",
+            "training.optimizer={type: adam, betas: [0, 0, 0]}",
+            "training.optimizer.betas: found a list of 3; must be a list of 2, each a number of at least 0 and below 1",
         ),
     ],
 )
@@ -498,8 +498,8 @@ def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, change
 
 
 def test_every_key_of_the_schema_can_be_explained() -> None:
-    assert {"model.attention.hidden", "data.train.hub", "training.optimiser.betas", "seed"} <= set(KEYS)
-    assert find(("training", "optimiser", "adam", "betas", 1)).key == "training.optimiser.betas[1]"
+    assert {"model.attention.hidden", "data.train.hub", "training.optimizer.betas", "seed"} <= set(KEYS)
+    assert find(("training", "optimizer", "adam", "betas", 1)).key == "training.optimizer.betas[1]"
     assert find(("model", "attention", "none")).key == "model.attention"
     sections: list[type[Section]] = [Config]
     for section in sections:

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nmt.corpus
+import nmt.data.corpus
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
 from nmt.errors import DataError
 
 
@@ -295,13 +295,13 @@ def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.get_session", Unreachable)
-    nmt.corpus._reach_hub.cache_clear()
+    nmt.data.corpus._reach_hub.cache_clear()
     try:
         for split in ("train", "validation"):
             said = error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
             assert "cannot be loaded" in said and "no connection to the hub, and not in its cache" in said
     finally:
-        nmt.corpus._reach_hub.cache_clear()
+        nmt.data.corpus._reach_hub.cache_clear()
     assert len(asked) == 1, "neither our question nor the hub's client goes on asking"
 
 

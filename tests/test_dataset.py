@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import nmt.corpus
-import nmt.dataset
-import nmt.encoding
+import nmt.data.corpus
+import nmt.data.dataset
+import nmt.data.encoding
 from nmt.config import Config
 from nmt.config.schema import Filter
-from nmt.corpus import Pair, corpus_digest
-from nmt.data_report import describe, make_report
-from nmt.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cache
-from nmt.encoding import encode_batch, encode_split, reason
+from nmt.data.corpus import Pair, corpus_digest
+from nmt.data.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cache
+from nmt.data.encoding import encode_batch, encode_split, reason
+from nmt.data.report import describe, make_report
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
-from nmt.tokenizer import Tokenizers
 from tests.test_language_id import demo_pairs
 
 TRAIN = [
@@ -406,9 +406,9 @@ def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
 
         return reading
 
-    module = nmt.dataset if stage == "tokenizer" else nmt.encoding
+    module = nmt.data.dataset if stage == "tokenizer" else nmt.data.encoding
     with monkeypatch.context() as patch:
-        patch.setattr(module, "read_pairs", while_cut(nmt.corpus.read_pairs))
+        patch.setattr(module, "read_pairs", while_cut(nmt.data.corpus.read_pairs))
         assert "changed while it was being read" in error_of(config)
     assert [path.read_bytes() for path in files] == whole
     assert corpora.cached() == ([] if stage == "tokenizer" else ["tokenizer"])
@@ -441,11 +441,11 @@ def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest
     others: list[Prepared] = []
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr("nmt.dataset.encode_split", encode_split)
+        monkeypatch.setattr("nmt.data.dataset.encode_split", encode_split)
         others.append(prepare(config))
         return encode_split(*arguments, **options)
 
-    monkeypatch.setattr("nmt.dataset.encode_split", interrupted)
+    monkeypatch.setattr("nmt.data.dataset.encode_split", interrupted)
     mine = prepare(config)
     assert texts(mine.train, mine.tokenizers) == texts(others[0].train, others[0].tokenizers)
     assert corpora.cached() == ["corpus", "tokenizer"]
@@ -494,7 +494,7 @@ def test_nothing_is_written_elsewhere_and_nothing_to_the_terminal(corpora: Corpo
     config = corpora.folder / "config.json"
     config.write_text(corpora.config().model_dump_json())
     program = (
-        "import pathlib, sys; from nmt.config import Config; from nmt.dataset import prepare; "
+        "import pathlib, sys; from nmt.config import Config; from nmt.data.dataset import prepare; "
         "prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()))"
     )
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_", "NMT_"))}

@@ -23,7 +23,7 @@ def run_command(folder: Path, attention: str, **sections: Any) -> Path:
         attention,
         updates=300,
         batch_tokens=200,
-        optimiser={"type": "adam", "learning_rate": 8e-3},
+        optimizer={"type": "adam", "learning_rate": 8e-3},
         schedule={"type": "inverse_square_root", "warmup": 60},
         validation={"every": 150},
     )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.corpus import Pair
-from nmt.forced import force
-from nmt.tokenizer import Tokenizers
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizers
+from nmt.translation.forced import force
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 
 CPU = torch.device("cpu")

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.batching import Batch, collate
-from nmt.checkpoint import RunDirectory
 from nmt.config import Config
+from nmt.data.batching import Batch, collate
 from nmt.model import build_model
+from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.loss import batch_loss
-from nmt.translator import SearchOptions, Translator
+from nmt.translation.translator import SearchOptions, Translator
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.batching import Batch, Specials, collate
+from nmt.data.batching import Batch, Specials, collate
 from nmt.kernels.output_loss import output_loss
 from nmt.model import build_model
 from nmt.training import gradients

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.kernels import int8
-from nmt.kernels.int8 import Int8Linear, quantise
+from nmt.kernels.int8 import Int8Linear, quantize
 
 
 @pytest.fixture(params=[True, False], ids=["fused", "plain"])
@@ -17,11 +17,11 @@ def either_product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 def test_a_row_is_rounded_to_127_steps_of_its_own_largest_number() -> None:
     rows = torch.tensor([[0.0, 0.0], [-2.0, 1.0], [1e-3, -5e-4]])
-    numbers, scales = quantise(rows)
+    numbers, scales = quantize(rows)
     assert numbers.tolist() == [[0, 0], [-127, 64], [127, -64]]
     assert torch.allclose(scales.squeeze(1)[1:], torch.tensor([2 / 127, 1e-3 / 127]))
     some = torch.randn(50, 30)
-    numbers, scales = quantise(some)
+    numbers, scales = quantize(some)
     assert ((numbers * scales - some).abs() <= scales / 2 * (1 + 1e-5)).all()
 
 
@@ -30,7 +30,7 @@ def test_a_row_is_rounded_to_127_steps_of_its_own_largest_number() -> None:
 def test_the_product_is_exactly_that_of_the_rounded_numbers(shape: tuple[int, int, int]) -> None:
     rows, inputs, outputs = shape
     x, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
-    (numbers, scales), (weights, weight_scales) = quantise(x), quantise(weight)
+    (numbers, scales), (weights, weight_scales) = quantize(x), quantize(weight)
     exact = (numbers.double() @ weights.double().T) * scales * weight_scales.T + bias
     found = Int8Linear(weight, bias)(x)
     assert found.dtype == torch.float32

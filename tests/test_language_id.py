@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
+from nmt.data.language_id import LEAST_LETTERS, NAME, LanguageId
 from nmt.demo.generator import Generator
 from nmt.errors import CheckpointError
-from nmt.language_id import LEAST_LETTERS, NAME, LanguageId
 
 LANGUAGES = "en", "fr"
 ENGLISH = "Two young men of the village stood outside near many bushes and watched what the others were doing."

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
 from nmt.errors import DataError
 from nmt.evaluation.alignment import Link
 from nmt.evaluation.links import (

@@ -85,7 +85,7 @@ def test_padding_is_skipped(fused: bool) -> None:
     assert filled.objective.item() == loss.objective.item()
 
 
-def test_bf16_logits_are_normalised_in_fp32() -> None:
+def test_bf16_logits_are_normalized_in_fp32() -> None:
     readouts, output, targets = inputs(300, torch.bfloat16)
     expected = functional.cross_entropy(output(readouts).float(), targets, reduction="sum").item()
     _, likelihood = plain_loss(readouts, output, targets, 0.1)

@@ -282,7 +282,7 @@ def test_tied_embeddings_are_one_tensor(tie: str) -> None:
 
 @pytest.mark.parametrize("kind", ["xavier", "bahdanau"])
 def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
-    model = build_model(model_config(initialisation={"type": kind}), SOURCE, TARGET)
+    model = build_model(model_config(initialization={"type": kind}), SOURCE, TARGET)
     parameters = dict(model.named_parameters())
     matrices = [parameters[name] for name in ("decoder.update.recurrent.weight", "encoder.rnn.weight_hh_l0")]
     for block in (block for matrix in matrices for block in matrix.chunk(3)):
@@ -311,7 +311,7 @@ def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
         embeddings={"size": 48},
         encoder={"hidden": 64},
         decoder={"hidden": 96, "readout": 64},
-        initialisation={"type": kind},
+        initialization={"type": kind},
     )
     model = build_model(config, 200, 300)
     for name, parameter in model.named_parameters():
@@ -320,8 +320,8 @@ def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
         assert abs(parameter.mean().item()) <= 4 * expected / parameter.numel() ** 0.5, name
 
 
-def test_uniform_initialisation_keeps_its_range() -> None:
-    model = build_model(model_config(initialisation={"type": "uniform", "range": 0.05}), SOURCE, TARGET)
+def test_uniform_initialization_keeps_its_range() -> None:
+    model = build_model(model_config(initialization={"type": "uniform", "range": 0.05}), SOURCE, TARGET)
     values = torch.cat([p.flatten() for p in model.parameters()])
     assert values.abs().max() <= 0.05
     assert values.std().item() == pytest.approx(0.05 / 3**0.5, rel=0.1)

@@ -20,8 +20,8 @@ from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS, Bin, LengthRow, SystemScores
 from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.metrics import STATISTICS, Score
-from nmt.evaluation.scripts import BinnedBy
 from nmt.evaluation.significance import Comparison
+from nmt.evaluation.writing import BinnedBy
 from nmt.plots.about import About, Origin
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.attention import attention_image, draw_attention

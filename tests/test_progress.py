@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.batching import Position
 from nmt.config.schema import Training
+from nmt.data.batching import Position
 from nmt.training.progress import Kept, Progress, Window
 
 numbers = st.floats(allow_nan=False)

@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.checkpoint import RunDirectory
 from nmt.config import Config
 from nmt.errors import CheckpointError
-from nmt.tensors import load_tensors
+from nmt.runs.directory import RunDirectory
+from nmt.runs.tensors import load_tensors
 from nmt.torture.strangers import reseal
 from nmt.torture.work import differences
 from nmt.training.trainer import Trainer
@@ -32,14 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 VARIANTS: dict[str, dict[str, Any]] = {
     "adam": {},
     "accumulation": {"accumulation": 2, "average": 2},
-    "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimiser": {"type": "adam", "learning_rate": 0.5}},
-    "momentum": {"optimiser": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
-    "adadelta": {"optimiser": {"type": "adadelta"}, "save_every": 1},
+    "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimizer": {"type": "adam", "learning_rate": 0.5}},
+    "momentum": {"optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
+    "adadelta": {"optimizer": {"type": "adadelta"}, "save_every": 1},
 }
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Weights, optimiser, random numbers, progress, metrics and translations alike in every bit; times may differ."""
+    """Weights, optimizer, random numbers, progress, metrics and translations alike in every bit; times may differ."""
     assert differences(one, other) == []
 
 
@@ -344,12 +344,12 @@ def without(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     return {key: tensor for key, tensor in tensors.items() if key != name}
 
 
-SPECIMEN = "optimiser.0.exp_avg"
+SPECIMEN = "optimizer.0.exp_avg"
 DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
     "another shape": (lambda tensors: tensors | {SPECIMEN: torch.zeros(1)}, f"tensor {SPECIMEN} has shape (1,), the "),
     "a step for each": (
-        lambda tensors: tensors | {"optimiser.0.step": torch.zeros(3)},
-        "tensor optimiser.0.step has shape (3,), the optimiser ()",
+        lambda tensors: tensors | {"optimizer.0.step": torch.zeros(3)},
+        "tensor optimizer.0.step has shape (3,), the optimizer ()",
     ),
     "whole numbers": (
         lambda tensors: tensors | {SPECIMEN: tensors[SPECIMEN].long()},
@@ -358,16 +358,16 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]]
     "no moment": (lambda tensors: without(tensors, SPECIMEN), f"tensor {SPECIMEN} is missing"),
     "no moments": (lambda tensors: {"random.cpu": tensors["random.cpu"]}, f"tensor {SPECIMEN} is missing"),
     "a number too many": (
-        lambda tensors: tensors | {"optimiser.99.exp_avg": torch.zeros(1)},
-        "tensor optimiser.99.exp_avg belongs to no part of the optimiser",
+        lambda tensors: tensors | {"optimizer.99.exp_avg": torch.zeros(1)},
+        "tensor optimizer.99.exp_avg belongs to no part of the optimizer",
     ),
-    "another optimiser's": (
-        lambda tensors: tensors | {"optimiser.0.momentum_buffer": tensors[SPECIMEN].clone()},
-        "tensor optimiser.0.momentum_buffer belongs to no part of the optimiser",
+    "another optimizer's": (
+        lambda tensors: tensors | {"optimizer.0.momentum_buffer": tensors[SPECIMEN].clone()},
+        "tensor optimizer.0.momentum_buffer belongs to no part of the optimizer",
     ),
     "a name of nothing": (
         lambda tensors: tensors | {"x": torch.zeros(1)},
-        "tensor x belongs to no part of the optimiser",
+        "tensor x belongs to no part of the optimizer",
     ),
     "no generator": (
         lambda tensors: without(tensors, "random.cpu"),

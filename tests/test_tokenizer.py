@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-import nmt.tokenizer
+import nmt.data.tokenizer
 from nmt.config.schema import AnyTokenizer, GivenTokenizer
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
 from nmt.errors import DataError
-from nmt.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
 MOTS = str.split("la petite maison rouge se dresse près d'un vieil arbre où sept enfants jouent chaque jour d'été")
@@ -103,13 +103,13 @@ def test_an_error_of_the_corpus_comes_through() -> None:
 
 def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [Pair(str(number), "") for number in range(1000)]
-    sample = nmt.tokenizer._sample(iter(pairs), 400)
+    sample = nmt.data.tokenizer._sample(iter(pairs), 400)
     assert len(sample) == len(set(sample)) == 400
-    assert sample == nmt.tokenizer._sample(pairs, 400)
+    assert sample == nmt.data.tokenizer._sample(pairs, 400)
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
     assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
-    assert nmt.tokenizer._sample(pairs, 1000) == pairs
-    monkeypatch.setattr(nmt.tokenizer, "LEARNING_PAIRS", 1)
+    assert nmt.data.tokenizer._sample(pairs, 1000) == pairs
+    monkeypatch.setattr(nmt.data.tokenizer, "LEARNING_PAIRS", 1)
     assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50).source.size < SIZES["word"]
 
 
@@ -130,7 +130,7 @@ def test_words_and_characters_are_what_they_say() -> None:
 @given(st.lists(st.text(KNOWN, min_size=1), max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_known_text_survives(bpe: Tokenizers, words: list[str]) -> None:
-    """Modulo runs of spaces, which the normalisation makes one."""
+    """Modulo runs of spaces, which the normalization makes one."""
     text = " ".join(words)
     (ids,) = bpe.source.encode([f" {text}  "])
     assert bpe.source.decode(ids) == text
@@ -219,12 +219,12 @@ def test_a_line_of_100000_words(bpe: Tokenizers) -> None:
 
 
 @pytest.mark.parametrize(
-    ("normalisation", "expected"),
+    ("normalization", "expected"),
     [("nmt_nfkc", "fi 2 a b"), ("nfkc", "fi 2 a b"), ("identity", "ﬁ ② a\u2003b")],
 )
-def test_normalisation(normalisation: str, expected: str) -> None:
+def test_normalization(normalization: str, expected: str) -> None:
     pairs = [Pair("fi ﬁ 2 ② a\u2003b x\u2003y", "x")] * 10
-    side = learned("character", pairs, vocabulary=40, normalisation=normalisation).source
+    side = learned("character", pairs, vocabulary=40, normalization=normalization).source
     assert side.decode(side.encode(["ﬁ ② a\u2003b"])[0]) == expected
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from nmt import checkpoint
-from nmt.batching import Batch
 from nmt.cli import translate
+from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
-from nmt.files import sync
+from nmt.foundation.files import sync
+from nmt.runs import directory as checkpoint
 from nmt.torture import disk, faults, refusals, strangers, text
 from nmt.torture.trials import TRIALS, suffer
 from nmt.torture.work import Result, Trials, Work, differences, metrics
@@ -202,7 +202,7 @@ def step_with_nothing(self: trainer.Trainer, number: int) -> None:
     self.gradients.reset()
     for parameter in self.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    self.optimiser.step()
+    self.optimizer.step()
     SKIP(self, number)
 
 

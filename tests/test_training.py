@@ -19,17 +19,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.batching import Batch, Position, collate
-from nmt.checkpoint import RunDirectory, load_run
 from nmt.cli.train import main as nmt_train
 from nmt.config import Config
-from nmt.corpus import read_lines
-from nmt.dataset import prepare
-from nmt.device import resolve_device
+from nmt.data.batching import Batch, Position, collate
+from nmt.data.corpus import read_lines
+from nmt.data.dataset import prepare
 from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.links import alignment_report, read_gold
-from nmt.forced import word_attention
+from nmt.foundation.device import resolve_device
 from nmt.model import build_model
+from nmt.runs.directory import RunDirectory, load_run
 from nmt.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from nmt.torture.numbers import poison as poisoned
 from nmt.torture.text import NASTY
@@ -38,7 +37,8 @@ from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
-from nmt.translator import Pause, SearchOptions, TranslatedHypothesis, Translation, Translator, go_on
+from nmt.translation.forced import word_attention
+from nmt.translation.translator import Pause, SearchOptions, TranslatedHypothesis, Translation, Translator, go_on
 from tests.small_run import config, metrics, pickles, train, translate
 
 
@@ -97,7 +97,7 @@ def parameters(trainer: Trainer) -> Tensor:
 def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothing: float) -> None:
     sgd = {"type": "sgd", "learning_rate": 30.0}
     whole, parts = (
-        without_dropout(make, folder, optimiser=sgd, label_smoothing=smoothing, clip=None) for _ in range(2)
+        without_dropout(make, folder, optimizer=sgd, label_smoothing=smoothing, clip=None) for _ in range(2)
     )
     lengths = whole.prepared.train.target_lengths
     by_length = np.argsort(lengths, kind="stable")
@@ -115,7 +115,7 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
 def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
     """And reports the loss without smoothing."""
     sgd = {"type": "sgd", "learning_rate": 1.0}
-    trainer = without_dropout(make, folder, optimiser=sgd, label_smoothing=0.2, clip=None)
+    trainer = without_dropout(make, folder, optimizer=sgd, label_smoothing=0.2, clip=None)
     batches = [batch_of(trainer, [1, 2, 3]), batch_of(trainer, [4, 5, 6, 7, 8])]
 
     def per_token(smoothing: float) -> Tensor:
@@ -158,7 +158,7 @@ def test_bf16_is_near_fp32_and_saves_fp32(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
-    trainer = without_dropout(make, folder, optimiser={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
+    trainer = without_dropout(make, folder, optimizer={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
     before = parameters(trainer)
     update = trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
     assert update.gradient_norm > 0.01  # that before clipping is reported
@@ -167,7 +167,7 @@ def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
 
 def test_the_schedule_is_followed(make: Make) -> None:
     trainer = make(
-        schedule={"type": "inverse_square_root", "warmup": 2}, optimiser={"type": "adam", "learning_rate": 1e-2}
+        schedule={"type": "inverse_square_root", "warmup": 2}, optimizer={"type": "adam", "learning_rate": 1e-2}
     )
     rates = [trainer.update([batch_of(trainer, [1])], Position(0, 1)).learning_rate for _ in range(3)]
     assert rates == pytest.approx([5e-3, 1e-2, 1e-2 * math.sqrt(2 / 3)])
@@ -176,7 +176,7 @@ def test_the_schedule_is_followed(make: Make) -> None:
 def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
     sgd = {"type": "sgd", "learning_rate": 1.0}
     plateau = {"type": "plateau", "patience": 0, "factor": 0.5}
-    fresh, slowed = (without_dropout(make, folder, optimiser=sgd, schedule=plateau, clip=None) for _ in range(2))
+    fresh, slowed = (without_dropout(make, folder, optimizer=sgd, schedule=plateau, clip=None) for _ in range(2))
     slowed.validator = results(1.0, 2.0, 2.0)  # type: ignore[assignment]
     for _ in range(3):
         slowed.validate()
@@ -319,7 +319,7 @@ def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None
 def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception) -> None:
     said: list[str] = []
     sgd = {"type": "sgd", "learning_rate": 1.0}
-    roomy, little = (without_dropout(make, folder, lines, optimiser=sgd) for lines in (None, said))
+    roomy, little = (without_dropout(make, folder, lines, optimizer=sgd) for lines in (None, said))
     cramp(little, 2, error)
     results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, little)]
     assert results[1].loss == pytest.approx(results[0].loss, rel=1e-12)
@@ -586,7 +586,7 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
     validate = results(1.0, 2.0)
     monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
     sgd = {"type": "sgd", "learning_rate": 30.0}
-    train(config(folder, output="scored", optimiser=sgd, validation={"metric": "loss"}))
+    train(config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}))
     run = folder / "scored"
     sources = list(read_lines(folder / "test.low"))
     texts = {}
@@ -677,7 +677,7 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
         values = config(
             folder, attention, output=f"gold-{attention}", updates=60, validation={"every": 30}
         ).model_dump()
-        values["training"]["optimiser"]["learning_rate"] = 0.01
+        values["training"]["optimizer"]["learning_rate"] = 0.01
         said = train(Config.model_validate(values | {"evaluation": values["evaluation"] | gold}))
         recorded = [line.get("aer") for line in metrics(folder / f"gold-{attention}", "validation")]
         if attention == "none":

@@ -13,14 +13,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.batching import ROWS
 from nmt.config.schema import Decoding
+from nmt.data.batching import ROWS
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
 from nmt.search import Limits, Sampling, beam_search, greedy_search
-from nmt.tokenizer import Tokenizer, Tokenizers
-from nmt.translator import EMPTY, SearchOptions, Translation, Translator, side_by_side
-from nmt.translator import _batches as batches_of
-from nmt.translator import _Line as Line
+from nmt.translation.translator import EMPTY, SearchOptions, Translation, Translator, side_by_side
+from nmt.translation.translator import _batches as batches_of
+from nmt.translation.translator import _Line as Line
 from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers
 

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 
 from nmt.config.schema import Kernels
-from nmt.device import keep_freed_memory
-from nmt.translator import SearchOptions, Translator
+from nmt.foundation.device import keep_freed_memory
+from nmt.translation.translator import SearchOptions, Translator
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import torch
 
-from nmt.device import multiplies_bf16
+from nmt.foundation.device import multiplies_bf16
 
 T = TypeVar("T")
 
 
-def synchronise(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait until a GPU has done what it was told."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -28,10 +28,10 @@ def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> f
     """The median time of several runs, after two that are not counted."""
     times = []
     for _ in range(repeats + 2):
-        synchronise(device)
+        synchronize(device)
         started = time.perf_counter()
         work()
-        synchronise(device)
+        synchronize(device)
         times.append(time.perf_counter() - started)
     return statistics.median(times[2:])
 

@@ -12,18 +12,18 @@ from pathlib import Path
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.batching import Batch, Position, Specials
-from nmt.benchmark.machine import peak_memory, product_rate, seconds, synchronise
-from nmt.checkpoint import RunDirectory
+from nmt.benchmark.machine import peak_memory, product_rate, seconds, synchronize
 from nmt.config import load_config, schema
-from nmt.dataset import prepare
-from nmt.device import autocast, keep_freed_memory, resolve_device, resolve_precision
+from nmt.data.batching import Batch, Position, Specials
+from nmt.data.dataset import prepare
+from nmt.foundation.device import autocast, keep_freed_memory, resolve_device, resolve_precision
 from nmt.model import build_model
-from nmt.model.work import work
+from nmt.model.cost import work
+from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
-from nmt.training.optimiser import build_optimiser
+from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
 
 VOCABULARY = 8000
@@ -72,7 +72,7 @@ class Row:
     share: float
     padding: float
     peak_memory_bytes: int | None
-    """Of one step, beyond what the model and its optimiser hold; None where it was not measured."""
+    """Of one step, beyond what the model and its optimizer hold; None where it was not measured."""
 
 
 def reference(variant: str) -> schema.Model:
@@ -107,7 +107,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     torch.manual_seed(0)
     fused = case.kernels == "auto"
     model = build_model(reference(case.variant), VOCABULARY, VOCABULARY, fused=fused).to(device).train()
-    optimiser = build_optimiser(model.parameters(), schema.Adam(type="adam"))
+    optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
     batch = reference_batch(*case.shape)
     gradients = gradients_on(model, device, precision, 0.0, SPECIALS, fused=fused)
     prepared = gradients.prepared(batch)
@@ -117,7 +117,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
         lap("forward and backward")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
-        optimiser.step()
+        optimizer.step()
         gradients.reset()
         lap("Adam")
 
@@ -133,13 +133,13 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
         lap("backward of the rest")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         lap("Adam")
 
     for parameter in model.parameters():  # Adam's moments are there before memory is measured
         parameter.grad = torch.zeros_like(parameter)
-    optimiser.step()
+    optimizer.step()
     gradients.reset()
     return step_in_parts if parts else step
 
@@ -286,14 +286,14 @@ def _updates(
     trainer: Trainer, batches: Iterator[tuple[Position, Batch]], updates: int, device: torch.device
 ) -> _Counted:
     counted = _Counted(updates)
-    synchronise(device)
+    synchronize(device)
     started = time.perf_counter()
     for _ in range(updates):
         group = list(islice(batches, trainer.config.accumulation))
         trainer.update([batch for _, batch in group], group[-1][0])
         for _, batch in group:
             counted.add(batch)
-    synchronise(device)
+    synchronize(device)
     counted.seconds = time.perf_counter() - started
     return counted
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
 from nmt.errors import ConfigError, DataError, MissingFile, NmtError
-from nmt.files import readable, why_unwritable
+from nmt.foundation.files import readable, why_unwritable
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
@@ -116,7 +116,7 @@ def _run(work: Work, arguments: argparse.Namespace, name: str) -> int:
             say(f"{name}: error: {problem}")
         return FAILED
     except (RuntimeError, MemoryError) as error:
-        from nmt.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.foundation.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
 
         if not out_of_memory(error):
             raise

@@ -18,12 +18,12 @@ from nmt.cli.systems import (
     refuse_overwriting_systems,
 )
 from nmt.config import load_run_config
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.scripts import BinnedBy, Unit, lengths, unit_of
-from nmt.files import readable
+from nmt.evaluation.writing import BinnedBy, Unit, lengths, unit_of
+from nmt.foundation.files import readable
 from nmt.plots.about import About
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
@@ -31,7 +31,7 @@ from nmt.plots.files import make_folder
 if TYPE_CHECKING:
     import torch
 
-    from nmt.checkpoint import LoadedRun
+    from nmt.runs.directory import LoadedRun
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,8 +56,8 @@ def main(arguments: argparse.Namespace) -> None:
     ready = read_ready(arguments, len(sources), (*SEARCH_OPTIONS, "precision"))
     make_folder(arguments.output)
     with importing():
-        from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch is slow to import)
-        from nmt.device import resolve_device  # noqa: PLC0415
+        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.runs.directory import load_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device or "auto")
     runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part
@@ -98,7 +98,7 @@ def measures(
     """Of each sentence, (sentences, MEASURES)."""
     import numpy as np  # noqa: PLC0415
 
-    from nmt.forced import force  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.translation.forced import force  # noqa: PLC0415  (PyTorch is slow to import)
 
     pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
     forced = force(run.model, run.tokenizers, pairs, device)

@@ -24,14 +24,14 @@ from nmt.cli.common import (
 from nmt.cli.scoring import add_tokenizer_option, scoring
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.corpus import Pair, read_lines
+from nmt.data.corpus import Pair, read_lines
+from nmt.data.language_id import LanguageId
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
-from nmt.evaluation.scripts import BinnedBy, lengths
-from nmt.files import readable
-from nmt.language_id import LanguageId
+from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.foundation.files import readable
 
 PROGRESS_SECONDS = 10.0
 
@@ -122,9 +122,9 @@ def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
 def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
     """How well the attention of a run, made to read the references, links the words that people have linked."""
     with importing():
-        from nmt.checkpoint import load_run  # noqa: PLC0415  (PyTorch, as below)
-        from nmt.device import resolve_device  # noqa: PLC0415
-        from nmt.forced import word_attention  # noqa: PLC0415
+        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.runs.directory import load_run  # noqa: PLC0415  (PyTorch, as below)
+        from nmt.translation.forced import word_attention  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")
 
@@ -217,7 +217,7 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
     The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError for a device that is not there.
     """
     with importing():
-        from nmt.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
+        from nmt.translation.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
 
     translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))

@@ -23,9 +23,9 @@ from nmt.errors import ConfigError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.kept import Range, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers
-from nmt.evaluation.scripts import BinnedBy, lengths
 from nmt.evaluation.significance import compare_by_length, compare_overall, format_comparisons, format_overall
-from nmt.files import readable
+from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.foundation.files import readable
 from nmt.plots.about import About
 from nmt.plots.files import KINDS, make_folder
 from nmt.plots.length_curve import write_length_curve
@@ -139,7 +139,7 @@ def lengths_of(
         return BinnedBy("reference", how.reference_unit), lengths(references, how.reference_unit)
     if not runs:
         raise ConfigError("--bin-by pieces: needs a run among the systems, whose tokenizer cuts the source into pieces")
-    from nmt.tokenizer import Tokenizers  # noqa: PLC0415  (scoring files needs none)
+    from nmt.data.tokenizer import Tokenizers  # noqa: PLC0415  (scoring files needs none)
 
     tokenizer = Tokenizers.load(Path(runs[0].path) / "tokenizer").source
     return BinnedBy("source", "pieces"), np.array([len(ids) for ids in tokenizer.encode(sources)], np.int64)

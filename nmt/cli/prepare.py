@@ -37,8 +37,8 @@ def main(arguments: argparse.Namespace) -> None:
         refuse_unwritable(arguments.json)
 
     with importing():
-        from nmt.data_report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
-        from nmt.dataset import prepare  # noqa: PLC0415
+        from nmt.data.dataset import prepare  # noqa: PLC0415
+        from nmt.data.report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
 
     report = prepare(config, say).report
     if arguments.json is not None:

@@ -8,7 +8,7 @@ from nmt.cli.common import say
 from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
 from nmt.errors import ConfigError
-from nmt.evaluation.scripts import DEFAULT, Unit, checked, language_of, tokenizer_for, tokenizer_of_run, unit_of
+from nmt.evaluation.writing import DEFAULT, Unit, checked, language_of, tokenizer_for, tokenizer_of_run, unit_of
 
 
 class Scoring(NamedTuple):

@@ -9,7 +9,7 @@ from nmt.cli.common import given, refuse_overwriting, whole
 from nmt.cli.evaluate import read_hypotheses
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError, NmtError, tried
-from nmt.files import read_json, readable
+from nmt.foundation.files import read_json, readable
 from nmt.plots.about import MIN_SENTENCES, Origin
 from nmt.plots.files import stem_of
 

@@ -24,12 +24,12 @@ from nmt.cli.common import (
     with_progress,
     writing,
 )
-from nmt.corpus import OPENERS, decode_lines, read_lines, unreadable
+from nmt.data.corpus import OPENERS, decode_lines, read_lines, unreadable
+from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 from nmt.errors import ConfigError
-from nmt.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
-    from nmt.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
+    from nmt.translation.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ def main(arguments: argparse.Namespace) -> None:
     name, lines = open_input(arguments.input)
 
     with importing():
-        from nmt.translator import WINDOW, Translator  # noqa: PLC0415
+        from nmt.translation.translator import WINDOW, Translator  # noqa: PLC0415
 
     translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
@@ -134,7 +134,7 @@ def check_files(arguments: argparse.Namespace) -> None:
 def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
     """The run's own way of decoding, as far as the command line says nothing else."""
     from nmt.search import Sampling  # noqa: PLC0415
-    from nmt.translator import SearchOptions  # noqa: PLC0415
+    from nmt.translation.translator import SearchOptions  # noqa: PLC0415
 
     overrides = given(arguments, SEARCH_OPTIONS)
     if arguments.sampling_temperature is not None:

@@ -26,7 +26,7 @@ def counterpart(name: str) -> Counterpart | None:
 
 _UPDATES = Counterpart(("training.updates",), "this toolkit counts optimizer updates, not epochs")
 _BATCH = Counterpart(("training.batch_tokens",), "counted in tokens of the longer side, padding included")
-_RATE = Counterpart(("training.optimiser.learning_rate",))
+_RATE = Counterpart(("training.optimizer.learning_rate",))
 _HIDDEN = Counterpart(("model.encoder.hidden", "model.decoder.hidden"))
 _LAYERS = Counterpart(("model.encoder.layers",), "the decoder has one layer")
 _EMBEDDING = Counterpart(("model.embeddings.size",), "one size for both sides")
@@ -45,7 +45,7 @@ _PATIENCE = Counterpart(("training.validation.patience",), "validations without 
 _METRIC = Counterpart(("training.validation.metric",), "bleu or loss")
 _WARMUP = Counterpart(("training.schedule.warmup",), "in updates")
 _SCHEDULE = Counterpart(("training.schedule",), "a section: {type: inverse_square_root, warmup: 1000}")
-_OPTIMIZER = Counterpart(("training.optimiser",), "a section: {type: adam, learning_rate: 1e-3}")
+_OPTIMIZER = Counterpart(("training.optimizer",), "a section: {type: adam, learning_rate: 1e-3}")
 _CLIP = Counterpart(("training.clip",), "the largest norm of the whole gradient")
 _ACCUMULATION = Counterpart(("training.accumulation",))
 _EVERY = Counterpart(("training.validation.every",), "in updates; checkpoints are saved at each validation")
@@ -55,7 +55,7 @@ _PRECISION = Counterpart(("precision",), "auto, fp32 or bf16, on the top level")
 _DEVICE = Counterpart(("device",), "auto, cpu, cuda, cuda:1, on the top level")
 _THREADS = Counterpart(("threads",), "CPU threads of PyTorch, on the top level")
 _PROCESSES = Counterpart(("data.processes",), "processes that encode the corpus")
-_INITIALIZATION = Counterpart(("model.initialisation",), "a section: {type: uniform, range: 0.1}")
+_INITIALIZATION = Counterpart(("model.initialization",), "a section: {type: uniform, range: 0.1}")
 _TIE = Counterpart(("model.embeddings.tie",), "none, target or all")
 _DECODING_BATCH = Counterpart(("decoding.batch_tokens",), "counted in source tokens, padding and beams included")
 _TOKENIZER = Counterpart(("tokenizer.type",), "bpe, unigram, word, character or given")
@@ -82,7 +82,7 @@ _NAMES: Final[Mapping[Counterpart, str]] = {
     "vocab src_vocab tgt_vocab trg_vocab",
     Counterpart(("tokenizer.shared",), "true or false"): "share_vocab shared_vocab joined_dictionary joint_vocab",
     _TOKENIZER: "bpe tokenizer_type subword subword_type level model_type",
-    Counterpart(("tokenizer.normalisation",), "Unicode normalization of the text"): "normalization",
+    Counterpart(("tokenizer.normalization",), "Unicode normalization of the text"): "normalisation normalization_rule_name",
     Counterpart(("data.source_language",)): "src_lang source_lang lang_src src_language",
     Counterpart(("data.target_language",)): "tgt_lang trg_lang target_lang lang_tgt lang_trg tgt_language",
     _SOURCE: "src source_file src_file path_src",
@@ -101,10 +101,10 @@ _NAMES: Final[Mapping[Counterpart, str]] = {
     "learning_rate_decay learning_rate_reduce_factor",
     Counterpart(("training.schedule.floor",), "of {type: plateau}, relative to the learning rate"): "learning_rate_min "
     "min_lr",
-    _OPTIMIZER: "optimizer optim",
-    Counterpart(("training.optimiser.betas",), "a list of two"): "adam_betas adam_beta1 adam_beta2 beta1 beta2",
-    Counterpart(("training.optimiser.epsilon",)): "eps adam_eps adam_epsilon",
-    Counterpart(("training.optimiser.weight_decay",), "of {type: adamw}"): "wd l2",
+    _OPTIMIZER: "optimiser optim optimizer_type",
+    Counterpart(("training.optimizer.betas",), "a list of two"): "adam_betas adam_beta1 adam_beta2 beta1 beta2",
+    Counterpart(("training.optimizer.epsilon",)): "eps adam_eps adam_epsilon",
+    Counterpart(("training.optimizer.weight_decay",), "of {type: adamw}"): "wd l2",
     _CLIP: "grad_clip gradient_clip clip_norm clip_grad clip_grad_norm clip_grad_val gradient_clip_val max_grad_norm "
     "gradient_clipping_threshold gradient_clipping",
     _ACCUMULATION: "batch_multiplier accum_count accum_steps update_freq update_interval gradient_accumulation "
@@ -120,7 +120,7 @@ _NAMES: Final[Mapping[Counterpart, str]] = {
     _DEVICE: "use_cuda use_gpu use_cpu gpu gpu_ranks device_ids no_cuda cuda",
     _THREADS: "num_threads omp_num_threads",
     _PROCESSES: "num_workers workers",
-    _INITIALIZATION: "initialization initializer init init_weight param_init param_init_glorot weight_init "
+    _INITIALIZATION: "initialisation initialiser initializer init init_weight param_init param_init_glorot weight_init "
     "embed_initializer bias_initializer",
     _TIE: "tied_embeddings tied_softmax share_embeddings share_decoder_embeddings share_all_embeddings "
     "share_decoder_input_output_embed weight_tying weight_tying_type tie_word_embeddings",

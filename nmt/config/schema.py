@@ -161,8 +161,8 @@ class LearnedTokenizer(Section):
     the amount of training text, at most 8,000 (words and characters: 30,000)."""
     shared: bool = False
     """One model for both sides."""
-    normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
-    """SentencePiece's Unicode normalisation of the text."""
+    normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    """SentencePiece's Unicode normalization of the text."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """Share of the characters of the training set that get a piece."""
 
@@ -275,27 +275,27 @@ class Dropout(Section):
     readout: Fraction = 0.2
 
 
-class UniformInitialisation(Section):
+class UniformInitialization(Section):
     """Every weight from U(-range, range) (Luong et al. 2015: 0.1)."""
 
     type: Literal["uniform"]
     range: Annotated[float, Field(gt=0, le=100)] = 0.1
 
 
-class XavierInitialisation(Section):
+class XavierInitialization(Section):
     """Glorot-uniform matrices, orthogonal recurrent matrices, zero biases, embeddings N(0, 1 / width)."""
 
     type: Literal["xavier"] = "xavier"
 
 
-class PaperInitialisation(Section):
+class PaperInitialization(Section):
     """Bahdanau et al. 2015, appendix B.1: orthogonal recurrent matrices, W_a and U_a N(0, 0.001²), v_a and biases
     zero, the rest N(0, 0.01²)."""
 
     type: Literal["bahdanau"]
 
 
-AnyInitialisation = Annotated[XavierInitialisation | UniformInitialisation | PaperInitialisation, Discriminator("type")]
+AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Discriminator("type")]
 
 
 class Model(Section):
@@ -306,12 +306,12 @@ class Model(Section):
     encoder: GruEncoder = GruEncoder()
     decoder: GruDecoder = GruDecoder()
     dropout: Dropout = Dropout()
-    initialisation: AnyInitialisation = XavierInitialisation()
+    initialization: AnyInitialization = XavierInitialization()
 
-    @field_validator("initialisation", mode="before")
+    @field_validator("initialization", mode="before")
     @classmethod
-    def _usual_initialisation(cls, value: Any) -> Any:
-        return _of_type(XavierInitialisation().type, value)
+    def _usual_initialization(cls, value: Any) -> Any:
+        return _of_type(XavierInitialization().type, value)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -355,11 +355,11 @@ class Sgd(Section):
     momentum: Fraction = 0.0
 
 
-AnyOptimiser = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
+AnyOptimizer = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
 
 
 class ConstantSchedule(Section):
-    """The optimiser's learning rate, after an optional linear warm-up."""
+    """The optimizer's learning rate, after an optional linear warm-up."""
 
     type: Literal["constant"] = "constant"
     warmup: Count = 0
@@ -381,7 +381,7 @@ class PlateauSchedule(Section):
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     patience: Count = 1
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
-    """Smallest share of the optimiser's learning rate."""
+    """Smallest share of the optimizer's learning rate."""
 
 
 AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
@@ -409,13 +409,13 @@ class Training(Section):
     """Teacher forcing by maximum likelihood."""
 
     updates: Size
-    """Optimiser updates in all."""
+    """Optimizer updates in all."""
     batch_tokens: Pieces = 2048
     """Most tokens of a batch on its longer side, padding included: rows times the longest row. Where more than 16 rows
     fit, their number is a multiple of 16, as products cost no less of a few rows less."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Batches of one update; their gradients are divided once, by all real target tokens."""
-    optimiser: AnyOptimiser = Adam()
+    optimizer: AnyOptimizer = Adam()
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
     clip: Positive | None = 1.0
@@ -428,9 +428,9 @@ class Training(Section):
     log_every: Size = 50
     """Updates between two progress lines."""
 
-    @field_validator("optimiser", mode="before")
+    @field_validator("optimizer", mode="before")
     @classmethod
-    def _usual_optimiser(cls, value: Any) -> Any:
+    def _usual_optimizer(cls, value: Any) -> Any:
         return _of_type(Adam().type, value)
 
     @field_validator("schedule", mode="before")

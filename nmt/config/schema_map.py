@@ -17,7 +17,7 @@ class Place(NamedTuple):
     """What the schema knows of a key."""
 
     key: str
-    """As a user writes it: ``training.optimiser.betas[1]``."""
+    """As a user writes it: ``training.optimizer.betas[1]``."""
     holder: type[Section]
     """The section in which the key stands."""
     alternatives: Variants

@@ -33,7 +33,7 @@ def word_links(
         source_pieces: what the model read, the end symbol included.
         target_pieces: what it wrote, the end symbol included if it was written.
         source: the raw line.
-        target: the translation, detokenised.
+        target: the translation, detokenized.
     """
     return likeliest_links(word_weights(attention, source_pieces, target_pieces, source, target))
 
@@ -79,7 +79,7 @@ def _membership(words: Sequence[int], text: str) -> Weights:
 def piece_words(pieces: Sequence[str], text: str) -> list[int]:
     """For each piece the whitespace word of ``text`` that it is part of.
 
-    The tokenizer's normalisation may part words at what is no whitespace in the raw text, or join them; a long line may
+    The tokenizer's normalization may part words at what is no whitespace in the raw text, or join them; a long line may
     have been cut off. Then words that look the same are matched in order, and the others between them in proportion.
     """
     marked: list[str] = []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
 from nmt.evaluation.metrics import Floats, draws
-from nmt.evaluation.scripts import Unit, units
+from nmt.evaluation.writing import Unit, units
 
 THIRDS = 3
 """Early, middle, late."""

@@ -1,7 +1,7 @@
 """Corpus BLEU and chrF through sacreBLEU (Post 2018), and the sufficient statistics that BLEU is resampled from.
 
-Detokenised hypotheses against untouched references, one reference a sentence, sacreBLEU's defaults: cased, exponential
-smoothing, no effective order. :mod:`nmt.evaluation.scripts` says which tokenizer suits a language. A score is always
+Detokenized hypotheses against untouched references, one reference a sentence, sacreBLEU's defaults: cased, exponential
+smoothing, no effective order. :mod:`nmt.evaluation.writing` says which tokenizer suits a language. A score is always
 accompanied by its signature, which names the tokenizer.
 """
 

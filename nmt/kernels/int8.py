@@ -43,7 +43,7 @@ def rates(rows: int = 64, width: int = 512, outputs: int = 4096, repeats: int = 
     return rate(lambda: int8(x)), rate(lambda: functional.linear(x, weight, bias))
 
 
-def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
+def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Each row as whole numbers times a scale of its own: (R, I) -> (R, I) from -127 to 127, scales (R, 1), both fp32.
 
     No row depends on another, so no translation depends on its neighbours in a batch.
@@ -56,7 +56,7 @@ class Int8Linear:
     """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        numbers, scales = quantise(weight.float())
+        numbers, scales = quantize(weight.float())
         integers = numbers.to(torch.int8)
         self.bias = bias.float()
         self.scales = scales.squeeze(1)  # (O,)
@@ -66,7 +66,7 @@ class Int8Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O) fp32."""
-        numbers, scales = quantise(x.flatten(0, -2))
+        numbers, scales = quantize(x.flatten(0, -2))
         products = self._product(numbers)
         return torch.addcmul(self.bias, products, scales, out=products).view(*x.shape[:-1], -1)
 

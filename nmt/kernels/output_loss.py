@@ -45,7 +45,7 @@ class _OutputLoss(torch.autograd.Function):
             surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
             # d objective / d logits = softmax - smoothing / V - (1 - smoothing) * one-hot
             d_logits = probabilities
-            if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normaliser
+            if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normalizer
                 mean_logits = rows.to(high) @ mean_weight + mean_bias
                 uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
                 d_logits.sub_(smoothing / len(bias))

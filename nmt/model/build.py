@@ -6,12 +6,12 @@ from nmt.config import schema
 from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
 from nmt.model.encoder import GruEncoder
-from nmt.model.initialisation import initialise
+from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
 
 
 def build_model(config: schema.Model, source_size: int, target_size: int, *, fused: bool = True) -> Seq2Seq:
-    """A freshly initialised network for vocabularies of these sizes, from PyTorch's random generator.
+    """A freshly initialized network for vocabularies of these sizes, from PyTorch's random generator.
 
     With ``fused`` the recurrences run in ``nmt.kernels``; without, step by step: the same parameters and numbers.
     """
@@ -32,7 +32,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int, *, fus
         annotation_dropout=config.dropout.annotation,
         readout_dropout=config.dropout.readout,
     )
-    initialise(model, config.initialisation)
+    initialize(model, config.initialization)
     return model
 
 

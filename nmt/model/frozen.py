@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.device import autocast
+from nmt.foundation.device import autocast
 from nmt.kernels.int8 import Int8Linear
 from nmt.kernels.product import linear
 from nmt.model.attention import AdditiveAttention, Memory

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from nmt.evaluation.by_length import SEED
-from nmt.evaluation.scripts import BinnedBy
+from nmt.evaluation.writing import BinnedBy
 from nmt.plots.style import GREY, plain
 
 MIN_SENTENCES = 30

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.scripts import Unit
+from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, table, write_all

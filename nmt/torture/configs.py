@@ -62,7 +62,7 @@ EXTREMES = {
         for shared in ("true", "false")
     ],
     "tokenizer.character_coverage": ["0.98"],
-    "tokenizer.normalisation": ["identity"],
+    "tokenizer.normalization": ["identity"],
     "model.attention": [
         "{type: none}",
         "{type: bahdanau, hidden: 1}",
@@ -81,11 +81,11 @@ EXTREMES = {
     "model.dropout.embedding": ["0", "0.9999999999"],
     "model.dropout.annotation": ["0", "0.9999999999"],
     "model.dropout.readout": ["0", "0.9999999999"],
-    "model.initialisation": ["{type: uniform, range: 100}", "{type: uniform, range: 1e-300}", "{type: bahdanau}"],
+    "model.initialization": ["{type: uniform, range: 100}", "{type: uniform, range: 1e-300}", "{type: bahdanau}"],
     "training.updates": ["1", str(10**18 - 1)],
     "training.batch_tokens": ["1", str(1 << 24)],
     "training.accumulation": ["7"],
-    "training.optimiser": [
+    "training.optimizer": [
         "{type: adam, learning_rate: 1e30}",
         "{type: adam, learning_rate: 1e-300, betas: [0, 0], epsilon: 1e-300}",
         "{type: adamw, weight_decay: 1e30}",

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY, patch
 
-from nmt import checkpoint
 from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
+from nmt.runs import directory as checkpoint
 from nmt.torture.work import Result, Trials, Work, differences, mended, start, wait_for
 from nmt.training import log
 

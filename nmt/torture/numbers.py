@@ -13,14 +13,14 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from nmt.batching import Batch
-from nmt.checkpoint import RunDirectory
+from nmt.data.batching import Batch
 from nmt.model import Seq2Seq
-from nmt.tensors import load_tensors
+from nmt.runs.directory import RunDirectory
+from nmt.runs.tensors import load_tensors
 from nmt.torture.work import Result, Trials, Work, gone_on, metrics
 from nmt.training import trainer
 from nmt.training.gradients import Gradients, gradients_on
-from nmt.training.optimiser import build_optimiser
+from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import SKIPS
 
 Fault = Callable[[int, Batch, list[Tensor], Tensor], Tensor]
@@ -34,7 +34,7 @@ NO_MEMORY = (
 )
 COMPARABLE = (
     *("--set", "model.dropout={embedding: 0, annotation: 0, readout: 0}"),  # halves draw it anew
-    *("--set", "training.optimiser={type: sgd, learning_rate: 0.3}"),  # Adam takes twice the gradient for the same
+    *("--set", "training.optimizer={type: sgd, learning_rate: 0.3}"),  # Adam takes twice the gradient for the same
     *("--set", "training.clip=null"),
 )
 NEAR = 1e-3
@@ -98,7 +98,7 @@ def cramped(pairs: int, error: Exception) -> Fault:
 
 def skipped(work: Work, times: int) -> Result:
     """Some updates have no finite loss or gradient: these are named, skipped and counted, and the weights at the end
-    are those of a training in which the optimiser did nothing there."""
+    are those of a training in which the optimizer did nothing there."""
     trials, chance = Trials("a loss or gradient that is not finite, at some updates"), random.Random(11)
     updates = work.values["training"]["updates"]
     for number in range(times):
@@ -129,15 +129,15 @@ def skipped(work: Work, times: int) -> Result:
 
 @contextmanager
 def _left_out(updates: set[int]) -> Iterator[None]:
-    """The optimisers of all trainings in this process do nothing at some updates, while this is entered."""
+    """The optimizers of all trainings in this process do nothing at some updates, while this is entered."""
 
     def built(*arguments: Any) -> torch.optim.Optimizer:
-        optimiser, numbers = build_optimiser(*arguments), count(1)
-        step = optimiser.step
-        patch.object(optimiser, "step", lambda: None if next(numbers) in updates else step()).start()  # it goes with it
-        return optimiser
+        optimizer, numbers = build_optimizer(*arguments), count(1)
+        step = optimizer.step
+        patch.object(optimizer, "step", lambda: None if next(numbers) in updates else step()).start()  # it goes with it
+        return optimizer
 
-    with patch.object(trainer, "build_optimiser", built):
+    with patch.object(trainer, "build_optimizer", built):
         yield
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from nmt.checkpoint import RunDirectory
+from nmt.runs.directory import RunDirectory
 from nmt.torture.numbers import NO_MEMORY, cramped, faulty
 from nmt.torture.work import Result, Trials, Work, differences, snapshot
 
@@ -31,7 +31,7 @@ OTHER = {
     "tokenizer.vocabulary=19": "tokenizer.vocabulary was 20 and is now 19",
     "tokenizer.type=character": "tokenizer.type was 'word' and is now 'character'",
     "training.batch_tokens=61": "training.batch_tokens was 60 and is now 61",
-    "training.optimiser={type: adam, learning_rate: 0.1}": "training.optimiser.learning_rate was 0.001 and is now 0.1",
+    "training.optimizer={type: adam, learning_rate: 0.1}": "training.optimizer.learning_rate was 0.001 and is now 0.1",
     "training.average=3": "training.average was 2 and is now 3",
     "data.train.limit=100": "data.train.limit was null and is now 100",
     "decoding.length_penalty=0": "decoding.length_penalty was 1.0 and is now 0.0",

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from nmt.charsmap import ModelProto
-from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_VOCABULARY
+from nmt.data.charsmap import ModelProto
 from nmt.errors import NmtError
-from nmt.files import CHECKSUMS, LARGEST_JSON, digest
+from nmt.foundation.files import CHECKSUMS, LARGEST_JSON, digest
+from nmt.runs.directory import load_run
 from nmt.torture.work import Result, Trials, Work
 
 SECONDS, MEGABYTES = 1.0, 150.0
@@ -188,8 +188,8 @@ def _many_tensors(_: Path) -> bytes:
 
 def _other_tokenizer(run: Path) -> None:
     from nmt.config.schema import CharacterTokenizer  # noqa: PLC0415
-    from nmt.corpus import Pair  # noqa: PLC0415
-    from nmt.tokenizer import learn  # noqa: PLC0415
+    from nmt.data.corpus import Pair  # noqa: PLC0415
+    from nmt.data.tokenizer import learn  # noqa: PLC0415
 
     learn(CharacterTokenizer(type="character", vocabulary=30), [Pair("abc def ghi", "jkl mno pqr")]).save(
         run / "tokenizer"
@@ -313,8 +313,8 @@ ATTACKS: dict[str, Attack] = {
     "numbers of eight bits that are none": _tensors(_other_type(torch.float8_e4m3fn, float("nan"))),
     "numbers too large for the model": _tensors(_other_type(torch.float64, 1e300)),
     "a piece that is not UTF-8": _replace("tokenizer/target.model", _broken_piece),
-    "normalisations from beyond the table": _replace("tokenizer/target.model", _model(_wild_charsmap)),
-    "normalisations of 15 MB": _replace("tokenizer/target.model", _model(_large_table)),
+    "normalizations from beyond the table": _replace("tokenizer/target.model", _model(_wild_charsmap)),
+    "normalizations of 15 MB": _replace("tokenizer/target.model", _model(_large_table)),
     "a piece of ten megabytes": _replace(
         "tokenizer/target.model", _model(lambda model: setattr(model.pieces[-1], "piece", "x" * 10_000_000))
     ),

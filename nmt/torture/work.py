@@ -15,11 +15,11 @@ from typing import IO, Any
 
 import torch
 
-from nmt.checkpoint import RunDirectory
 from nmt.cli.train import main as nmt_train
 from nmt.errors import CheckpointError
-from nmt.files import read_json
-from nmt.tensors import load_tensors
+from nmt.foundation.files import read_json
+from nmt.runs.directory import RunDirectory
+from nmt.runs.tensors import load_tensors
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
 """What may differ between two trainings that are the same."""
@@ -224,7 +224,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """In what two finished trainings differ: weights, optimiser, progress, metrics, output. Times may."""
+    """In what two finished trainings differ: weights, optimizer, progress, metrics, output. Times may."""
     found = []
     for file in sorted(file for file in _files(one) & _files(other) if file.endswith(".safetensors")):
         tensors, others = load_tensors(one / file), load_tensors(other / file)

@@ -1,1 +1,1 @@
-"""Training: the objective, the optimiser and its schedule, the loop, and what it writes down."""
+"""Training: the objective, the optimizer and its schedule, the loop, and what it writes down."""

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import torch
 
-from nmt.batching import plan_epoch
-from nmt.checkpoint import RunDirectory
 from nmt.config import Config
-from nmt.corpus import Pair
-from nmt.dataset import Prepared, cache_folder, prepare, remove_dead, try_cache
-from nmt.device import resolve_device
+from nmt.data.batching import plan_epoch
+from nmt.data.corpus import Pair
+from nmt.data.dataset import Prepared, cache_folder, prepare, remove_dead, try_cache
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.files import readable
+from nmt.foundation.device import resolve_device
+from nmt.foundation.files import readable
+from nmt.runs.directory import RunDirectory
 from nmt.training.log import Log, duration
 from nmt.training.pipeline import (
     Say,
@@ -33,7 +33,7 @@ from nmt.training.pipeline import (
     train_run,
 )
 from nmt.training.trainer import Trainer
-from nmt.translator import lines_for
+from nmt.translation.translator import lines_for
 
 PREFIX = "nmt-dry-run-"
 """Of the name of the folder that vanishes."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.batching import ROWS, Batch, Specials
-from nmt.device import autocast
+from nmt.data.batching import ROWS, Batch, Specials
+from nmt.foundation.device import autocast
 from nmt.model import Seq2Seq
 from nmt.training.loss import Loss, batch_loss
 

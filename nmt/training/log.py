@@ -15,8 +15,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 from torch.utils.tensorboard import summary
 
-from nmt.checkpoint import RunDirectory
 from nmt.errors import CheckpointError
+from nmt.runs.directory import RunDirectory
 
 
 class Log:

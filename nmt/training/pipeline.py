@@ -13,22 +13,22 @@ from typing import Any
 import torch
 
 from nmt import __version__
-from nmt.checkpoint import RunDirectory, load_run
 from nmt.config import Config, dump_config, load_run_config
-from nmt.corpus import Pair
-from nmt.data_report import describe
-from nmt.dataset import Prepared, prepare
-from nmt.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.data.corpus import Pair
+from nmt.data.dataset import Prepared, prepare
+from nmt.data.report import describe
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
-from nmt.evaluation.scripts import DEFAULT, BinnedBy, lengths, tokenizer_of_run, unit_of
-from nmt.files import read_json, why_unwritable, write_json, write_text
+from nmt.evaluation.writing import DEFAULT, BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.files import read_json, why_unwritable, write_json, write_text
 from nmt.model import Seq2Seq, build_model
+from nmt.runs.directory import RunDirectory, load_run
 from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.training.validation import gold_pairs
-from nmt.translator import WINDOW, Pause, SearchOptions, Translator
+from nmt.translation.translator import WINDOW, Pause, SearchOptions, Translator
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]

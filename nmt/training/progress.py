@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from nmt.batching import Position
 from nmt.config.schema import Count, PlateauSchedule, Training
+from nmt.data.batching import Position
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -9,20 +9,20 @@ from itertools import islice
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.batching import Batch, Position, Specials, ahead, training_batches
-from nmt.checkpoint import RunDirectory, TrainingCheckpoint, load_weights
 from nmt.config import Config
-from nmt.dataset import Prepared
-from nmt.device import out_of_memory, resolve_precision
+from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
+from nmt.data.dataset import Prepared
 from nmt.errors import CheckpointError, Stopped
+from nmt.foundation.device import out_of_memory, resolve_precision
 from nmt.model import Seq2Seq
-from nmt.tensors import average, unshared
+from nmt.runs.directory import RunDirectory, TrainingCheckpoint, load_weights
+from nmt.runs.tensors import average, unshared
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
-from nmt.training.optimiser import build_optimiser, learning_rate, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
 from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
-from nmt.translator import Pause, go_on
+from nmt.translation.translator import Pause, go_on
 
 FIRST_LINE, FIRST_UPDATES = 5.0, 5
 """Seconds and updates after which the first line of progress comes, with the time left; the first update is slow."""
@@ -59,7 +59,7 @@ class Trainer:
         self.gradients = gradients_on(
             self.model, device, precision, self.config.label_smoothing, self.specials, fused=fused
         )
-        self.optimiser = build_optimiser(model.parameters(), config.training.optimiser)
+        self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, precision, log)
         self.progress = Progress()
 
@@ -121,19 +121,19 @@ class Trainer:
         return ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
-        """One optimiser step: the gradients of all batches, divided once by all their real target tokens."""
+        """One optimizer step: the gradients of all batches, divided once by all their real target tokens."""
         number = self.progress.update + 1
         rate = learning_rate(
-            self.config.schedule, self.config.optimiser.learning_rate, number, scale=self.progress.scale
+            self.config.schedule, self.config.optimizer.learning_rate, number, scale=self.progress.scale
         )
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         tokens = sum(batch.target_tokens for batch in batches)
         likelihood = self._gradients_of(batches, tokens)
         total_norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         norm, total = torch.stack((total_norm.double(), likelihood.double())).tolist()  # a GPU is waited for once
         if math.isfinite(norm) and math.isfinite(total):
-            self.optimiser.step()
+            self.optimizer.step()
             self.progress = replace(self.progress, skipped_in_a_row=0)
         else:
             self._skip(number)
@@ -201,7 +201,7 @@ class Trainer:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {number}); the weights in "
                 f"{self.run.checkpoints / 'last'} are from before them. Train anew, with training.clip or a lower "
-                "training.optimiser.learning_rate"
+                "training.optimizer.learning_rate"
             )
 
     def validate(self, pause: Pause = go_on) -> ValidationResult:
@@ -256,7 +256,7 @@ class Trainer:
         self.run.save("best", best, update=self.progress.update)
 
     def save(self) -> None:
-        """Write ``last``: weights, optimiser, random generators, progress; but not weights that are no numbers."""
+        """Write ``last``: weights, optimizer, random generators, progress; but not weights that are no numbers."""
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             self.log.say(f"update {self.progress.update}: the weights are not finite and are not saved")
             return
@@ -269,7 +269,7 @@ class Trainer:
         tensors = {"random.cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimiser)), self.progress.to_json())
+        return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimizer)), self.progress.to_json())
 
     def restore(self, checkpoint: str) -> None:
         """Go on from a checkpoint. Raises CheckpointError."""
@@ -279,7 +279,7 @@ class Trainer:
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         begun = self.progress.update > self.progress.skipped
-        load_moments(self.optimiser, self.config.optimiser, tensors, where, begun=begun)
+        load_moments(self.optimizer, self.config.optimizer, tensors, where, begun=begun)
         try:
             torch.set_rng_state(random["random.cpu"])
             if self.device.type == "cuda" and "random.cuda" in random:

@@ -8,25 +8,25 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from nmt.batching import FirstPieces, Specials
 from nmt.config import Config
-from nmt.dataset import Prepared
-from nmt.device import autocast
+from nmt.data.batching import FirstPieces, Specials
+from nmt.data.dataset import Prepared
 from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
-from nmt.evaluation.scripts import tokenizer_of_run
-from nmt.forced import word_attention
+from nmt.evaluation.writing import tokenizer_of_run
+from nmt.foundation.device import autocast
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.training.loss import batch_loss
-from nmt.translator import WINDOW, Pause, SearchOptions, Translation, Translator, evaluating, go_on
+from nmt.translation.forced import word_attention
+from nmt.translation.translator import WINDOW, Pause, SearchOptions, Translation, Translator, evaluating, go_on
 
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Loss in nats per real target token, without label smoothing; BLEU of detokenised output."""
+    """Loss in nats per real target token, without label smoothing; BLEU of detokenized output."""
 
     loss: float
     perplexity: float

@@ -25,10 +25,11 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt import language_id
 from nmt.config import Config, dump_config, load_run_config, schema
+from nmt.data import language_id
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, NmtError, tried
-from nmt.files import (
+from nmt.foundation.files import (
     CHECKSUMS,
     LARGEST_JSON,
     digest,
@@ -41,8 +42,7 @@ from nmt.files import (
     write_text,
 )
 from nmt.model import Seq2Seq, build_model
-from nmt.tensors import count_numbers, load_tensors, metadata, refuse_other_tensors, unshared
-from nmt.tokenizer import Tokenizers
+from nmt.runs.tensors import count_numbers, load_tensors, metadata, refuse_other_tensors, unshared
 
 UPDATE = "update"
 """What of its header says how many updates were made."""
@@ -59,7 +59,7 @@ class TrainingCheckpoint:
     """What training needs beside the weights to go on as if it had never stopped."""
 
     tensors: Mapping[str, Tensor]
-    """Optimiser moments and random generator states."""
+    """Optimizer moments and random generator states."""
     state: Mapping[str, Any]
     """Counters and scores: JSON."""
 

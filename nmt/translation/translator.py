@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nmt.batching import ROWS, pad
-from nmt.checkpoint import load_run
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Kernels
-from nmt.device import autocast, instructions, resolve_device, resolve_precision
+from nmt.data.batching import ROWS, pad
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
+from nmt.foundation.device import autocast, instructions, resolve_device, resolve_precision
 from nmt.kernels.int8 import rates
 from nmt.model.frozen import Frozen, freeze
 from nmt.model.seq2seq import Seq2Seq
+from nmt.runs.directory import load_run
 from nmt.search import Hypothesis, Limits, Sampling, beam_search, greedy_search, sample_search
-from nmt.tokenizer import Tokenizers
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
@@ -78,7 +78,7 @@ class TranslatedHypothesis:
     """One translation of a line."""
 
     text: str
-    """Detokenised; never holds a line end."""
+    """Detokenized; never holds a line end."""
     log_probability: float
     score: float
     pieces: list[str]

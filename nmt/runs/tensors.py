@@ -13,7 +13,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from nmt.errors import CheckpointError
-from nmt.files import refuse_unlike_file
+from nmt.foundation.files import refuse_unlike_file
 
 MOST_PROBLEMS = 50
 """Tensors that are told of; weights with more that do not fit belong to something else."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nmt.batching import Specials, collate, plan_by_length
-from nmt.corpus import Pair
+from nmt.data.batching import Specials, collate, plan_by_length
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.model import Seq2Seq
-from nmt.tokenizer import Tokenizer, Tokenizers
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Schedules by hand; each optimiser's first steps by its formula."""
+"""Schedules by hand; each optimizer's first steps by its formula."""
 
 import math
 
@@ -10,13 +10,13 @@ from nmt.config.schema import (
     Adadelta,
     Adam,
     AdamW,
-    AnyOptimiser,
+    AnyOptimizer,
     ConstantSchedule,
     InverseSquareRootSchedule,
     PlateauSchedule,
     Sgd,
 )
-from nmt.training.optimiser import build_optimiser, learning_rate
+from nmt.training.optimizer import build_optimizer, learning_rate
 
 # --- schedules --------------------------------------------------------------------------------------------------------
 
@@ -45,17 +45,17 @@ def test_plateau_is_the_rate_times_what_it_has_come_down_to() -> None:
     assert learning_rate(schedule, 2.0, 100, scale=0.25) == 0.5
 
 
-# --- optimisers -------------------------------------------------------------------------------------------------------
+# --- optimizers -------------------------------------------------------------------------------------------------------
 
 
-def two_steps(config: AnyOptimiser) -> list[float]:
+def two_steps(config: AnyOptimizer) -> list[float]:
     """A weight that starts at 1, after each of two steps with gradient 2."""
     weight = nn.Parameter(torch.ones(1))
-    optimiser = build_optimiser([weight], config)
+    optimizer = build_optimizer([weight], config)
     path = []
     for _ in range(2):
         weight.grad = torch.full((1,), 2.0)
-        optimiser.step()
+        optimizer.step()
         path.append(weight.item())
     return path
 
@@ -69,10 +69,10 @@ def test_adam_reads_its_constants() -> None:
     # epsilon as large as the gradient halves the step; betas enter when the gradient changes
     assert two_steps(Adam(learning_rate=0.1, epsilon=2.0))[0] == pytest.approx(0.95)
     weight = nn.Parameter(torch.zeros(1))
-    optimiser = build_optimiser([weight], Adam(learning_rate=1.0, betas=(0.5, 0.75), epsilon=1e-12))
+    optimizer = build_optimizer([weight], Adam(learning_rate=1.0, betas=(0.5, 0.75), epsilon=1e-12))
     for gradient in (1.0, 0.0):
         weight.grad = torch.full((1,), gradient)
-        optimiser.step()
+        optimizer.step()
     # second step: m = 0.5 * 0.5 / (1 - 0.25), v = 0.25 * 0.75 / (1 - 0.5625)
     assert weight.item() == pytest.approx(-1 - (0.25 / 0.75) / math.sqrt(0.1875 / 0.4375))
 

@@ -11,10 +11,11 @@ from nmt.cli import evaluate, length_curve
 from nmt.config import Config
 from nmt.config.loading import dump_config
 from nmt.errors import ConfigError
-from nmt.evaluation import scripts
+from nmt.evaluation import writing
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
-from nmt.evaluation.scripts import (
+from nmt.evaluation.significance import compare_by_length
+from nmt.evaluation.writing import (
     BinnedBy,
     language_of,
     lengths,
@@ -22,8 +23,7 @@ from nmt.evaluation.scripts import (
     tokenizer_of_run,
     unit_of,
 )
-from nmt.evaluation.significance import compare_by_length
-from nmt.translator import Translator
+from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, train
 
 CHINESE = ["我喜欢学习语言。", "这只老猫在睡觉，狗也在睡觉。", "今天天气很好，我们去公园散步吧。"]
@@ -35,12 +35,12 @@ ENGLISH = ["I like to learn languages.", "The old cat sleeps, and the dog sleeps
 
 @pytest.fixture
 def without_mecab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "find_spec", lambda name: None)
+    monkeypatch.setattr(writing, "find_spec", lambda name: None)
 
 
 @pytest.fixture
 def with_mecab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "find_spec", lambda name: name)
+    monkeypatch.setattr(writing, "find_spec", lambda name: name)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ import math
 import torch
 from torch import nn
 
-from nmt.config.schema import AnyInitialisation, PaperInitialisation, UniformInitialisation
+from nmt.config.schema import AnyInitialization, PaperInitialization, UniformInitialization
 
 
-def initialise(model: nn.Module, config: AnyInitialisation) -> None:
+def initialize(model: nn.Module, config: AnyInitialization) -> None:
     """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator."""
     for name, parameter in model.named_parameters():
-        if isinstance(config, UniformInitialisation):
+        if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)
-        elif isinstance(config, PaperInitialisation):
+        elif isinstance(config, PaperInitialization):
             _paper(name, parameter)
         else:
             _xavier(name, parameter)

@@ -64,7 +64,7 @@ def instructions() -> str:
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
     """The context in which a model computes in ``dtype``; parameters stay fp32.
 
-    What is not quantised of a model in int8 is computed in bf16 where the hardware has it.
+    What is not quantized of a model in int8 is computed in bf16 where the hardware has it.
     """
     if dtype == torch.int8 and multiplies_bf16(device):
         dtype = torch.bfloat16

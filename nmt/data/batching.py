@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import Count
-from nmt.tokenizer import Tokenizers
+from nmt.data.tokenizer import Tokenizers
 
 ROWS = 16
 """Matrix products of so many rows, or a multiple of it, cost no more than those of a few rows less."""

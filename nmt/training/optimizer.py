@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules, from the configuration."""
+"""Optimizers and learning-rate schedules, from the configuration."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.tensors import refuse_other_tensors
+from nmt.runs.tensors import refuse_other_tensors
 
 
-def build_optimiser(parameters: Iterable[nn.Parameter], config: schema.AnyOptimiser) -> torch.optim.Optimizer:
-    """The configured optimiser over these parameters."""
+def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
+    """The configured optimizer over these parameters."""
     match config:
         case schema.AdamW():
             return torch.optim.AdamW(
@@ -34,19 +34,19 @@ def build_optimiser(parameters: Iterable[nn.Parameter], config: schema.AnyOptimi
     assert_never(config)
 
 
-def saved_moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimiser remembers of the updates made, by the parameter's number and the moment's name."""
+def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimizer remembers of the updates made, by the parameter's number and the moment's name."""
     return {
-        f"optimiser.{index}.{name}": value
-        for index, moments in optimiser.state_dict()["state"].items()
+        f"optimizer.{index}.{name}": value
+        for index, moments in optimizer.state_dict()["state"].items()
         for name, value in moments.items()
         if value is not None
     }
 
 
 def load_moments(
-    optimiser: torch.optim.Optimizer,
-    config: schema.AnyOptimiser,
+    optimizer: torch.optim.Optimizer,
+    config: schema.AnyOptimizer,
     moments: Mapping[str, Tensor],
     where: str,
     *,
@@ -54,30 +54,30 @@ def load_moments(
 ) -> None:
     """Put :func:`saved_moments` back; ``begun`` is whether an update was made before they were saved.
 
-    Raises CheckpointError unless they are what this optimiser remembers: its kernels would read beyond the end of a
+    Raises CheckpointError unless they are what this optimizer remembers: its kernels would read beyond the end of a
     tensor that is too small.
     """
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     shapes = {
-        f"optimiser.{index}.{name}": torch.Size() if name == "step" else parameter.shape
+        f"optimizer.{index}.{name}": torch.Size() if name == "step" else parameter.shape
         for index, parameter in enumerate(parameters)
         for name in (_moment_names(config) if begun else ())
     }
-    refuse_other_tensors(moments, shapes, where, "optimiser")
+    refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
         _, index, name = key.split(".")
         state.setdefault(int(index), {})[name] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _moment_names(config: schema.AnyOptimiser) -> list[str]:
-    """What the optimiser remembers of each parameter: seen from one update of one number."""
+def _moment_names(config: schema.AnyOptimizer) -> list[str]:
+    """What the optimizer remembers of each parameter: seen from one update of one number."""
     parameter = nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
-    optimiser = build_optimiser([parameter], config)
-    optimiser.step()
-    return [name.rpartition(".")[2] for name in saved_moments(optimiser)]
+    optimizer = build_optimizer([parameter], config)
+    optimizer.step()
+    return [name.rpartition(".")[2] for name in saved_moments(optimizer)]
 
 
 def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale: float = 1.0) -> float:
@@ -85,7 +85,7 @@ def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale:
 
     Args:
         schedule: which one.
-        base: the optimiser's learning rate.
+        base: the optimizer's learning rate.
         update: counted from 1.
         scale: what the plateau schedule has come down to.
     """

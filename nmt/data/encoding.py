@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter
-from nmt.corpus import Pair, read_pairs
-from nmt.data_report import KEPT, REASONS
+from nmt.data.corpus import Pair, read_pairs
+from nmt.data.language_id import LEARNING_PAIRS
+from nmt.data.report import KEPT, REASONS
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtError
-from nmt.language_id import LEARNING_PAIRS
-from nmt.tokenizer import Tokenizers
 
 LARGE = 100_000
 """Pairs from which on encoding uses one process a core."""
@@ -31,7 +31,7 @@ COUNTS = {
     "pair_hash": datasets.Value("int64"),
     "source_hash": datasets.Value("int64"),
 }
-"""The columns of a :mod:`nmt.data_report`."""
+"""The columns of a :mod:`nmt.data.report`."""
 
 
 def encode_split(

@@ -1,4 +1,4 @@
-"""What SentencePiece before 0.2.2 reads without a look: a model's table of normalisations; and how long its pieces are.
+"""What SentencePiece before 0.2.2 reads without a look: a model's table of normalizations; and how long its pieces are.
 
 The table is a double array (Aoe 1989; Darts-clone): each unit says how far away its children are. SentencePiece follows
 wherever a unit points, also out of the array; so in a model from a stranger all of them are looked at before.
@@ -17,11 +17,11 @@ LONGEST_PIECE = 10_000
 LARGEST_TABLE = 1 << 20
 """Bytes; those of SentencePiece have a quarter of it."""
 LONGEST_RESULT = 100
-"""Bytes that may take the place of what is normalised; Unicode's longest have 33."""
+"""Bytes that may take the place of what is normalized; Unicode's longest have 33."""
 
 
 def wrong(model: bytes, most_pieces: int) -> str:
-    """What is wrong with a serialised SentencePiece model of at most so many pieces, "" if nothing is."""
+    """What is wrong with a serialized SentencePiece model of at most so many pieces, "" if nothing is."""
     try:
         proto = ModelProto.FromString(model)
     except DecodeError:
@@ -32,9 +32,9 @@ def wrong(model: bytes, most_pieces: int) -> str:
         return f"a piece of the model has more than {LONGEST_PIECE:,} bytes"
     for spec in (proto.normalizer_spec, proto.denormalizer_spec):
         if len(spec.precompiled_charsmap) > LARGEST_TABLE:
-            return f"the table of normalisations in the model has more than {LARGEST_TABLE:,} bytes"
+            return f"the table of normalizations in the model has more than {LARGEST_TABLE:,} bytes"
         if spec.precompiled_charsmap and not _sound(spec.precompiled_charsmap):
-            return "the table of normalisations in the model is damaged"
+            return "the table of normalizations in the model is damaged"
     return ""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.tokenizer import Tokenizers
+from nmt.data.tokenizer import Tokenizers
 
 KEPT = "kept"
 REASONS = (KEPT, "empty", "too_long_words", "too_long_pieces", "ratio")

@@ -13,7 +13,6 @@ from typing import Self
 
 import sentencepiece
 
-from nmt import charsmap
 from nmt.config.schema import (
     LARGEST_VOCABULARY,
     AnyTokenizer,
@@ -23,9 +22,10 @@ from nmt.config.schema import (
     UnigramTokenizer,
     WordTokenizer,
 )
-from nmt.corpus import Pair, unreadable
+from nmt.data import charsmap
+from nmt.data.corpus import Pair, unreadable
 from nmt.errors import CheckpointError, DataError
-from nmt.files import refuse_unlike_file, write_bytes
+from nmt.foundation.files import refuse_unlike_file, write_bytes
 
 LARGEST = 1 << 24
 """Bytes of a model; SentencePiece's have a few millions at most."""
@@ -51,7 +51,7 @@ class Tokenizer:
     """One side's SentencePiece model: ``size`` pieces with ids 0 ... size - 1, the special ones among them."""
 
     def __init__(self, model: bytes, name: str = "tokenizer") -> None:
-        """From a serialised model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
+        """From a serialized model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
         if problem := charsmap.wrong(model, LARGEST_VOCABULARY):
             raise DataError(f"{name}: {problem}")
         sentencepiece.set_min_log_level(QUIET)
@@ -227,7 +227,7 @@ def _train(config: Learned, texts: Sequence[str], vocabulary: int) -> Tokenizer:
         model_type="char" if config.type == "character" else config.type,
         vocab_size=vocabulary,
         hard_vocab_limit=config.type in ("bpe", "unigram"),
-        normalization_rule_name=config.normalisation,
+        normalization_rule_name=config.normalization,
         character_coverage=config.character_coverage,
         pad_id=0,
         unk_id=1,

@@ -18,9 +18,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.corpus import Pair
+from nmt.data.corpus import Pair
 from nmt.errors import CheckpointError
-from nmt.files import read_json, refuse_links_outside, write_json
+from nmt.foundation.files import read_json, refuse_links_outside, write_json
 
 NAME = "language_id.json"
 """Name of the file in a cache entry and in a run directory."""

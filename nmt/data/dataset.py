@@ -23,14 +23,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Config, GivenTokenizer
-from nmt.corpus import Pair, corpus_digest, corpus_name, read_pairs
-from nmt.data_report import KEPT, REASONS, make_report
-from nmt.encoding import encode_split
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
+from nmt.data.encoding import encode_split
+from nmt.data.language_id import FORMAT as LANGUAGE_ID
+from nmt.data.language_id import LanguageId
+from nmt.data.report import KEPT, REASONS, make_report
+from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, of_key
-from nmt.files import readable, unchanged, write_checksums
-from nmt.language_id import FORMAT as LANGUAGE_ID
-from nmt.language_id import LanguageId
-from nmt.tokenizer import Tokenizers, learn
+from nmt.foundation.files import readable, unchanged, write_checksums
 
 CORPUS_HASH = 2
 """Part of a corpus' hash in the manifest of a run; with another number no older run could be resumed."""

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.model import build_model
-from nmt.model.work import Work, work
+from nmt.model.cost import Work, work
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 
 SENTENCES, POSITIONS, STEPS = 3, 5, 4

@@ -1,0 +1,1 @@
+"""From raw text to batches: corpora, tokenizers, encoded splits, batches."""

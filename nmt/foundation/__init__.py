@@ -1,0 +1,1 @@
+"""What every room stands on: files, devices, records of tensors."""

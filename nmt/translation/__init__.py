@@ -1,0 +1,1 @@
+"""From lines to lines: the one path that validation, nmt-translate and nmt-evaluate share."""
