@@ -37,12 +37,16 @@ class MissingFile(DataError):
         """As it was named."""
 
 
-class CheckpointError(NmtError):
+class FileError(NmtError):
+    """A file that is missing, damaged, not what its place needs, or not to be trusted."""
+
+
+class CheckpointError(FileError):
     """A run directory that cannot be used or written."""
 
 
 class Stopped(Exception):
-    """Whoever was asked between two pieces of work whether to go on said no: a signal has come, say. No error."""
+    """Raised between two batches when a stop was requested; not an error."""
 
 
 @contextmanager
@@ -50,7 +54,7 @@ def of_key(key: str) -> Iterator[None]:
     """Put the dotted key that names a file before what is wrong with the file."""
     try:
         yield
-    except DataError as error:
+    except (DataError, FileError) as error:
         error.problems = [f"{key}: {problem}" for problem in error.problems]
         raise
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import ConfigError, FileError
 from nmt.foundation.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
 from nmt.runs.directory import (
@@ -151,22 +151,22 @@ def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> N
         file.unlink()
     else:
         file.write_bytes({"cut": content[: len(content) // 2], "empty": b"", "foreign": b"\x80\x02}q\x00."}[damage])
-    with pytest.raises(CheckpointError, match=Path(part).name):
+    with pytest.raises(FileError, match=Path(part).name):
         load_run(run.path, CPU)
 
 
 def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError) as missing:
+    with pytest.raises(FileError) as missing:
         load_run(tmp_path / "nowhere", CPU)
     assert str(missing.value) == f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"
-    with pytest.raises(CheckpointError) as empty:
+    with pytest.raises(FileError) as empty:
         load_run(tmp_path, CPU)
     assert str(empty.value) == f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"
 
 
 def test_a_run_that_was_never_validated_says_so(run: RunDirectory) -> None:
     shutil.rmtree(run.checkpoints / "best", ignore_errors=True)
-    with pytest.raises(CheckpointError, match=r"best: missing; a run has it after its first validation$"):
+    with pytest.raises(FileError, match=r"best: missing; a run has it after its first validation$"):
         load_run(run.path, CPU)
 
 
@@ -175,12 +175,12 @@ def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
     run.save("best", network(small_tokenizers(), ATTENTIONS[0]).state_dict())
     assert load_run(run.path, CPU)
     write_json(run.manifest, {"tokenizer_sha256": {"source": "0", "target": "0"}})
-    with pytest.raises(CheckpointError, match="tokenizer: damaged, or of another run"):
+    with pytest.raises(FileError, match="tokenizer: damaged, or of another run"):
         load_run(run.path, CPU)
 
 
 def test_a_run_without_a_checkpoint_names_the_file_that_is_missing(run: RunDirectory) -> None:
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(FileError) as error:
         load_run(run.path, CPU, "last")
     assert str(error.value) == f"{run.path}/checkpoints/last/model.safetensors: missing"
 
@@ -191,7 +191,7 @@ def test_weights_that_do_not_fit_are_all_named() -> None:
     weights["extra.weight"] = weights.pop("output.bias")
     weights["output.weight"] = torch.zeros(2, 5)
     weights["target_embedding.weight"] = weights["target_embedding.weight"].long()
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(FileError) as error:
         load_weights(model, weights, "RUN")
     assert error.value.problems == (
         "RUN: tensor extra.weight belongs to no part of the model",
@@ -205,7 +205,7 @@ def test_the_tokenizer_of_another_run_is_refused(run: RunDirectory) -> None:
     size = small_tokenizers().source.size
     other = build_model(model_section(ATTENTIONS[0]), size + 1, size)
     run.save("best", other.state_dict())
-    with pytest.raises(CheckpointError, match=rf"source_embedding\.weight .* \({size + 1}, 12\), .* \({size}, 12\)"):
+    with pytest.raises(FileError, match=rf"source_embedding\.weight .* \({size + 1}, 12\), .* \({size}, 12\)"):
         load_run(run.path, CPU)
 
 
@@ -215,7 +215,7 @@ def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> No
     run.save("last", TENSORS, TrainingCheckpoint({}, {}))
     (run.checkpoints / "last" / "training.json").write_bytes(content)
     reseal(run.checkpoints / "last")
-    with pytest.raises(CheckpointError, match=r"last/training\.json: cannot be read"):
+    with pytest.raises(FileError, match=r"last/training\.json: cannot be read"):
         run.training("last")
 
 
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_directory_in_the_place_of_a_file_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="missing"):
+    with pytest.raises(FileError, match="missing"):
         load_tensors(tmp_path)
 
 
@@ -315,7 +315,7 @@ def test_a_run_that_has_vanished_does_not_come_back_in_parts(tmp_path: Path) -> 
     run.path.mkdir()
     run.save("last", weights_of(1))
     shutil.rmtree(run.path)
-    with pytest.raises(CheckpointError, match=r"checkpoints/last: cannot be written: .*No such file"):
+    with pytest.raises(FileError, match=r"checkpoints/last: cannot be written: .*No such file"):
         run.save("last", weights_of(2))
     assert not run.path.exists()
 
@@ -329,7 +329,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr("nmt.runs.directory.sync", full)
-        with pytest.raises(CheckpointError) as error:
+        with pytest.raises(FileError) as error:
             run.save("last", weights_of(2))
     assert str(error.value) == f"{run.checkpoints}/last: cannot be written: [Errno 28] No space left on device"
     assert equal(run.weights("last"), weights_of(1))
@@ -337,7 +337,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
 
 def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(CheckpointError, match=r"checkpoints/last: cannot be written"):
+    with pytest.raises(FileError, match=r"checkpoints/last: cannot be written"):
         RunDirectory(tmp_path).save("last", weights_of(1))
 
 
@@ -370,7 +370,7 @@ def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) 
     before = sorted(run.path.parent.rglob("*"))
     ways = (run.delete, run.has, run.weights, run.training, lambda name: run.save(name, weights_of(1)))
     for way in ways:
-        with pytest.raises(CheckpointError, match=r"no checkpoint is called .*; best, last or update-N is$"):
+        with pytest.raises(FileError, match=r"no checkpoint is called .*; best, last or update-N is$"):
             way(name)
     assert sorted(run.path.parent.rglob("*")) == before
 
@@ -390,7 +390,7 @@ def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch
     run = RunDirectory(tmp_path)
     run.metrics.write_bytes(b"[\n" * 1001)
     monkeypatch.setattr("nmt.runs.directory.MOST_DROPPED", 1000)
-    with pytest.raises(CheckpointError, match="the end of it is not what a training writes"):
+    with pytest.raises(FileError, match="the end of it is not what a training writes"):
         run.cut_metrics(3, 3)
     assert run.metrics.stat().st_size == 2002, "nothing of it is lost"
 

@@ -13,7 +13,7 @@ import pytest
 from nmt.data.corpus import Pair
 from nmt.data.language_id import LEAST_LETTERS, NAME, LanguageId
 from nmt.demo.generator import Generator
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 
 LANGUAGES = "en", "fr"
 ENGLISH = "Two young men of the village stood outside near many bushes and watched what the others were doing."
@@ -141,7 +141,7 @@ WEIGHTS = base64.b64encode(bytes(1 << 14)).decode()
 )
 def test_a_strangers_file_is_checked(tmp_path: Path, content: Any) -> None:
     (tmp_path / NAME).write_text(json.dumps(content), "utf-8")
-    with pytest.raises(CheckpointError, match=NAME):
+    with pytest.raises(FileError, match=NAME):
         LanguageId.load(tmp_path)
 
 
@@ -150,5 +150,5 @@ def test_a_link_out_of_the_run_is_not_followed(language_id: LanguageId, tmp_path
     run.mkdir()
     language_id.save(tmp_path)
     (run / NAME).symlink_to(tmp_path / NAME)
-    with pytest.raises(CheckpointError, match="leads out of the run"):
+    with pytest.raises(FileError, match="leads out of the run"):
         LanguageId.load(run)

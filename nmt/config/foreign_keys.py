@@ -82,7 +82,9 @@ _NAMES: Final[Mapping[Counterpart, str]] = {
     "vocab src_vocab tgt_vocab trg_vocab",
     Counterpart(("tokenizer.shared",), "true or false"): "share_vocab shared_vocab joined_dictionary joint_vocab",
     _TOKENIZER: "bpe tokenizer_type subword subword_type level model_type",
-    Counterpart(("tokenizer.normalization",), "Unicode normalization of the text"): "normalisation normalization_rule_name",
+    Counterpart(
+        ("tokenizer.normalization",), "Unicode normalization of the text"
+    ): "normalisation normalization_rule_name",
     Counterpart(("data.source_language",)): "src_lang source_lang lang_src src_language",
     Counterpart(("data.target_language",)): "tgt_lang trg_lang target_lang lang_tgt lang_trg tgt_language",
     _SOURCE: "src source_file src_file path_src",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.corpus import Pair
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.foundation.files import read_json, refuse_links_outside, write_json
 
 NAME = "language_id.json"
@@ -120,7 +120,7 @@ class LanguageId:
     def load(cls, folder: Path) -> Self | None:
         """Read what :meth:`save` wrote, perhaps in a run from a stranger; None if there is no such file.
 
-        Raises CheckpointError if it holds anything else, or lies outside the folder.
+        Raises FileError if it holds anything else, or lies outside the folder.
         """
         path = folder / NAME
         if not path.exists():
@@ -133,7 +133,7 @@ class LanguageId:
             if weights.shape != (1 << BUCKETS_LOG2,) or not math.isfinite(source - target):
                 raise ValueError(f"{weights.size:,} weights, means {source} and {target}")
         except (LookupError, TypeError, ValueError, OverflowError, binascii.Error) as error:
-            raise CheckpointError(f"{path}: damaged ({error}); delete it: only a warning needs it") from None
+            raise FileError(f"{path}: damaged ({error}); delete it: only a warning needs it") from None
         return cls(weights, source, target)
 
 

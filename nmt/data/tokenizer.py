@@ -24,7 +24,7 @@ from nmt.config.schema import (
 )
 from nmt.data import charsmap
 from nmt.data.corpus import Pair, unreadable
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import DataError
 from nmt.foundation.files import refuse_unlike_file, write_bytes
 
 LARGEST = 1 << 24
@@ -83,13 +83,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a ``.model`` file. Raises DataError if it cannot be read, is no model, or lacks a special piece."""
+        """From a ``.model`` file. Raises DataError or FileError if it is missing, not a model, or lacks a special piece."""
         try:
             if Path(path).exists():
                 refuse_unlike_file(Path(path), LARGEST)
             return cls(Path(path).read_bytes(), str(path))
-        except CheckpointError as error:
-            raise DataError(*error.problems) from None
         except OSError as error:
             raise unreadable(path, error) from error
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import CheckpointError, tried
+from nmt.errors import FileError, tried
 
 CHECKSUMS = "sha256.json"
 """Where the checksums of a folder's files are."""
@@ -62,12 +62,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file. Raises CheckpointError."""
+    """A JSON file. Raises FileError."""
     refuse_unlike_file(path, LARGEST_JSON)
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+        raise FileError(f"{path}: cannot be read ({error})") from None
 
 
 def digest(path: Path) -> str:
@@ -82,7 +82,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def unchanged(folder: Path) -> bool:
-    """Whether the files below a folder are those that :func:`write_checksums` found. Raises CheckpointError if it has
+    """Whether the files below a folder are those that :func:`write_checksums` found. Raises FileError if it has
     never been called."""
     return bool(read_json(folder / CHECKSUMS) == _checksums(folder))
 
@@ -102,7 +102,7 @@ def sync(path: Path) -> None:
 
 
 def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:
-    """Raise CheckpointError if one of the files of a folder lies, by a symbolic link, outside of it."""
+    """Raise FileError if one of the files of a folder lies, by a symbolic link, outside of it."""
     home = folder.resolve()
     outside = []
     for file in files:
@@ -111,20 +111,18 @@ def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:
             if home not in real.parents:
                 outside.append(f"{file}: leads out of the run, to {real}")
     if outside:
-        raise CheckpointError(
-            *outside, "a run directory needs no other file; copy in what it links to, if you trust it"
-        )
+        raise FileError(*outside, "a run directory needs no other file; copy in what it links to, if you trust it")
 
 
 def refuse_unlike_file(path: Path, most: int) -> None:
-    """Raise CheckpointError for what is no ordinary file of at most so many bytes; reading it could last for ever."""
+    """Raise FileError for what is no ordinary file of at most so many bytes; reading it could last for ever."""
     try:
         found = path.stat()
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = f"missing{tried(path)}" if missing else f"cannot be read: {error.strerror}"
-        raise CheckpointError(f"{path}: {reason}") from None
+        raise FileError(f"{path}: {reason}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise CheckpointError(f"{path}: not a file, but a folder, pipe or device")
+        raise FileError(f"{path}: not a file, but a folder, pipe or device")
     if found.st_size > most:
-        raise CheckpointError(f"{path}: {found.st_size:,} bytes are more than any such file needs ({most:,})")
+        raise FileError(f"{path}: {found.st_size:,} bytes are more than any such file needs ({most:,})")

@@ -28,7 +28,7 @@ from torch import Tensor
 from nmt.config import Config, dump_config, load_run_config, schema
 from nmt.data import language_id
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import CheckpointError, ConfigError, NmtError, tried
+from nmt.errors import CheckpointError, ConfigError, FileError, NmtError, tried
 from nmt.foundation.files import (
     CHECKSUMS,
     LARGEST_JSON,
@@ -198,7 +198,7 @@ class RunDirectory:
             try:
                 self.weights(name)
                 self.training(name)
-            except CheckpointError as error:
+            except FileError as error:
                 problems += error.problems
                 continue
             if name in unsealed:

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.torture.work import NOTHING, Result, Trials, Work, differences, runs, start, wait_for
 
 
@@ -43,7 +43,7 @@ def killed(work: Work, kills: int) -> Result:
             before = saved
             try:
                 saved = work.saved(run)
-            except CheckpointError as error:
+            except FileError as error:
                 problems += error.problems
             if saved < before:
                 problems.append(f"{run}: update {before} was saved, and after the next SIGKILL {saved}")

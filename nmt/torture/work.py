@@ -16,7 +16,7 @@ from typing import IO, Any
 import torch
 
 from nmt.cli.train import main as nmt_train
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
@@ -136,7 +136,7 @@ class Work:
         return ["--config", str(self.config), "--output", str(self.run(name)), how]
 
     def saved(self, run: Path) -> int:
-        """The update after which training would go on, NOTHING if nothing was saved. Raises CheckpointError if what was
+        """The update after which training would go on, NOTHING if nothing was saved. Raises FileError if what was
         saved cannot be read."""
         directory = RunDirectory(run)
         return int(directory.training("last").state["update"]) if directory.has("last") else NOTHING
@@ -202,7 +202,7 @@ def mended(work: Work, run: Path, said: str, calm: Path) -> list[str]:
     there to the end. The faulty one had ``said`` how far it was; every update is saved."""
     try:
         saved = work.saved(run)
-    except CheckpointError as error:
+    except FileError as error:
         return list(error.problems)
     reached = max((int(number) for number in re.findall(r"^update (\d+)/", said, re.MULTILINE)), default=0)
     if saved < reached - 1:

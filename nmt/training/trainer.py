@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.data.dataset import Prepared
-from nmt.errors import CheckpointError, Stopped
+from nmt.errors import CheckpointError, FileError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory, TrainingCheckpoint, load_weights
@@ -299,7 +299,7 @@ class Trainer:
         for name in names:
             try:
                 self.run.weights(name)
-            except CheckpointError as error:
+            except FileError as error:
                 found[name] = error.problems
         later = 0 if names[:1] != ["best"] or "best" in found else self.run.update("best")
         if later > (self.progress.update if self.progress.finished(self.config) else self.config.updates):
