@@ -32,7 +32,8 @@ from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
 from nmt.training.log import duration
 from nmt.training.trainer import Trainer
-from nmt.translation.translator import Translation, Translator, lines_for
+from nmt.translation.translator import Translation, Translator
+from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options
 

@@ -13,7 +13,8 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.loss import batch_loss
-from nmt.translation.translator import SearchOptions, Translator
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED

@@ -38,7 +38,8 @@ from nmt.training.progress import Kept
 from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translation.forced import word_attention
-from nmt.translation.translator import Pause, SearchOptions, TranslatedHypothesis, Translation, Translator, go_on
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Pause, TranslatedHypothesis, Translation, Translator, go_on
 from tests.small_run import config, metrics, pickles, train, translate
 
 

@@ -18,7 +18,9 @@ from nmt.data.batching import ROWS
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
 from nmt.search import Limits, Sampling, beam_search, greedy_search
-from nmt.translation.translator import EMPTY, SearchOptions, Translation, Translator, side_by_side
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import EMPTY, Translation, Translator
+from nmt.translation.windows import side_by_side
 from nmt.translation.translator import _batches as batches_of
 from nmt.translation.translator import _Line as Line
 from tests.small_run import config, train

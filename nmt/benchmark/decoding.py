@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from nmt.config.schema import Kernels
 from nmt.foundation.device import keep_freed_memory
-from nmt.translation.translator import SearchOptions, Translator
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translator
 
 
 @dataclass(frozen=True)

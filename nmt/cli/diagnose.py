@@ -101,7 +101,7 @@ def measures(
     from nmt.translation.forced import force  # noqa: PLC0415  (PyTorch is slow to import)
 
     pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
-    forced = force(run.model, run.tokenizers, pairs, device)
+    forced = force(run.network, run.tokenizers, pairs, device)
     return np.stack(
         [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)

@@ -130,9 +130,9 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
 
     def attention(option: str, run: str, pairs: Sequence[Pair]) -> list[Weights]:
         loaded = load_run(run, device)
-        if not loaded.model.has_attention:
+        if not loaded.model.attends:
             raise ConfigError(f"{option}: {run} has no attention (model.attention.type is none)")
-        return word_attention(loaded.model, loaded.tokenizers, pairs, device)
+        return word_attention(loaded.network, loaded.tokenizers, pairs, device)
 
     if arguments.reverse is not None:
         check_directions(arguments.model, arguments.reverse)
@@ -217,7 +217,8 @@ def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.N
     The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError for a device that is not there.
     """
     with importing():
-        from nmt.translation.translator import SearchOptions, Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
+        from nmt.translation.options import SearchOptions  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
+        from nmt.translation.translator import Translator  # noqa: PLC0415  (PyTorch is slow; scoring files needs none)
 
     translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))

@@ -29,7 +29,8 @@ from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
-    from nmt.translation.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
+    from nmt.translation.options import SearchOptions
+    from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,7 +62,8 @@ def main(arguments: argparse.Namespace) -> None:
     name, lines = open_input(arguments.input)
 
     with importing():
-        from nmt.translation.translator import WINDOW, Translator  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
+        from nmt.translation.windows import WINDOW  # noqa: PLC0415
 
     translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
@@ -134,14 +136,14 @@ def check_files(arguments: argparse.Namespace) -> None:
 def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
     """The run's own way of decoding, as far as the command line says nothing else."""
     from nmt.search import Sampling  # noqa: PLC0415
-    from nmt.translation.translator import SearchOptions  # noqa: PLC0415
+    from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     overrides = given(arguments, SEARCH_OPTIONS)
     if arguments.sampling_temperature is not None:
         overrides["sampling"] = Sampling(arguments.sampling_temperature, **given(arguments, SAMPLING_OPTIONS))
         overrides["beam_size"] = 1
     for option in ("alignments", "attention"):
-        if getattr(arguments, option) is not None and not translator.model.has_attention:
+        if getattr(arguments, option) is not None and not translator.attends:
             raise ConfigError(f"--{option}: {arguments.model} has no attention (model.attention.type is none)")
     return SearchOptions.from_config(
         translator.decoding,

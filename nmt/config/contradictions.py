@@ -1,7 +1,7 @@
 """Which options contradict each other, each of them right in itself."""
 
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, LuongAttention
+from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -12,7 +12,7 @@ def contradictions(config: Config) -> list[Problem]:
         if attention.hidden is not None and attention.score != "concat":
             text = f"has no effect for score '{attention.score}', only for 'concat'; leave it out"
             problems.append(Problem("model.attention.hidden", text))
-        annotation = 2 * model.encoder.hidden
+        annotation = model.encoder.width if isinstance(model.encoder, GruEncoder) else decoder.hidden
         if attention.score == "dot" and decoder.hidden != annotation:
             text = (
                 f"{decoder.hidden} does not fit model.attention.score 'dot', which multiplies states and annotations; "

@@ -222,6 +222,17 @@ class Embeddings(Section):
     """target: the output layer is the target embedding; all: the source embedding too (shared vocabulary only)."""
 
 
+class CustomPart(Section):
+    """A part that a program of yours has registered in ``nmt.model.build``."""
+
+    type: Literal["custom"]
+    name: Text
+    """The name it is registered by."""
+    hidden: Width = 256
+    options: dict[str, Any] = {}
+    """For the function that builds it."""
+
+
 class GruEncoder(Section):
     """Bidirectional GRU; annotations are twice ``hidden`` wide."""
 
@@ -229,6 +240,14 @@ class GruEncoder(Section):
     hidden: Width = 256
     """Units of each direction."""
     layers: Layers = 1
+
+    @property
+    def width(self) -> int:
+        """Width of an annotation."""
+        return 2 * self.hidden
+
+
+AnyEncoder = Annotated[GruEncoder | CustomPart, Discriminator("type")]
 
 
 class GruDecoder(Section):
@@ -238,6 +257,16 @@ class GruDecoder(Section):
     hidden: Width = 256
     readout: Width | None = None
     """Width of what the output layer reads (maxout, or Luong's attentional vector); null: the embedding size."""
+
+
+class CustomDecoder(CustomPart):
+    """A decoder that a program of yours has registered in ``nmt.model.build``."""
+
+    readout: Width | None = None
+    """Width of what the output layer reads; null: the embedding size."""
+
+
+AnyDecoder = Annotated[GruDecoder | CustomDecoder, Discriminator("type")]
 
 
 class BahdanauAttention(Section):
@@ -264,7 +293,8 @@ class NoAttention(Section):
     type: Literal["none"]
 
 
-AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention, Discriminator("type")]
+AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomPart, Discriminator("type")]
+Part = GruEncoder | GruDecoder | BahdanauAttention | LuongAttention | NoAttention | CustomPart
 
 
 class Dropout(Section):
@@ -303,10 +333,15 @@ class Model(Section):
 
     attention: AnyAttention
     embeddings: Embeddings = Embeddings()
-    encoder: GruEncoder = GruEncoder()
-    decoder: GruDecoder = GruDecoder()
+    encoder: AnyEncoder = GruEncoder()
+    decoder: AnyDecoder = GruDecoder()
     dropout: Dropout = Dropout()
     initialization: AnyInitialization = XavierInitialization()
+
+    @field_validator("encoder", "decoder", mode="before")
+    @classmethod
+    def _usual_part(cls, value: Any) -> Any:
+        return _of_type("gru", value)
 
     @field_validator("initialization", mode="before")
     @classmethod

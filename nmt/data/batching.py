@@ -5,7 +5,7 @@ resume, and a slice of the plan is a shard.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nmt.config.schema import Count
 from nmt.data.tokenizer import Tokenizers
+from nmt.foundation.records import Record
 
 ROWS = 16
 """Matrix products of so many rows, or a multiple of it, cost no more than those of a few rows less."""
@@ -44,7 +45,7 @@ class Specials:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Record):
     """B pairs, padded. Each source ends with EOS; the target is shifted by one for teacher forcing."""
 
     source: Tensor
@@ -60,39 +61,22 @@ class Batch:
     target_tokens: int
     """Real target tokens, EOS included"""
 
-    def pinned(self) -> "Batch":
+    def pinned(self) -> Self:
         """The batch in memory from which a GPU copies while the CPU goes on."""
-        return self.each(Tensor.pin_memory)
+        return self.map(Tensor.pin_memory)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """The batch with every tensor changed."""
-        return Batch(
-            change(self.source),
-            change(self.source_lengths),
-            change(self.target_input),
-            change(self.target_output),
-            change(self.target_mask),
-            self.target_tokens,
-        )
-
-    def halves(self) -> "list[Batch]":
+    def halves(self) -> list[Self]:
         """The upper and the lower half of its pairs, padded as before; itself if it is of one pair."""
         middle = len(self.source) // 2
         if not middle:
             return [self]
-        parts = self.each(lambda tensor: tensor[:middle]), self.each(lambda tensor: tensor[middle:])
+        parts = self.map(lambda tensor: tensor[:middle]), self.map(lambda tensor: tensor[middle:])
         return [replace(part, target_tokens=int(part.target_mask.sum())) for part in parts]
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> Self:
         """The batch on a device; lengths stay on the CPU."""
-        return Batch(
-            self.source.to(device, non_blocking=True),
-            self.source_lengths,
-            self.target_input.to(device, non_blocking=True),
-            self.target_output.to(device, non_blocking=True),
-            self.target_mask.to(device, non_blocking=True),
-            self.target_tokens,
-        )
+        moved = self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        return replace(moved, source_lengths=self.source_lengths)
 
 
 def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,7 @@
-"""The mathematics, readable beside the papers: attention, encoder, decoder, and the network they make."""
+"""The mathematics, readable beside the papers: encoders, attention, decoders, and the network they make."""
 
-from nmt.model.attention import Memory
 from nmt.model.build import build_model
-from nmt.model.decoder import State
-from nmt.model.seq2seq import Seq2Seq
+from nmt.model.records import Memory, State
+from nmt.model.seq2seq import Seq2Seq, TeacherForced
 
-__all__ = ["Memory", "Seq2Seq", "State", "build_model"]
+__all__ = ["Memory", "Seq2Seq", "State", "TeacherForced", "build_model"]

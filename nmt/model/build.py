@@ -1,32 +1,44 @@
-"""From configuration to network: the only place in ``nmt.model`` that reads the schema's choices."""
+"""From configuration to network: the only place in ``nmt.model`` that reads the schema's choices.
+
+``ENCODERS``, ``ATTENTIONS`` and ``DECODERS`` map the ``type`` of a section to the function that builds the part. An
+entry of your own is chosen by its name: ``encoder: {type: custom, name: NAME, options: {...}}``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from torch import nn
 
 from nmt.config import schema
+from nmt.errors import ConfigError
 from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
-from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
-from nmt.model.encoder import GruEncoder
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder
+from nmt.model.encoders import Encoder, GruEncoder
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
 
+Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
-def build_model(config: schema.Model, source_size: int, target_size: int, *, fused: bool = True) -> Seq2Seq:
-    """A freshly initialized network for vocabularies of these sizes, from PyTorch's random generator.
 
-    With ``fused`` the recurrences run in ``nmt.kernels``; without, step by step: the same parameters and numbers.
+def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
+    """Make a freshly initialized network for vocabularies of these sizes, from PyTorch's random generator.
+
+    Raises ConfigError for a custom part that no program has registered.
     """
-    width, annotation = config.embeddings.size, 2 * config.encoder.hidden
-    readout = config.decoder.readout or width
-    source_embedding = nn.Embedding(source_size, width)
-    target_embedding = source_embedding if config.embeddings.tie == "all" else nn.Embedding(target_size, width)
-    output = nn.Linear(readout, target_size)
+    embedding = config.embeddings.size
+    source_embedding = nn.Embedding(source_size, embedding)
+    target_embedding = source_embedding if config.embeddings.tie == "all" else nn.Embedding(target_size, embedding)
+    encoder = _builder(ENCODERS, config.encoder, "encoder")(config)
+    attention = _builder(ATTENTIONS, config.attention, "attention")(config, encoder)
+    decoder = _builder(DECODERS, config.decoder, "decoder")(config, encoder, attention)
+    output = nn.Linear(decoder.readout_width, target_size)
     if config.embeddings.tie != "none":
         output.weight = target_embedding.weight
     model = Seq2Seq(
         source_embedding,
         target_embedding,
-        GruEncoder(width, config.encoder.hidden, config.encoder.layers, config.dropout.annotation, fused=fused),
-        _decoder(config, width, annotation, readout, fused=fused),
+        encoder,
+        decoder,
         output,
         embedding_dropout=config.dropout.embedding,
         annotation_dropout=config.dropout.annotation,
@@ -36,31 +48,51 @@ def build_model(config: schema.Model, source_size: int, target_size: int, *, fus
     return model
 
 
-def _decoder(config: schema.Model, embedding: int, annotation: int, readout: int, *, fused: bool) -> Decoder:
-    hidden = config.decoder.hidden
-    match config.attention:
-        case schema.BahdanauAttention(hidden=units):
-            additive = AdditiveAttention(hidden, annotation, units)
-            return BahdanauDecoder(additive, embedding, annotation, hidden, readout, fused=fused)
-        case schema.NoAttention():
-            return BahdanauDecoder(NoAttention(), embedding, annotation, hidden, readout, fused=fused)
-        case schema.LuongAttention(input_feeding=feeding) as luong:
-            return LuongDecoder(
-                _luong(luong, hidden, annotation),
-                embedding,
-                annotation,
-                hidden,
-                readout,
-                input_feeding=feeding,
-                fused=fused,
-            )
+def _builder(builders: Mapping[str, Builder], section: schema.Part, kind: str) -> Builder:
+    name = section.name if isinstance(section, schema.CustomPart) else section.type
+    if name not in builders:
+        raise ConfigError(
+            f"model.{kind}.name: no {kind} is called '{name}'; register it first: "
+            f"nmt.model.build.{kind.upper()}S['{name}'] = ..."
+        )
+    return builders[name]
 
 
-def _luong(config: schema.LuongAttention, state: int, annotation: int) -> Attention:
-    match config.score:
+def _gru_encoder(config: schema.Model) -> GruEncoder:
+    assert isinstance(config.encoder, schema.GruEncoder)
+    return GruEncoder(config.embeddings.size, config.encoder.hidden, config.encoder.layers, config.dropout.annotation)
+
+
+def _bahdanau(config: schema.Model, encoder: Encoder) -> AdditiveAttention:
+    assert isinstance(config.attention, schema.BahdanauAttention)
+    return AdditiveAttention(config.decoder.hidden, encoder.width, config.attention.hidden)
+
+
+def _luong(config: schema.Model, encoder: Encoder) -> Attention:
+    assert isinstance(config.attention, schema.LuongAttention)
+    state = config.decoder.hidden
+    match config.attention.score:
         case "dot":
             return DotAttention()
         case "general":
-            return GeneralAttention(state, annotation)
+            return GeneralAttention(state, encoder.width)
         case "concat":
-            return AdditiveAttention(state, annotation, config.hidden or state)
+            return AdditiveAttention(state, encoder.width, config.attention.hidden or state)
+
+
+def _gru_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
+    """Luong's attention comes after the update; every other before it."""
+    embedding, hidden = config.embeddings.size, config.decoder.hidden
+    widths = embedding, encoder.width, encoder.bridge_width, hidden, config.decoder.readout or embedding
+    if isinstance(config.attention, schema.LuongAttention):
+        return LuongDecoder(attention, *widths, input_feeding=config.attention.input_feeding)
+    return BahdanauDecoder(attention, *widths)
+
+
+ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {"gru": _gru_encoder}
+ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
+    "none": lambda config, encoder: NoAttention(),
+    "bahdanau": _bahdanau,
+    "luong": _luong,
+}
+DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {"gru": _gru_decoder}

@@ -10,7 +10,7 @@ from nmt.config import schema
 
 
 @dataclass(frozen=True)
-class Work:
+class Cost:
     """Multiply-adds of teacher forcing, forward: per sentence, token, and pair of a source and a target token."""
 
     sentence: int
@@ -32,9 +32,10 @@ class Work:
         return 6 * forward
 
 
-def work(config: schema.Model, target_size: int) -> Work:
-    """The work of a network with a target vocabulary of this size."""
-    embedding, annotation = config.embeddings.size, 2 * config.encoder.hidden
+def cost(config: schema.Model, target_size: int) -> Cost:
+    """Count the multiply-adds of a network with a target vocabulary of this size."""
+    assert isinstance(config.encoder, schema.GruEncoder)
+    embedding, annotation = config.embeddings.size, config.encoder.width
     state, readout = config.decoder.hidden, config.decoder.readout or embedding
     sentence = annotation // 2 * state  # W_s
     source = sum(
@@ -58,4 +59,4 @@ def work(config: schema.Model, target_size: int) -> Work:
             source += 0 if score == "dot" else annotation * units
             target += state * units if score == "concat" else 0
             pair = units + annotation
-    return Work(sentence, source, target, pair)
+    return Cost(sentence, source, target, pair)

@@ -1,4 +1,4 @@
-"""How parameters start."""
+"""Initial values of the parameters."""
 
 import math
 
@@ -24,9 +24,9 @@ def _is_recurrent(name: str) -> bool:
 
 
 def _orthogonal_blocks(parameter: nn.Parameter) -> None:
-    """The recurrent matrices of the three gates, each H x H, lie one above the other."""
+    """Fill the recurrent matrices of the gates, each H x H, that lie one above the other."""
     with torch.no_grad():
-        for block in parameter.chunk(3):
+        for block in parameter.split(parameter.size(1)):
             nn.init.orthogonal_(block)
 
 

@@ -1,25 +1,48 @@
-"""The whole network: encode, start, step for search; forward for teacher forcing. Both give the same numbers."""
+"""The whole network: encode, start, step for search; forward for teacher forcing. Both give the same numbers.
 
-import torch
+Shapes: B sentences, S source and T target positions, R hypotheses, V target vocabulary, O readout.
+"""
+
+from typing import Protocol
+
 from torch import Tensor, nn
 
-from nmt.model.attention import Memory, NoAttention
-from nmt.model.decoder import Decoder, State
+from nmt.model.decoders import Decoder
 from nmt.model.dropout import Dropout
-from nmt.model.encoder import GruEncoder
+from nmt.model.encoders import Encoder
+from nmt.model.loss import cross_entropy
+from nmt.model.records import Memory, State, source_mask
+
+
+class TeacherForced(Protocol):
+    """What training and forced decoding ask of a network, or of its fast twin."""
+
+    output: nn.Linear
+    """From readouts (..., O) to logits (..., V)."""
+
+    def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Run teacher forcing up to the output layer.
+
+        source (B, S), lengths (B,), target_input (B, T) -> what the output layer reads (B, T, O), attention (B, T, S)
+        or None.
+        """
+
+    def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Sum the loss over the real target tokens.
+
+        readouts (B, T, O), targets (B, T), mask (B, T), True on real tokens -> the label-smoothed objective,
+        differentiable, and the negative log-likelihood, for reporting.
+        """
 
 
 class Seq2Seq(nn.Module):
-    """p(y | x) of a recurrent encoder and decoder.
-
-    Shapes: B sentences, S source and T target positions, R hypotheses, V target vocabulary, O readout.
-    """
+    """p(y | x) of an encoder and a decoder."""
 
     def __init__(
         self,
         source_embedding: nn.Embedding,
         target_embedding: nn.Embedding,
-        encoder: GruEncoder,
+        encoder: Encoder,
         decoder: Decoder,
         output: nn.Linear,
         *,
@@ -38,42 +61,51 @@ class Seq2Seq(nn.Module):
         self.readout_dropout = Dropout(readout_dropout)
 
     @property
-    def has_attention(self) -> bool:
+    def attends(self) -> bool:
         """Whether steps return attention weights."""
-        return not isinstance(self.decoder.attention, NoAttention)
+        return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """source (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""
-        positions = torch.arange(source.size(1), device=source.device)
-        source_mask = positions < lengths.to(source.device).unsqueeze(1)  # (B, S)
-        embedded = self.embedding_dropout(self.source_embedding(source))
-        annotations, summary = self.encoder(embedded, lengths)
-        return Memory(self.annotation_dropout(annotations), self.annotation_dropout(summary), source_mask)
+        return self.remember(self.encoder(self.embed_source(source), lengths), lengths)
+
+    def remember(self, encoded: tuple[Tensor, Tensor], lengths: Tensor) -> Memory:
+        """Make the memory of what the encoder returns, annotations (B, S, C) and summary (B, C)."""
+        annotations, summary = encoded
+        mask = source_mask(lengths, annotations.size(1), annotations.device)
+        return Memory(self.annotation_dropout(annotations), self.annotation_dropout(summary), mask)
 
     def start(self, memory: Memory) -> State:
-        """The state before the first target token, one row a sentence."""
-        return self.decoder.start(memory)
+        """Make the state before the first target token, one row a sentence."""
+        return self.decoder.start(memory, self.encoder.bridge(memory.summary))
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """One token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
-        readout, state, weights = self.decoder.step(self._embed_target(previous), state)
+        """Go one token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
+        readout, state, weights = self.decoder.step(self.embed_target(previous), state)
         logits: Tensor = self.output(self.readout_dropout(readout))
         return logits.float().log_softmax(-1), state, weights
 
     def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Teacher forcing up to the output layer: -> what it reads (B, T, O), attention (B, T, S) or None."""
-        return self.unroll(target_input, self.encode(source, lengths))
-
-    def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """The decoder's part of ``readouts``."""
-        readouts, weights = self.decoder.unroll(self._embed_target(target_input), self.start(memory))
+        """Run teacher forcing up to the output layer, as ``TeacherForced`` has it."""
+        state = self.start(self.encode(source, lengths))
+        readouts, weights = self.decoder.unroll(self.embed_target(target_input), state)
         return self.readout_dropout(readouts), weights
 
+    def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Sum the loss over the real target tokens, as ``TeacherForced`` has it."""
+        return cross_entropy(readouts[mask], self.output, targets[mask], smoothing)
+
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Teacher forcing: source (B, S), lengths (B,), target_input (B, T) -> logits (B, T, V), attention."""
+        """Run teacher forcing: source (B, S), lengths (B,), target_input (B, T) -> logits (B, T, V), attention."""
         readouts, weights = self.readouts(source, lengths, target_input)
         return self.output(readouts), weights
 
-    def _embed_target(self, tokens: Tensor) -> Tensor:
+    def embed_source(self, tokens: Tensor) -> Tensor:
+        """Embed source ids, with dropout: (B, S) -> (B, S, E)."""
+        embedded: Tensor = self.embedding_dropout(self.source_embedding(tokens))
+        return embedded
+
+    def embed_target(self, tokens: Tensor) -> Tensor:
+        """Embed target ids, with dropout: (...) -> (..., E)."""
         embedded: Tensor = self.embedding_dropout(self.target_embedding(tokens))
         return embedded

@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from nmt import fast
 from nmt.config import Config, dump_config, load_run_config, schema
 from nmt.data import language_id
 from nmt.data.tokenizer import Tokenizers
@@ -41,7 +42,7 @@ from nmt.foundation.files import (
     write_json,
     write_text,
 )
-from nmt.model import Seq2Seq, build_model
+from nmt.model import Seq2Seq, TeacherForced, build_model
 from nmt.runs.tensors import count_numbers, load_tensors, metadata, refuse_other_tensors, unshared
 
 UPDATE = "update"
@@ -330,6 +331,11 @@ class LoadedRun:
     tokenizers: Tokenizers
     model: Seq2Seq
 
+    @property
+    def network(self) -> TeacherForced:
+        """The model for forced decoding, with the kernels of the configuration."""
+        return fast.training(self.model, self.config.kernels)
+
 
 def load_run(
     path: str | Path, device: torch.device, checkpoint: str = "best", kernels: schema.Kernels | None = None
@@ -360,7 +366,7 @@ def load_run(
     sizes = tokenizers.source.size, tokenizers.target.size
     _refuse_other_size(config, sizes, weights_file, run.config)
     weights = run.weights(checkpoint)
-    model = build_model(config.model, *sizes, fused=config.kernels == "auto")
+    model = build_model(config.model, *sizes)
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
     wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.isfinite().all()]
@@ -380,7 +386,7 @@ def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
 def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
     """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
     with torch.device("meta"):  # sizes alone
-        described = sum(parameter.numel() for parameter in build_model(config.model, *sizes, fused=False).parameters())
+        described = sum(parameter.numel() for parameter in build_model(config.model, *sizes).parameters())
     found = count_numbers(weights)
     if found > 2 * described or described > 2 * found:
         raise CheckpointError(f"{where}: describes a network of {described:,} numbers; {weights} holds {found:,}")

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmt.foundation.records import Record
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
 from nmt.search.types import Hypothesis, KeptAttention, Limits, S, StepModel, no_finite_probability
 
 
 @dataclass(frozen=True)
-class Beam:
+class Beam(Record):
     """B unfinished sentences with K live hypotheses each, likeliest first."""
 
     sentences: Tensor
@@ -44,28 +45,14 @@ class Beam:
         count = torch.arange(limits.sentences, device=limits.max_lengths.device)
         return cls(count, limits.max_lengths, torch.zeros_like(kept[:, :1]), torch.zeros_like(count), kept)
 
-    def select(self, sentences: Tensor) -> Self:
-        """Only these sentences."""
-        return type(self)(
-            self.sentences[sentences],
-            self.max_lengths[sentences],
-            self.log_probs[sentences],
-            self.finished[sentences],
-            self.kept[sentences],
-        )
-
 
 @dataclass(frozen=True)
-class Extensions:
+class Extensions(Record):
     """Hypotheses made by one step: (B, N) parents as rows of the step, their last tokens, their log-probabilities."""
 
     parents: Tensor
     tokens: Tensor
     log_probs: Tensor
-
-    def select(self, sentences: Tensor) -> Self:
-        """Only these sentences."""
-        return type(self)(self.parents[sentences], self.tokens[sentences], self.log_probs[sentences])
 
 
 def beam_step(

@@ -5,9 +5,11 @@ T target positions, V vocabulary.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +36,29 @@ class StepModel(Protocol[S]):
 
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
         """previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None."""
+
+
+class Searchable(ABC, Generic[S]):
+    """What translation asks of a network, of its fast twin, or of several of them."""
+
+    attends: bool
+    """Whether steps return attention weights."""
+
+    @abstractmethod
+    def encode(self, source: Tensor, lengths: Tensor) -> Any:
+        """Read B sentences: source (B, S) ids, lengths (B,) on the CPU -> what :meth:`start` takes."""
+
+    @abstractmethod
+    def start(self, memory: Any) -> S:
+        """Make the state before the first token, a row for each sentence."""
+
+    @abstractmethod
+    def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
+        """As ``StepModel`` has it."""
+
+    def searching(self) -> AbstractContextManager[object]:
+        """Return the context in which the methods above are to be called."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from nmt.training.pipeline import (
     train_run,
 )
 from nmt.training.trainer import Trainer
-from nmt.translation.translator import lines_for
+from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
 """Of the name of the folder that vanishes."""

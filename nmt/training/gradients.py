@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmt import fast
+from nmt.config.schema import Kernels
 from nmt.data.batching import ROWS, Batch, Specials
 from nmt.foundation.device import autocast
 from nmt.model import Seq2Seq
-from nmt.training.loss import Loss, batch_loss
+from nmt.training.objective import Loss, Objective
 
 SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of so many."""
@@ -42,21 +44,18 @@ class EagerGradients:
     """As PyTorch goes along."""
 
     def __init__(
-        self, model: Seq2Seq, device: torch.device, precision: torch.dtype, smoothing: float, *, fused: bool
+        self, model: Seq2Seq, objective: Objective, device: torch.device, precision: torch.dtype, kernels: Kernels
     ) -> None:
         self.model = model
+        self.network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
+        self.objective = objective
         self.device = device
         self.precision = precision
-        self.smoothing = smoothing
-        self.fused = fused
 
     def loss(self, batch: Batch) -> Loss:
-        """The objective of a batch on the device, on the model as it stands."""
+        """Compute the objective of a batch that is on the device."""
         with autocast(self.device, self.precision):
-            readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
-            return batch_loss(
-                readouts, self.model.output, batch.target_output, batch.target_mask, self.smoothing, fused=self.fused
-            )
+            return self.objective(self.network, batch)
 
     def __call__(self, batch: Batch, tokens: int) -> Tensor:
         """As ``Gradients`` has it."""
@@ -145,7 +144,7 @@ class GraphedGradients:
 
 def _placed(batch: Batch, device: torch.device) -> Batch:
     """A copy on the device, its lengths too."""
-    return batch.each(lambda tensor: tensor.to(device, non_blocking=True, copy=True))
+    return batch.map(lambda tensor: tensor.to(device, non_blocking=True, copy=True))
 
 
 def filled_up(batch: Batch, specials: Specials) -> Batch:
@@ -169,8 +168,13 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
 
 
 def gradients_on(
-    model: Seq2Seq, device: torch.device, precision: torch.dtype, smoothing: float, specials: Specials, *, fused: bool
+    model: Seq2Seq,
+    objective: Objective,
+    device: torch.device,
+    precision: torch.dtype,
+    specials: Specials,
+    kernels: Kernels,
 ) -> Gradients:
-    """The fastest way there is on a device; with ``fused`` False, the plain one."""
-    eager = EagerGradients(model, device, precision, smoothing, fused=fused)
-    return GraphedGradients(eager, specials) if fused and device.type == "cuda" else eager
+    """Return the fastest way there is on a device; the plain one for plain kernels."""
+    eager = EagerGradients(model, objective, device, precision, kernels)
+    return GraphedGradients(eager, specials) if fast.records_graphs(kernels, device) else eager

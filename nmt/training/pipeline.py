@@ -28,7 +28,9 @@ from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer, saved_progress
 from nmt.training.validation import gold_pairs
-from nmt.translation.translator import WINDOW, Pause, SearchOptions, Translator
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop, Translator
+from nmt.translation.windows import WINDOW
 
 Say = Callable[[str], None]
 Stopping = AbstractContextManager[Callable[[], bool]]
@@ -111,15 +113,15 @@ def train_run(
             else:
                 trainer.save()  # from here on there is something to resume; and a disk that is full is found out
 
-            def pause() -> None:
+            def check_stop() -> None:
                 if stopped():
                     raise Stopped
 
             try:
-                trainer.fit(pause)
-                trainer.average_best(pause)
+                trainer.fit(check_stop)
+                trainer.average_best(check_stop)
                 if prepared.test_pairs:
-                    score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, pause)
+                    score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, check_stop)
             except Stopped:
                 return False
     return True
@@ -158,7 +160,7 @@ def _opened(
 def make_model(config: Config, prepared: Prepared) -> Seq2Seq:
     """The network that a configuration describes, untrained, on the CPU."""
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    return build_model(config.model, *sizes, fused=config.kernels == "auto")
+    return build_model(config.model, *sizes)
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
@@ -210,18 +212,16 @@ def score_test(
     device: torch.device,
     log: Log,
     step: int,
-    pause: Pause,
+    check_stop: CheckStop,
 ) -> None:
     """Translate the test set with the best checkpoint; keep the output and its scores in the run.
 
-    ``pause`` may end it between two batches; then nothing is kept.
+    ``check_stop`` may end it between two batches; then nothing is kept.
     """
-    loaded = load_run(run.path, device)
-    fused = config.kernels == "auto"
-    translator = Translator(loaded.model, loaded.tokenizers, device, torch.float32, fused=fused, fixed=True)
+    translator = Translator.of(load_run(run.path, device, kernels=config.kernels), device, torch.float32)
     sources, references = zip(*pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
-    translations = translator.translate(sources, options, first_window=WINDOW, pause=pause)
+    translations = translator.translate(sources, options, first_window=WINDOW, check_stop=check_stop)
     hypotheses = [translation.text for translation in translations]
     binned_by = BinnedBy("source", unit_of(config.data.source_language))
     system = score_system(

@@ -19,10 +19,11 @@ from nmt.runs.directory import RunDirectory, TrainingCheckpoint, load_weights
 from nmt.runs.tensors import average, unshared
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
+from nmt.training.objective import TeacherForcing
 from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
 from nmt.training.progress import Kept, Progress, Window
 from nmt.training.validation import ValidationResult, Validator
-from nmt.translation.translator import Pause, go_on
+from nmt.translation.translator import CheckStop, never_stop
 
 FIRST_LINE, FIRST_UPDATES = 5.0, 5
 """Seconds and updates after which the first line of progress comes, with the time left; the first update is slow."""
@@ -55,36 +56,35 @@ class Trainer:
         self.log = log
         self.device = device
         self.specials = Specials.of(prepared.tokenizers)
-        precision, fused = resolve_precision(config.precision, device), config.kernels == "auto"
-        self.gradients = gradients_on(
-            self.model, device, precision, self.config.label_smoothing, self.specials, fused=fused
-        )
+        precision = resolve_precision(config.precision, device)
+        objective = TeacherForcing(self.config.label_smoothing)
+        self.gradients = gradients_on(self.model, objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, precision, log)
         self.progress = Progress()
 
-    def fit(self, pause: Pause = go_on) -> None:
-        """Train until finished, or until ``pause`` raises Stopped: between two updates, or between two batches of a
+    def fit(self, check_stop: CheckStop = never_stop) -> None:
+        """Train until finished, or until ``check_stop`` raises Stopped: between two updates, or between two batches of a
         validation, which is then still due. ``last`` is saved in either case.
 
         Raises CheckpointError when nothing but non-finite gradients come.
         """
         try:
-            self._fit(pause)
+            self._fit(check_stop)
         except Stopped:
             self.save()
             raise
 
-    def _fit(self, pause: Pause) -> None:
+    def _fit(self, check_stop: CheckStop) -> None:
         batches = self.batches()
         begun, silent = self.progress, True
         while True:
             if self.progress.validation_due(self.config):
-                self.validate(pause)
+                self.validate(check_stop)
             if self.progress.finished(self.config):
                 self._say_why_early()
                 return
-            pause()
+            check_stop()
             started = time.perf_counter()
             group = list(islice(batches, self.config.accumulation))
             update = self.update([batch for _, batch in group], group[-1][0])
@@ -204,10 +204,10 @@ class Trainer:
                 "training.optimizer.learning_rate"
             )
 
-    def validate(self, pause: Pause = go_on) -> ValidationResult:
-        """Look at the validation set, keep what is best, save ``last``; ``pause`` may end it between two batches, and
+    def validate(self, check_stop: CheckStop = never_stop) -> ValidationResult:
+        """Look at the validation set, keep what is best, save ``last``; ``check_stop`` may end it between two batches, and
         nothing has changed."""
-        result = self.validator(self.progress.update, pause=pause)
+        result = self.validator(self.progress.update, check_stop=check_stop)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(self._score(result), self.config)
         best = self.progress.best is not before.best
@@ -232,8 +232,8 @@ class Trainer:
             return result.bleu
         return -math.inf if math.isnan(result.loss) else -result.loss
 
-    def average_best(self, pause: Pause = go_on) -> None:
-        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it; ``pause`` may end
+    def average_best(self, check_stop: CheckStop = never_stop) -> None:
+        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it; ``check_stop`` may end
         it between two batches of that, and nothing has changed in the run.
 
         Progress does not hear of it: a run that is made longer goes on as if there had been no mean. There a checkpoint
@@ -244,7 +244,7 @@ class Trainer:
             return
         mean = average(self.run.weights(kept_name(each)) for each in kept)
         load_weights(self.model, mean, "the mean of the best checkpoints")
-        result = self.validator(self.progress.update, samples=False, pause=pause)
+        result = self.validator(self.progress.update, samples=False, check_stop=check_stop)
         better = self._score(result) > self.progress.best.score
         updates = sorted(each.update for each in kept)
         self.log.record(self.progress.update, "average", **result.as_dict(), best=better, updates=updates)

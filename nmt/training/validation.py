@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from nmt import fast
 from nmt.config import Config
 from nmt.data.batching import FirstPieces, Specials
 from nmt.data.dataset import Prepared
@@ -19,9 +20,10 @@ from nmt.foundation.device import autocast
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
-from nmt.training.loss import batch_loss
 from nmt.translation.forced import word_attention
-from nmt.translation.translator import WINDOW, Pause, SearchOptions, Translation, Translator, evaluating, go_on
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop, Translation, Translator, evaluating, never_stop
+from nmt.translation.windows import WINDOW
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,13 @@ class Validator:
         self.model = model
         self.device, self.precision = device, precision
         self.specials = Specials.of(prepared.tokenizers)
-        fused = config.kernels == "auto"
-        self.translator = Translator(model, prepared.tokenizers, device, precision, fused=fused)
+        self.network = fast.training(model, config.kernels)
+        self.translator = Translator(
+            lambda beam_size: fast.search(model, precision, config.kernels, beam_size=beam_size),
+            prepared.tokenizers,
+            device,
+            attends=model.attends,
+        )
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
         self.gold = gold_pairs(config)
@@ -76,17 +83,20 @@ class Validator:
         if note is not None:
             log.say(note)
 
-    def __call__(self, update: int, *, samples: bool = True, pause: Pause = go_on) -> ValidationResult:
-        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``pause``
+    def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
+        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``check_stop``
         is called between two batches.
 
         A model that cannot translate, for its weights are no numbers any more, has a BLEU of 0.
         """
         started = time.perf_counter()
-        loss = self.loss(pause)
+        loss = self.loss(check_stop)
         try:
             sources = (pair.source for pair in self.pairs)
-            translations = list(self.translator.translate(sources, self.options, first_window=WINDOW, pause=pause))
+            with evaluating(self.model):
+                translations = list(
+                    self.translator.translate(sources, self.options, first_window=WINDOW, check_stop=check_stop)
+                )
         except NmtError as error:
             self.log.say(f"validation at update {update}: {error}")
             score = 0.0
@@ -99,17 +109,17 @@ class Validator:
         return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer)
 
     @torch.inference_mode()
-    def loss(self, pause: Pause = go_on) -> float:
+    def loss(self, check_stop: CheckStop = never_stop) -> float:
         """Negative log-likelihood per real target token of the validation set; like decoding, it reads no more than the
         first ``decoding.max_source`` pieces of a side."""
         total, tokens = 0.0, 0
         with evaluating(self.model), autocast(self.device, self.precision):
             for each in self.corpus.batches(self.specials, self.config.training.batch_tokens):
-                pause()
+                check_stop()
                 batch = each.to(self.device)
-                readouts, _ = self.model.readouts(batch.source, batch.source_lengths, batch.target_input)
-                loss = batch_loss(readouts, self.model.output, batch.target_output, batch.target_mask, 0.0, fused=False)
-                total += loss.likelihood.item()
+                readouts, _ = self.network.readouts(batch.source, batch.source_lengths, batch.target_input)
+                _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
+                total += likelihood.item()
                 tokens += batch.target_tokens
         return total / tokens
 
@@ -118,7 +128,7 @@ class Validator:
         if self.gold is None:
             return None
         with evaluating(self.model):
-            weights = word_attention(self.model, self.translator.tokenizers, self.gold.pairs, self.device)
+            weights = word_attention(self.network, self.translator.tokenizers, self.gold.pairs, self.device)
         return score_alignments(self.gold.links, likeliest(weights)).error_rate
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
@@ -131,10 +141,11 @@ class Validator:
         if not lines:
             return
         self.log.text(update, "validation/samples", "\n\n---\n\n".join(lines))
-        if not self.model.has_attention:
+        if not self.model.attends:
             return
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
-        [translation] = self.translator.translate([self.pairs[0].source], options)
+        with evaluating(self.model):
+            [translation] = self.translator.translate([self.pairs[0].source], options)
         self._show_attention(update, translation)
 
     def _show_attention(self, update: int, translation: Translation) -> None:

@@ -1,4 +1,4 @@
-"""Forced decoding: what a model makes of translations that it is given, piece by piece."""
+"""Forced decoding: the probability and the attention of each piece of a given translation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
-from nmt.model import Seq2Seq
+from nmt.model import TeacherForced
 
 
 @dataclass(frozen=True)
-class Forced:
+class ForcedDecoding:
     """One pair: S source and T target pieces, the end symbols included."""
 
     source_pieces: list[str]
@@ -27,30 +27,37 @@ class Forced:
 
 @torch.inference_mode()
 def force(
-    model: Seq2Seq,
+    network: TeacherForced,
     tokenizers: Tokenizers,
     pairs: Sequence[Pair],
     device: torch.device,
     *,
     max_source: int = 1000,
     batch_tokens: int = 4096,
-) -> list[Forced]:
-    """Read every pair with a model in evaluation mode, in fp32; results in the order of the pairs.
+) -> list[ForcedDecoding]:
+    """Read every pair with a network in evaluation mode, in fp32; return results in the order of the pairs.
 
-    Of a side only the first ``max_source`` pieces are read. A blank side is the end symbol alone.
+    Only the first ``max_source`` pieces of a side are read. A blank side is the end symbol alone.
     """
     specials = Specials.of(tokenizers)
     sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source)
     targets = _first(tokenizers.target, [pair.target for pair in pairs], max_source)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
-    results: dict[int, Forced] = {}
+    results: dict[int, ForcedDecoding] = {}
     for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
-        logits, attention = model(batch.source, batch.source_lengths, batch.target_input)
-        log_probabilities = logits.float().log_softmax(-1).gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu()
+        readouts, attention = network.readouts(batch.source, batch.source_lengths, batch.target_input)
+        log_probabilities = (
+            network.output(readouts)
+            .float()
+            .log_softmax(-1)
+            .gather(2, batch.target_output.unsqueeze(2))
+            .squeeze(2)
+            .cpu()
+        )
         for place, row in enumerate(rows.tolist()):
             source, target = len(sources[row]) + 1, len(targets[row]) + 1
-            results[row] = Forced(
+            results[row] = ForcedDecoding(
                 _pieces(tokenizers.source, sources[row]),
                 _pieces(tokenizers.target, targets[row]),
                 log_probabilities[place, :target].numpy(),
@@ -60,12 +67,12 @@ def force(
 
 
 def word_attention(
-    model: Seq2Seq, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
+    network: TeacherForced, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
 ) -> list[Weights]:
-    """The attention between the words of each pair while the model reads it, (J, I); see
-    :func:`~nmt.evaluation.alignment.word_weights`. The model must have attention."""
+    """Return the attention between the words of each pair while the network reads it, (J, I); see
+    :func:`~nmt.evaluation.alignment.word_weights`. The network must have attention."""
     weights = []
-    for pair, each in zip(pairs, force(model, tokenizers, pairs, device), strict=True):
+    for pair, each in zip(pairs, force(network, tokenizers, pairs, device), strict=True):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights

@@ -1,7 +1,7 @@
 """The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, there and back.
 
-``nmt.kernels.gpu`` has twins of both classes for GPUs. Products with weights are no part of a step: the walks of
-``nmt.kernels.recurrence`` take them. "Low" is the type that products are computed in, "high" fp32 or finer.
+``nmt.fast.kernels.gpu`` has twins of both classes for GPUs. Products with weights are no part of a step: the walks of
+``nmt.fast.kernels.recurrence`` take them. "Low" is the type that products are computed in, "high" fp32 or finer.
 
 Shapes: T steps, B sentences, S source positions, H hidden, A alignment units, C context.
 """
@@ -59,7 +59,7 @@ class Gates:
         self.candidate = initial.new_empty(steps, *initial.shape)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1}, low, from gates (..., 3H, B), as ``nmt.model.decoder.GatedUpdate`` has it; overwrites the latter."""
+        """s_{t+1}, low, from gates (..., 3H, B), as ``GatedUpdate`` of the decoders has it; overwrites the latter."""
         hidden = self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]

@@ -1,11 +1,11 @@
 """The two recurrences as single autograd functions: a GRU over a sequence, and Bahdanau's attending GRU.
 
-Their plain twins are ``torch.nn.GRU`` over packed sequences (``nmt.model.encoder``) and the step-by-step loops of
-``nmt.model.decoder``. What is saved: the loop runs without a graph, the backward pass walks the recurrence alone, and
+Their plain twins are ``torch.nn.GRU`` over packed sequences (``nmt.model.encoders.gru``) and the step-by-step loops of
+``nmt.model.decoders``. What is saved: the loop runs without a graph, the backward pass walks the recurrence alone, and
 the gradient of each weight is one product over all steps after the walk. Products are computed in the type of the
 gates ("low", bf16 under autocast), gates and states in fp32 or finer ("high").
 
-What a step does beside its products is in ``nmt.kernels.steps``, and for GPUs in ``nmt.kernels.gpu``.
+What a step does beside its products is in ``nmt.fast.kernels.steps``, and for GPUs in ``nmt.fast.kernels.gpu``.
 
 Features come before sentences: with the weight at the left, the product of a step reads the large matrix as it lies in
 memory and rearranges only the small one (CPU: up to a fifth faster), and each gate is one block.
@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.kernels import steps
-from nmt.kernels.product import add_product, product
+from nmt.fast.kernels import steps
+from nmt.fast.kernels.product import add_product, product
 
 KEEP = 1e3
 """A pre-activation whose sigmoid is exactly 1, in every type."""
@@ -39,7 +39,7 @@ def _steps_on(device: torch.device) -> Any:
 
 @cache
 def _triton_steps() -> Any:
-    """``nmt.kernels.gpu``, or None, with a warning, where Triton is not there or lacks what it needs."""
+    """``nmt.fast.kernels.gpu``, or None, with a warning, where Triton is not there or lacks what it needs."""
     try:
         import triton  # noqa: PLC0415  # many machines do not have it
 
@@ -47,7 +47,7 @@ def _triton_steps() -> Any:
     except Exception as error:  # of many kinds
         warnings.warn(f"Triton cannot be used, training goes on without its kernels: {error}", stacklevel=2)
         return None
-    from nmt.kernels import gpu  # noqa: PLC0415
+    from nmt.fast.kernels import gpu  # noqa: PLC0415
 
     return gpu
 

@@ -1,6 +1,6 @@
-"""The encoder made ready for inference: its weights cast once, both directions in one walk, no work on padding.
+"""The encoder made fast for search: its weights cast once, both directions in one walk, no work on padding.
 
-The plain twin is ``nmt.model.encoder.GruEncoder``. The backward direction reads each sentence reversed, so that both
+The plain twin is ``nmt.model.encoders.GruEncoder``. The backward direction reads each sentence reversed, so that both
 directions start at step 0 and a sentence of n pieces takes n steps; sentences are sorted, the longest first, so that
 those still being read are the first rows.
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nmt.model.encoder import GruEncoder
+from nmt.model.encoders import GruEncoder
 
 Layer = Callable[[Tensor], Tensor]
 """W x + b: (..., I) -> (..., O) in fp32 or finer; or the same of the embedding of a token, (...) ids -> (..., O)."""
@@ -22,7 +22,7 @@ MakeLayer = Callable[[Tensor, Tensor], Layer]
 WAYS = ("", "_reverse")
 
 
-class FrozenEncoder:
+class FastEncoder:
     """Annotations of sentences, for as long as the encoder's weights stay as they are.
 
     Args:
@@ -85,7 +85,7 @@ class FrozenEncoder:
 
 
 def gated_update(input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor, out: Tensor | None = None) -> Tensor:
-    """As ``nmt.model.decoder.GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
+    """As ``nmt.model.decoders.recurrent.GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
 
     Overwrites the recurrent gates.
     """

@@ -1,4 +1,4 @@
-"""A network made ready for search: its weights cast once, and each step a few wide products.
+"""A network made fast for search: its weights cast once, and each step a few wide products.
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
@@ -9,49 +9,84 @@ Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C
 units, P what the layers that read a context make of it.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.fast.kernels.int8 import Int8Linear
+from nmt.fast.kernels.product import linear
+from nmt.fast.search_encoder import FastEncoder, Layer, gated_update
 from nmt.foundation.device import autocast
-from nmt.kernels.int8 import Int8Linear
-from nmt.kernels.product import linear
-from nmt.model.attention import AdditiveAttention, Memory
-from nmt.model.decoder import BahdanauDecoder, Decoder, LuongDecoder, State
-from nmt.model.frozen_encoder import FrozenEncoder, Layer, gated_update
+from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
+from nmt.model.encoders import Encoder, GruEncoder
+from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
+from nmt.search import Searchable
 
-LARGEST_TABLE = 1 << 25
+LARGEST_LOOKUP = 1 << 25
 """Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
 
 
-class Frozen(ABC):
+class PlainSearch(Searchable[State]):
+    """The network as it is; under autocast where products are not computed in fp32."""
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype) -> None:
+        self.model = model
+        self.precision = precision
+        self.attends = model.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """As ``Seq2Seq.encode``."""
+        return self.model.encode(source, lengths)
+
+    def start(self, memory: Memory) -> State:
+        """As ``Seq2Seq.start``."""
+        return self.model.start(memory)
+
+    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        return self.model.step(previous, state)
+
+    def searching(self) -> AbstractContextManager[object]:
+        """As ``Searchable`` has it."""
+        return autocast(self.model.output.weight.device, self.precision)
+
+
+class FastSearch(Searchable[RecurrentState]):
     """What search asks of a network, for inference alone.
 
-    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, but for the attention; and
+    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, except for the attention; and
     ``fed``, the width of the readout where the next step is fed it.
 
     Args:
         model: the network; its weights must stay as they are.
-        ahead: apply what reads a context to the annotations ahead of the search.
+        decoder: the network's.
         precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
             bf16 where the hardware has it), or float64, in which case everything is.
+        ahead: apply what reads a context to the annotations ahead of the search, if the attention is one of ``LINEAR``.
     """
 
-    def __init__(self, model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> None:
+    from_context: Layer
+
+    def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         self.model = model
+        self.attends = model.attends
+        self.attention = decoder.attention
         self.precision = precision
-        self.ahead = ahead
+        self.ahead = ahead and type(decoder.attention) in LINEAR
         self.high = torch.promote_types(precision, torch.float32)
-        decoder = model.decoder
-        self.from_context: Layer
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.output = self._layer(*_weight_and_bias(model.output))
+        twin = ENCODERS.get(type(model.encoder))
         source = model.source_embedding.weight.detach().to(self.high)
-        self.encoder = FrozenEncoder(
+        self.encoder = twin and twin(
             model.encoder,
             table=lambda weight, bias: self._table(source, weight, bias),
             layer=self._layer,
@@ -61,8 +96,8 @@ class Frozen(ABC):
         self.initial = self._layer(*_weight_and_bias(decoder.initial))
         self.fed = 0
         self.units = 0
-        attention = decoder.attention
-        if isinstance(attention, AdditiveAttention):
+        if type(self.attention) is AdditiveAttention:
+            attention = self.attention
             self.units = attention.query.out_features
             self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
             self.query = -2 * attention.query.weight
@@ -84,39 +119,47 @@ class Frozen(ABC):
     def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Layer:
         """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
         layer = self._layer(weight, bias)
-        if embedding.size(0) * len(bias) > LARGEST_TABLE:
+        if embedding.size(0) * len(bias) > LARGEST_LOOKUP:
             return lambda tokens: layer(embedding[tokens])
         table = layer(embedding)
         return lambda tokens: functional.embedding(tokens, table)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """As ``Seq2Seq.encode``."""
-        annotations, summary = self.encoder(source, lengths)
-        source_mask = torch.arange(source.size(1), device=source.device) < lengths.to(source.device).unsqueeze(1)
-        return Memory(annotations, summary, source_mask)
+        if self.encoder is None:
+            with autocast(source.device, self.precision):
+                return self.model.encode(source, lengths).map(self._high)
+        return Memory(*self.encoder(source, lengths), source_mask(lengths, source.size(1), source.device))
 
-    def start(self, memory: Memory) -> State:
-        """As ``Seq2Seq.start``; the summary is projected, (B, P), and ahead of the search the annotations (B, S, P)."""
-        annotations, summary = memory.annotations, memory.summary
+    def _high(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.high) if tensor.is_floating_point() else tensor
+
+    def start(self, memory: Memory) -> RecurrentState:
+        """As ``Seq2Seq.start``."""
+        hidden = self.initial(self.model.encoder.bridge(memory.summary).contiguous()).tanh_()
+        fed = hidden.new_zeros(len(hidden), self.fed) if self.fed else None
+        return RecurrentState(self._prepare(memory), 0, 1, hidden, fed)
+
+    def _prepare(self, memory: Memory) -> Memory:
+        """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
+        none_read = memory.annotations[..., :0]
+        if not self.attends:
+            return replace(memory, annotations=none_read, summary=self.from_context(memory.summary))
         if self.units:
-            keys: Tensor | None = _exp(self.key(annotations))
+            memory = replace(memory, keys=_exp(self.key(memory.annotations)))
         else:
-            with autocast(summary.device, self.precision):
-                keys = self.model.decoder.attention.keys(annotations)
-            keys = None if keys is None else keys.to(self.high)
-        hidden = self.initial(summary.chunk(2, -1)[1].contiguous()).tanh_()
-        if not self.model.has_attention:  # no step reads them
-            annotations = annotations[..., :0]
-        elif self.ahead:
-            annotations = self.from_context(annotations)
-        memory = replace(memory, keys=keys, annotations=annotations, summary=self.from_context(summary))
-        return State(memory, hidden, hidden.new_zeros(len(hidden), self.fed) if self.fed else None)
+            with autocast(memory.summary.device, self.precision):
+                memory = self.attention.prepare(memory)
+            memory = memory.map(self._high)
+        if not self.ahead:
+            return memory
+        return replace(memory, annotations=none_read, values=self.from_context(memory.annotations))
 
     @abstractmethod
-    def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``: previous (R,) -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
 
-    def _attend(self, state: State, queries: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _attend(self, state: RecurrentState, queries: Tensor) -> tuple[Tensor, Tensor | None]:
         """Queries (R, A) -> projected contexts (R, P), weights (R, S) or None."""
         memory, width = state.memory, state.width
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
@@ -126,13 +169,13 @@ class Frozen(ABC):
             sigmoids = torch.addcmul(one, _exp(queries).unsqueeze(2), memory.keys.unsqueeze(1)).reciprocal_()
             energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])  # sigmoids (B, Q, S, A)
             weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
-            contexts = weights @ memory.annotations
+            contexts = weights @ (memory.annotations if memory.values is None else memory.values)
         else:
-            contexts, some_weights = self.model.decoder.attention(queries, memory)
-            if some_weights is None:  # the summary, which is projected
-                return contexts.flatten(0, 1), None
-            weights = some_weights
+            positions = torch.full((width,), state.position, device=queries.device)
+            contexts, weights = self.attention(queries, positions, memory)
         contexts = contexts.flatten(0, 1)
+        if weights is None:  # the summary, which is projected
+            return contexts, None
         return contexts if self.ahead else self.from_context(contexts), weights.flatten(0, 1)
 
     def _log_probs(self, readout: Tensor) -> Tensor:
@@ -140,22 +183,22 @@ class Frozen(ABC):
         return torch.log_softmax(logits, -1, out=logits)  # in place: half the memory to go through
 
 
-class FrozenBahdanau(Frozen):
+class FastBahdanau(FastSearch):
     """Attend, update, read out; with the baseline's fixed context too."""
 
     def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
-        super().__init__(model, precision, ahead=ahead)
+        super().__init__(model, decoder, precision, ahead=ahead)
         gates, readout = _weight_and_bias(decoder.embedding_gates), _weight_and_bias(decoder.embedding_readout)
-        self.from_token = self._table(self.embedding, *_stacked(gates, readout))
+        self.from_token = self._table(self.embedding, *_joined(gates, readout))
         gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
-        self.from_context = self._layer(*_stacked(gates, readout))
+        self.from_context = self._layer(*_joined(gates, readout))
         self.from_state = self._layer(*_weight_and_bias(decoder.state_readout))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """W_a s and U s share their input."""
-        return _stacked((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
+        return _joined((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
 
-    def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``."""
         products = self.recurrent(state.hidden)  # (R, A + 3H)
         context, weights = self._attend(state, products[:, : self.units] if self.units else state.hidden)
@@ -163,14 +206,14 @@ class FrozenBahdanau(Frozen):
         gates = 3 * state.hidden.size(1)
         hidden = gated_update(inputs[:, :gates], products[:, self.units :], state.hidden)
         pairs = self.from_state(hidden).add_(inputs[:, gates:]).unflatten(-1, (-1, 2))
-        return self._log_probs(torch.maximum(*pairs.unbind(-1))), replace(state, hidden=hidden), weights
+        return self._log_probs(torch.maximum(*pairs.unbind(-1))), state.advanced(hidden=hidden), weights
 
 
-class FrozenLuong(Frozen):
+class FastLuong(FastSearch):
     """Update, attend, combine."""
 
     def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
-        super().__init__(model, precision, ahead=ahead)
+        super().__init__(model, decoder, precision, ahead=ahead)
         self.from_token = self._table(self.embedding, *_weight_and_bias(decoder.embedding_gates))
         self.feeding = None
         if decoder.feeding_gates is not None:
@@ -183,7 +226,7 @@ class FrozenLuong(Frozen):
         if self.units:
             self.to_query = self._layer(self.query, bias.new_zeros(self.units))
 
-    def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``."""
         gates = self.from_token(previous)
         if self.feeding is not None and state.attentional is not None:
@@ -192,7 +235,7 @@ class FrozenLuong(Frozen):
         context, weights = self._attend(state, self.to_query(hidden) if self.units else hidden)
         readout = self.from_state(hidden).add_(context).tanh_()
         fed = None if self.feeding is None else readout
-        return self._log_probs(readout), replace(state, hidden=hidden, attentional=fed), weights
+        return self._log_probs(readout), state.advanced(hidden=hidden, attentional=fed), weights
 
 
 def _exp(x: Tensor) -> Tensor:
@@ -206,15 +249,18 @@ def _weight_and_bias(layer: nn.Linear) -> tuple[Tensor, Tensor]:
     return layer.weight, layer.weight.new_zeros(layer.out_features) if bias is None else bias
 
 
-def _stacked(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Two layers that share their input as one."""
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
 
 
-def freeze(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Frozen:
-    """The network, to be searched with for as long as its weights stay as they are."""
-    decoder: Decoder = model.decoder
-    if isinstance(decoder, BahdanauDecoder):
-        return FrozenBahdanau(model, decoder, precision, ahead=ahead)
-    assert isinstance(decoder, LuongDecoder)
-    return FrozenLuong(model, decoder, precision, ahead=ahead)
+LINEAR = {AdditiveAttention, DotAttention, GeneralAttention}
+"""Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
+ENCODERS: dict[type[Encoder], Callable[..., FastEncoder]] = {GruEncoder: FastEncoder}
+DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
+
+
+def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
+    """The twin of the network, to be searched for as long as its weights stay as they are."""
+    twin = DECODERS.get(type(model.decoder))
+    return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)

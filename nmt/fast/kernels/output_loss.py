@@ -1,6 +1,6 @@
 """Output layer, log-softmax, loss and their gradient in one pass over chunks of tokens.
 
-The plain twin, ``nmt.training.loss.plain_loss``, holds several (N, V) tensors at once, most of them fp32; here no
+The plain twin, ``nmt.model.loss.cross_entropy``, holds several (N, V) tensors at once, most of them fp32; here no
 more than one chunk of rows ever exists, and the gradient is taken while the chunk is still in the cache.
 """
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.kernels.product import add_product, product
+from nmt.fast.kernels.product import add_product, product
 
 CHUNK = 1024
 """Rows of a chunk. Each chunk costs a pass over the gradient of the weight, and memory of its rows x vocabulary."""

@@ -1,0 +1,157 @@
+"""A network for teacher forcing whose parts run as their fast twins.
+
+The plain twin is ``Seq2Seq`` itself. A twin here is a function of a part and of what the part's own method takes; it
+holds no parameters of its own.
+
+Shapes: B sentences, S source and T target positions, E embedding, H hidden, C context, O readout, V vocabulary.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from nmt.fast.kernels.output_loss import output_loss
+from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence, input_gates
+from nmt.model.attention import AdditiveAttention, Attention, NoAttention
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
+from nmt.model.dropout import dropout
+from nmt.model.encoders import Encoder, GruEncoder
+from nmt.model.records import source_mask
+from nmt.model.seq2seq import Seq2Seq
+
+Unrolled = tuple[Tensor, Tensor | None]
+
+
+class FastTraining:
+    """Teacher forcing of a network by the twins of its parts; the parameters, and the training mode, are the network's.
+
+    With ``attention_gradients``, a loss may read the attention weights: no twin is taken that gives them no gradient.
+    """
+
+    def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
+        self.model, self.output = model, model.output
+        read, decoder = ENCODERS.get(type(model.encoder)), model.decoder
+        self._read = partial(read, model.encoder) if read else model.encoder
+        unroll = _decoder_twin(decoder)
+        if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
+            unroll = None
+        self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
+
+    def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> Unrolled:
+        """Run teacher forcing up to the output layer, as ``TeacherForced`` has it."""
+        model = self.model
+        memory = model.remember(self._read(model.embed_source(source), lengths), lengths)
+        readouts, weights = self._unroll(model.embed_target(target_input), model.start(memory))
+        return model.readout_dropout(readouts), weights
+
+    def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Sum the loss over the real target tokens, as ``TeacherForced`` has it."""
+        output = self.output
+        if readouts.is_cuda:  # boolean indexing would force a GPU synchronization
+            rows = readouts.flatten(0, 1), output.weight, output.bias, targets.flatten()
+            return output_loss(*rows, smoothing, counted=mask.flatten())
+        return output_loss(readouts[mask], output.weight, output.bias, targets[mask], smoothing)
+
+
+def _decoder_twin(decoder: Decoder) -> "Callable[..., Unrolled] | None":
+    twins = DECODERS.get(type(decoder), {})
+    exact = type(decoder.attention) if isinstance(decoder, RecurrentDecoder) else None
+    return twins.get(exact, twins.get(None))
+
+
+# --- encoders ---------------------------------------------------------------------------------------------------------
+
+
+def read_both_ways(encoder: GruEncoder, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Run both directions in one walk, one of them over the sentences reversed with their padding.
+
+    embedded (B, S, E), lengths (B,) -> annotations (B, S, 2H), summary (B, 2H), as ``GruEncoder``.
+    """
+    rnn = encoder.rnn
+    annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, 2H)
+    steps, sentences, _ = annotations.shape
+    padded = ~source_mask(lengths, steps, embedded.device).T  # (S, B)
+    # checking on a GPU would synchronize
+    some = lengths.device.type != "cpu" or bool((lengths < steps).any())
+    padding = torch.stack((padded, padded.flip(0)), 1) if some else None
+    for layer in range(rnn.num_layers):
+        if layer:
+            annotations = dropout(annotations, rnn.dropout) if encoder.training else annotations
+        w_ih, w_hh, b_ih, b_hh = (
+            torch.stack([getattr(rnn, f"{name}_l{layer}{way}") for way in ("", "_reverse")])
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        gates = input_gates(torch.stack((annotations, annotations.flip(0)), 1), w_ih, b_ih)  # (S, 2, 3H, B)
+        initial = gates.new_zeros(2, rnn.hidden_size, sentences)
+        states = gru_sequence(gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
+        forward, backward = states.unbind(1)
+        annotations = torch.cat((forward, backward.flip(0)), 1).transpose(1, 2)  # (S, B, 2H)
+    annotations = annotations.transpose(0, 1)
+    if padding is not None:
+        annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
+    return annotations.contiguous(), states[-1].flatten(0, 1).T
+
+
+# --- decoders ---------------------------------------------------------------------------------------------------------
+
+
+def _embedding_gates(decoder: RecurrentDecoder, embedded: Tensor) -> Tensor:
+    """The embeddings' part of the gates of all positions, as the kernels read it: (B, T, E) -> (T, 3H, B)."""
+    inputs = embedded.transpose(0, 1).unsqueeze(1)
+    weight, bias = decoder.embedding_gates.weight.unsqueeze(0), decoder.embedding_gates.bias.unsqueeze(0)
+    return input_gates(inputs, weight, bias).squeeze(1)
+
+
+def _states(decoder: RecurrentDecoder, gates: Tensor, hidden: Tensor) -> Tensor:
+    """All steps where no input depends on a state: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
+    weight, bias = decoder.update.recurrent.weight.unsqueeze(0), decoder.update.recurrent.bias.unsqueeze(0)
+    states = gru_sequence(gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
+    return states.squeeze(1).permute(2, 0, 1)
+
+
+def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
+    """Add the context, which is the same at every step, to all gates; then walk the recurrence in one operation."""
+    context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
+    gates = _embedding_gates(decoder, embedded) + decoder.context_gates(context.squeeze(1)).T
+    return decoder.readout(embedded, context, _states(decoder, gates, state.hidden)), None
+
+
+def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
+    """Attend and update in one operation for all steps. The weights carry no gradient."""
+    memory, attention = state.memory, decoder.attention
+    assert isinstance(attention, AdditiveAttention)
+    assert memory.keys is not None
+    states, contexts, weights = attending_sequence(
+        _embedding_gates(decoder, embedded),
+        state.hidden.T,
+        memory.keys,
+        memory.annotations,
+        memory.source_mask,
+        recurrent=decoder.update.recurrent.weight,
+        bias=decoder.update.recurrent.bias,
+        query=attention.query.weight,
+        energy=attention.energy.weight.squeeze(0),
+        context=decoder.context_gates.weight,
+    )
+    readouts = decoder.readout(embedded, contexts.transpose(0, 1), states.permute(2, 0, 1))
+    return readouts, weights.transpose(0, 1)
+
+
+def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
+    """Without input feeding, walk the recurrence in one operation, then attend from all states at once."""
+    if decoder.feeding_gates is not None:
+        return decoder.unroll(embedded, state)
+    return decoder.attend_at_once(_states(decoder, _embedding_gates(decoder, embedded), state.hidden), state)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+ENCODERS: dict[type[Encoder], Callable[..., tuple[Tensor, Tensor]]] = {GruEncoder: read_both_ways}
+DECODERS: dict[type[Decoder], dict[type[Attention] | None, Callable[..., Unrolled]]] = {
+    BahdanauDecoder: {NoAttention: unroll_without_attention, AdditiveAttention: unroll_bahdanau},
+    LuongDecoder: {None: unroll_luong},
+}
+"""By the decoder's type, then by its attention's; None stands for every other one."""
+NO_ATTENTION_GRADIENTS = {unroll_bahdanau}

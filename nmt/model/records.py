@@ -1,0 +1,80 @@
+"""What passes between the parts of a network: the memory of a source, and the state of a decoder.
+
+Shapes: B sentences, S source positions, Q hypotheses of each sentence, R = B * Q rows (the hypotheses of a sentence are
+neighbours), C width of an annotation, A width of a key.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from nmt.foundation.records import Record
+
+
+@dataclass(frozen=True)
+class Memory(Record):
+    """What the encoder knows of B sentences; computed once, read at every step."""
+
+    annotations: Tensor
+    """h_j, (B, S, C); zero at padding."""
+    summary: Tensor
+    """The whole sentence as one vector, (B, C): the context where there is no attention."""
+    source_mask: Tensor
+    """(B, S), True on real tokens."""
+    keys: Tensor | None = None
+    """What the attention compares queries with, (B, S, A): derived from the annotations once."""
+    values: Tensor | None = None
+    """What the attention takes the weighted mean of, (B, S, ...); None: the annotations."""
+
+
+@dataclass(frozen=True)
+class State(Record):
+    """A decoder between two steps: R rows that share the memory of B sentences.
+
+    A decoder adds what it carries from step to step: tensors, records or tuples of them, with R rows each. A state is a
+    value: passed in, returned, never kept by a module.
+    """
+
+    memory: Memory
+    """Of B sentences; the Q hypotheses of a sentence share it."""
+    position: int
+    """Target position of the next step, from 0."""
+    width: int
+    """Q: hypotheses of each sentence."""
+
+    @property
+    def rows(self) -> int:
+        """R: hypotheses of all sentences."""
+        return self.memory.summary.size(0) * self.width
+
+    def advanced(self, **changes: Any) -> Self:
+        """The state at the next position, with other values for some fields."""
+        return replace(self, position=self.position + 1, **changes)
+
+    def expand(self, width: int) -> Self:
+        """Repeat each row ``width`` times; the copies share the memory of the sentence, which is not copied."""
+        return self._replaced(
+            lambda tensor: tensor.repeat_interleave(width, 0),
+            lambda record: record.expand(width),
+            memory=self.memory,
+            width=self.width * width,
+        )
+
+    def select(self, rows: Tensor) -> Self:
+        """Reorder or drop rows; the Q neighbours that become a group must come from one sentence."""
+        sentences = rows[:: self.width] // self.width
+        unmoved = sentences.size(0) == self.memory.summary.size(0) and bool(
+            (sentences == torch.arange(sentences.size(0), device=rows.device)).all()
+        )
+        return self._replaced(
+            lambda tensor: tensor[rows],
+            lambda record: record.select(rows),
+            memory=self.memory if unmoved else self.memory.select(sentences),
+        )
+
+
+def source_mask(lengths: Tensor, positions: int, device: torch.device) -> Tensor:
+    """Mark real tokens: lengths (B,) -> (B, positions), True before the end of each sentence."""
+    return torch.arange(positions, device=device) < lengths.to(device).unsqueeze(1)

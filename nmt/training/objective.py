@@ -1,0 +1,49 @@
+"""What training minimizes: an objective maps a network and a batch to sums, to be divided once by the token count."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from nmt.data.batching import Batch
+from nmt.model import TeacherForced
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over the real target tokens of a batch, and their number."""
+
+    objective: Tensor
+    """What is minimized; differentiable, nats."""
+    likelihood: Tensor
+    """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
+    tokens: int
+    """Real target tokens, EOS included."""
+
+
+class Objective(Protocol):
+    """A loss of a network on a batch.
+
+    This is the place for a loss on the attention, scheduled sampling, or the estimator of hard attention.
+    """
+
+    @property
+    def attention_gradients(self) -> bool:
+        """Whether the loss differentiates the attention weights, so that no kernel may cut their gradient."""
+
+    def __call__(self, network: TeacherForced, batch: Batch) -> Loss:
+        """Compute the loss of a batch that is on the network's device."""
+
+
+@dataclass(frozen=True)
+class TeacherForcing:
+    """Label-smoothed cross-entropy of each target token given the reference before it (Bahdanau et al. 2015, eq. 4)."""
+
+    smoothing: float = 0.0
+    attention_gradients: bool = False
+
+    def __call__(self, network: TeacherForced, batch: Batch) -> Loss:
+        """As ``Objective`` has it."""
+        readouts, _ = network.readouts(batch.source, batch.source_lengths, batch.target_input)
+        sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
+        return Loss(*sums, batch.target_tokens)

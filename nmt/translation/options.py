@@ -1,0 +1,50 @@
+"""How lines are translated."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
+from nmt.errors import ConfigError
+from nmt.search import Sampling
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How lines are translated; see ``nmt.config.schema.Decoding`` for the first five.
+
+    Raises ConfigError for options that contradict each other.
+    """
+
+    beam_size: int
+    length_penalty: float
+    batch_tokens: int
+    max_source: int
+    max_length_factor: float
+    n_best: int = 1
+    """Translations of each line, at most ``beam_size``."""
+    sampling: Sampling | None = None
+    """Sample one translation instead of searching for the best; needs beam_size 1."""
+    attention: bool = False
+    """Keep the attention weights."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        for name, most in (("length_penalty", LARGEST_LENGTH_PENALTY), ("max_length_factor", LARGEST_LENGTH_FACTOR)):
+            if not 0 <= getattr(self, name) <= most:
+                problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most:g}")
+        if self.sampling is not None and self.beam_size != 1:
+            problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
+        if self.n_best > self.beam_size:
+            problems.append(
+                f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
+                f"use beam size {self.n_best} or more"
+            )
+        if problems:
+            raise ConfigError(*problems)
+
+    @classmethod
+    def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
+        """Take the options of a configuration; an override that is None changes nothing."""
+        given = {key: value for key, value in overrides.items() if value is not None}
+        names = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in decoding if key in names} | given)

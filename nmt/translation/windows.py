@@ -1,0 +1,104 @@
+"""How a stream of lines is cut into windows, and the lines of a window into batches."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from nmt.data.batching import ROWS, Ids
+from nmt.translation.options import SearchOptions
+
+WINDOW = 4096
+"""Lines that are read ahead, to be sorted by length."""
+FIRST_WINDOW = 1024
+"""Lines of the first window; each is twice the one before, so that the first results come soon."""
+WINDOW_CHARACTERS = 1 << 22
+"""Characters of text at which a window ends early."""
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to translate: its number in the input, from 1, and its pieces, without EOS."""
+
+    number: int
+    ids: Ids
+
+    @property
+    def length(self) -> int:
+        """Pieces, EOS included."""
+        return len(self.ids) + 1
+
+    @classmethod
+    def of(cls, number: int, ids: Sequence[int]) -> "Line":
+        """Make a line of a list of ids."""
+        return cls(number, np.array(ids, np.int32))
+
+
+def windows(lines: Iterable[str], first: int, most: int) -> Iterator[list[str]]:
+    """Cut lines into consecutive lists, growing from ``first`` up to ``most`` lines, none with much more than
+    WINDOW_CHARACTERS."""
+    window: list[str] = []
+    size, characters = min(first, most), 0
+    for line in lines:
+        window.append(line)
+        characters += len(line)
+        if len(window) >= size or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, size, characters = [], min(2 * size, most), 0
+    if window:
+        yield window
+
+
+def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterator[Sequence[Line]]:
+    """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included.
+
+    A batch has from one to ``most`` lines. None is much shorter than the first, unless there are fewer than ``ROWS``.
+    """
+    start = 0
+    while start < len(lines):
+        longest = lines[start].length
+        alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -line.length) - start
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
+        yield lines[start : start + rows]
+        start += rows
+
+
+def most_rows(lines: int, device: torch.device) -> int:
+    """Return the most sentences of a batch: on a CPU so few that no thread waits long for another's last batch."""
+    if device.type != "cpu":
+        return lines
+    return max(ROWS, lines // (3 * torch.get_num_threads()) // ROWS * ROWS)
+
+
+def lines_for(rows: int, device: torch.device) -> int:
+    """Return how many lines there must be for :func:`most_rows` to allow batches of ``rows``."""
+    return rows if device.type != "cpu" else -(-rows // ROWS) * ROWS * 3 * torch.get_num_threads()
+
+
+@contextmanager
+def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
+    """Return a ``map`` for independent tasks.
+
+    On a CPU, each of PyTorch's threads takes a task of its own, which wastes less than all of them sharing every small
+    operation; results come in the order of the tasks.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or tasks < 2:
+        yield map
+        return
+    torch.set_num_threads(1)
+    try:
+        pool = ThreadPoolExecutor(min(threads, tasks))
+        try:
+            yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interruption waits for tasks that have begun, not for the others
+    finally:
+        torch.set_num_threads(threads)
