@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from nmt.benchmark.decoding import Decoding, measure_decoding
-from nmt.benchmark.machine import alone, machine
-from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
+from benchmarks.decoding import Decoding, measure_decoding
+from benchmarks.measuring import alone, hardware
+from benchmarks.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
 from nmt.cli.common import command, say, whole, writing
 from nmt.cli.evaluate import read_test_set
 from nmt.config import load_config, load_run_config
@@ -219,7 +219,7 @@ def main(options: argparse.Namespace) -> None:
         torch.set_num_threads(config.threads or torch.get_num_threads())
     elif kind != "--decode":
         cases(options)  # a wrong shape is said before anything is printed
-    print(f"{machine(resolve_device(where))}\n")
+    print(f"{hardware(resolve_device(where))}\n")
     rows: Sequence[Row | Decoding]
     scores: list[dict[str, float]] = []
     if kind == "--parts":

@@ -10,8 +10,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from nmt.cli.common import command, refuse_unwritable, say, whole
-from nmt.torture.trials import TRIALS, suffer
-from nmt.torture.work import Result
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
+
+from tests.torture.trials import TRIALS, suffer
+from tests.torture.work import Result
 
 
 def parser() -> argparse.ArgumentParser:

@@ -14,14 +14,16 @@ from pathlib import Path
 from nmt.cli.common import command, say
 from nmt.errors import DataError
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
+
+from tests.torture.work import Work
+
 ROOT = Path(__file__).parent.parent
 BUILD = "import setuptools.build_meta, sys; setuptools.build_meta.build_{}(sys.argv[1])"
-PREPARE = """
+IS_INSTALLED = """
 import sys, nmt
 from pathlib import Path
-from nmt.torture.work import Work
 assert Path(sys.prefix) in Path(nmt.__file__).parents, nmt.__file__
-Work(Path(sys.argv[1]), updates=4)
 """
 
 
@@ -76,7 +78,8 @@ def smoke(environment: Path, folder: Path) -> str:
     """
     commands = environment / "bin"
     folder.mkdir()
-    _run(commands / "python", "-c", PREPARE, folder, cwd=folder)
+    _run(commands / "python", "-c", IS_INSTALLED, cwd=folder)
+    Work(folder, updates=4)
     text = ("--source", "test.source", "--reference", "test.target")
     _run(commands / "nmt-train", "--config", "config.yaml", "--output", "run", cwd=folder)
     _run(commands / "nmt-translate", "--model", "run", "--input", "test.source", "--output", "out", cwd=folder)

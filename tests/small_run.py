@@ -10,9 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 from nmt.config import Config
-from nmt.torture.work import WORDS
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
+from tests.torture.work import WORDS
 
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.benchmark.machine import peak_memory
-from nmt.benchmark.training import VARIANTS, measure_config, reference, variant_name
+from benchmarks.measuring import peak_memory
+from benchmarks.training import VARIANTS, measure_config, reference, variant_name
 from nmt.data.batching import Batch, Position
 from nmt.training.trainer import Trainer
 from tests.small_run import config, train
@@ -124,9 +124,9 @@ def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeyp
         assert len(batches) == 2
 
     monkeypatch.setattr(Trainer, "update", update)
-    monkeypatch.setattr("nmt.benchmark.training.time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr("nmt.benchmark.training.product_rate", lambda *_: 1e9)
-    monkeypatch.setattr("nmt.benchmark.training.WARM", 1)
+    monkeypatch.setattr("benchmarks.training.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("benchmarks.training.product_rate", lambda *_: 1e9)
+    monkeypatch.setattr("benchmarks.training.WARM", 1)
     row = measure_config(str(tmp_path / "run" / "config.yaml"), ["training.accumulation=2"], "cpu", 2)
     assert given[1:3] == given[3:5] == given[5:7] and len(given) == 7
     assert row.target_tokens_per_second == pytest.approx(sum(given[1:3]) / 4)

@@ -24,10 +24,10 @@ from nmt.runs.directory import (
     load_weights,
 )
 from nmt.runs.tensors import average, load_tensors, unshared
-from nmt.torture.strangers import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles
 from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
+from tests.torture.strangers import reseal
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}

@@ -27,8 +27,6 @@ from nmt.data.batching import plan_epoch
 from nmt.data.dataset import prepare
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
-from nmt.torture.strangers import reseal
-from nmt.torture.work import snapshot
 from nmt.training import dry_run, pipeline
 from nmt.training.log import duration
 from nmt.training.trainer import Trainer
@@ -36,6 +34,8 @@ from nmt.translation.translator import Translation, Translator
 from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options
+from tests.torture.strangers import reseal
+from tests.torture.work import snapshot
 
 Train = Callable[..., tuple[int, str]]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from nmt.config import Config, dump_config
-from nmt.torture.work import WORDS
 from tests.outside_make import outside_make
 from tests.small_run import config, translate
+from tests.torture.work import WORDS
 
 ROOT = Path(__file__).parent.parent
 

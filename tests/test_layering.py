@@ -22,9 +22,7 @@ FLOORS = [
     {"runs"},
     {"translation"},
     {"training"},
-    {"benchmark"},
     {"cli"},
-    {"torture"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
@@ -117,7 +115,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_only_commands_print_exit_or_read_the_command_line() -> None:
-    found = {name: speaking(tree) for name, tree in sources().items() if part(name) not in ("cli", "torture")}
+    found = {name: speaking(tree) for name, tree in sources().items() if part(name) != "cli"}
     assert {name: words for name, words in found.items() if words} == {}
 
 

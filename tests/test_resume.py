@@ -16,11 +16,11 @@ from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
-from nmt.torture.strangers import reseal
-from nmt.torture.work import differences
 from nmt.training.trainer import Trainer
 from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
+from tests.torture.strangers import reseal
+from tests.torture.work import differences
 
 
 @pytest.fixture(scope="module")

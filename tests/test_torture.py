@@ -15,12 +15,12 @@ from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
 from nmt.runs import directory as checkpoint
-from nmt.torture import disk, faults, refusals, strangers, text
-from nmt.torture.trials import TRIALS, suffer
-from nmt.torture.work import Result, Trials, Work, differences, metrics
 from nmt.training import dry_run, pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
+from tests.torture import disk, faults, refusals, strangers, text
+from tests.torture.trials import TRIALS, suffer
+from tests.torture.work import Result, Trials, Work, differences, metrics
 
 
 @pytest.fixture(scope="module")

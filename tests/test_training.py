@@ -29,9 +29,6 @@ from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory, load_run
-from nmt.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
-from nmt.torture.numbers import poison as poisoned
-from nmt.torture.text import NASTY
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
 from nmt.training.progress import Kept
@@ -41,6 +38,9 @@ from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Pause, TranslatedHypothesis, Translation, Translator, go_on
 from tests.small_run import config, metrics, pickles, train, translate
+from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
+from tests.torture.numbers import poison as poisoned
+from tests.torture.text import NASTY
 
 
 @pytest.fixture(scope="module")

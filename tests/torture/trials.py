@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.torture import configs, disk, faults, numbers, refusals, sameness, strangers, text
-from nmt.torture.work import Result, Work
+from tests.torture import configs, disk, faults, numbers, refusals, sameness, strangers, text
+from tests.torture.work import Result, Work
 
 TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
     "kill": (faults.killed, 50),

@@ -24,7 +24,7 @@ from nmt.data.charsmap import ModelProto
 from nmt.errors import NmtError
 from nmt.foundation.files import CHECKSUMS, LARGEST_JSON, digest
 from nmt.runs.directory import load_run
-from nmt.torture.work import Result, Trials, Work
+from tests.torture.work import Result, Trials, Work
 
 SECONDS, MEGABYTES = 1.0, 150.0
 """A refusal takes no more of a core and of memory; the program itself, about 400 MB, does not count."""
@@ -187,9 +187,9 @@ def _many_tensors(_: Path) -> bytes:
 
 
 def _other_tokenizer(run: Path) -> None:
-    from nmt.config.schema import CharacterTokenizer  # noqa: PLC0415
-    from nmt.data.corpus import Pair  # noqa: PLC0415
-    from nmt.data.tokenizer import learn  # noqa: PLC0415
+    from nmt.config.schema import CharacterTokenizer
+    from nmt.data.corpus import Pair
+    from nmt.data.tokenizer import learn
 
     learn(CharacterTokenizer(type="character", vocabulary=30), [Pair("abc def ghi", "jkl mno pqr")]).save(
         run / "tokenizer"

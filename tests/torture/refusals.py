@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from nmt.runs.directory import RunDirectory
-from nmt.torture.numbers import NO_MEMORY, cramped, faulty
-from nmt.torture.work import Result, Trials, Work, differences, snapshot
+from tests.torture.numbers import NO_MEMORY, cramped, faulty
+from tests.torture.work import Result, Trials, Work, differences, snapshot
 
 HARMLESS = (
     "data.cache={folder}/other-cache",

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 from nmt.cli.translate import main as nmt_translate
-from nmt.torture.work import Result, Trials, Work, start
+from tests.torture.work import Result, Trials, Work, start
 
 SECONDS, MEGABYTES = 120.0, 700.0
 """Of a core, and of memory, PyTorch included, that large text may take."""

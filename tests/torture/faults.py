@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nmt.errors import FileError
-from nmt.torture.work import NOTHING, Result, Trials, Work, differences, runs, start, wait_for
+from tests.torture.work import NOTHING, Result, Trials, Work, differences, runs, start, wait_for
 
 
 def killed(work: Work, kills: int) -> Result:

@@ -17,11 +17,11 @@ from nmt.data.batching import Batch
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
-from nmt.torture.work import Result, Trials, Work, gone_on, metrics
 from nmt.training import trainer
 from nmt.training.gradients import Gradients, gradients_on
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import SKIPS
+from tests.torture.work import Result, Trials, Work, gone_on, metrics
 
 Fault = Callable[[int, Batch, list[Tensor], Tensor], Tensor]
 """What becomes of the gradients, in place, and of the likelihood, which it returns, at a call of the number: it may

@@ -5,7 +5,7 @@ import random
 from nmt.config import load_config
 from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import ConfigError
-from nmt.torture.work import Result, Trials, Work
+from tests.torture.work import Result, Trials, Work
 
 
 def fuzzed(work: Work, times: int) -> Result:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.benchmark.machine import peak_memory, product_rate, seconds, synchronize
+from benchmarks.measuring import peak_memory, product_rate, seconds, synchronize
 from nmt.config import load_config, schema
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare

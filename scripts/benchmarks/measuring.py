@@ -1,7 +1,6 @@
-"""The machine: how fast it multiplies, how long something takes, how much memory it needs."""
+"""Measure the time and the memory of a function, and the matrix products of the machine."""
 
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 import torch
 
+from machine import cpu
 from nmt.foundation.device import multiplies_bf16
 
 T = TypeVar("T")
@@ -75,15 +75,10 @@ def alone(task: Callable[..., T], *arguments: object) -> T:
         return pool.submit(task, *arguments).result()
 
 
-def machine(device: torch.device) -> str:
-    """What was measured on."""
+def hardware(device: torch.device) -> str:
+    """The GPU; or the processor, the threads in use and what they can do."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
     native = "bf16 products in hardware" if multiplies_bf16(device) else "no bf16 products in hardware"
     threads = f"{torch.get_num_threads()} threads on {os.cpu_count()} cores"
-    return f"{model}, {threads}, {native}, PyTorch {torch.__version__}"
+    return f"{cpu()}, {threads}, {native}, PyTorch {torch.__version__}"

@@ -20,8 +20,8 @@ from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
 from nmt.runs import directory as checkpoint
-from nmt.torture.work import Result, Trials, Work, differences, mended, start, wait_for
 from nmt.training import log
+from tests.torture.work import Result, Trials, Work, differences, mended, start, wait_for
 
 WRITES = {
     *("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"),
