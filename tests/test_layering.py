@@ -36,6 +36,7 @@ WITHOUT_TORCH = (
     "nmt.data.charsmap",
     "nmt.data.corpus",
     "nmt.data.language_id",
+    "nmt.data.lines",
     "nmt.data.tokenizer",
     "nmt.evaluation",
     "nmt.plots",

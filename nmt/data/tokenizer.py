@@ -23,9 +23,10 @@ from nmt.config.schema import (
     WordTokenizer,
 )
 from nmt.data import charsmap
-from nmt.data.corpus import Pair, unreadable
+from nmt.data.corpus import Pair
+from nmt.data.lines import unreadable
 from nmt.errors import DataError
-from nmt.foundation.files import refuse_unlike_file, write_bytes
+from nmt.foundation.files import require_regular_file, write_bytes
 
 LARGEST = 1 << 24
 """Bytes of a model; SentencePiece's have a few millions at most."""
@@ -83,10 +84,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a ``.model`` file. Raises DataError or FileError if it is missing, not a model, or lacks a special piece."""
+        """Read a ``.model`` file. Raises DataError or FileError if it cannot be used."""
         try:
             if Path(path).exists():
-                refuse_unlike_file(Path(path), LARGEST)
+                require_regular_file(Path(path), LARGEST)
             return cls(Path(path).read_bytes(), str(path))
         except OSError as error:
             raise unreadable(path, error) from error
