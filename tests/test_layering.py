@@ -33,7 +33,6 @@ WITHOUT_TORCH = (
     "nmt.foundation.files",
     "nmt.config",
     "nmt.demo",
-    "nmt.data.charsmap",
     "nmt.data.corpus",
     "nmt.data.language_id",
     "nmt.data.lines",
