@@ -61,18 +61,15 @@ class Tokenizer:
         sentencepiece.set_min_log_level(QUIET)
         processor = sentencepiece.SentencePieceProcessor()
         try:
+            if excess := _excess(model):
+                raise DataError(f"{name}: {excess}")
             processor.LoadFromSerializedProto(model)
             self.size: int = processor.get_piece_size()
-            if self.size > LARGEST_VOCABULARY:
-                raise DataError(f"{name}: the model has {self.size:,} pieces; the limit is {LARGEST_VOCABULARY:,}")
             self._names: list[str] = [processor.id_to_piece(i) for i in range(self.size)]
-            oversized = _has_oversized_normalization(model)
         except UnicodeDecodeError as error:
             raise DataError(f"{name}: a piece of the model is not UTF-8: {error}") from None
         except (RuntimeError, DecodeError):
             raise DataError(f"{name}: not a SentencePiece model, or a damaged one") from None
-        if oversized:
-            raise DataError(f"{name}: the normalization table of the model is larger than any of SentencePiece's own")
         self._processor = processor
         self._model = model
         self.pad_id: int = processor.pad_id()
@@ -161,16 +158,18 @@ class Tokenizers:
         return cls(source, source if source.sha256 == target.sha256 else target)
 
 
-def _has_oversized_normalization(model: bytes) -> bool:
-    """Whether normalization tables of a valid model are so large, or replace one character by so much text, that
-    encoding a line could take gigabytes. A table is its array's size in four bytes, the array, then those texts."""
+def _excess(model: bytes) -> str:
+    """Describe how a model exceeds our limits, which SentencePiece does not have: it could take gigabytes to load or to
+    encode a line; "" if it does not. Raises DecodeError for other bytes than a model."""
     proto = ModelProto.FromString(model)
-    tables = [spec.precompiled_charsmap for spec in (proto.normalizer_spec, proto.denormalizer_spec)]
-    return any(
-        len(table) > LARGEST_NORMALIZATION
-        or ENDLESS_REPLACEMENT.search(table, 4 + int.from_bytes(table[:4], "little")) is not None
-        for table in tables
-    )
+    if len(proto.pieces) > LARGEST_VOCABULARY:
+        return f"the model has {len(proto.pieces):,} pieces; the limit is {LARGEST_VOCABULARY:,}"
+    for spec in (proto.normalizer_spec, proto.denormalizer_spec):
+        table = spec.precompiled_charsmap  # the size of an array in four bytes, the array, and texts ended by NUL
+        texts = 4 + int.from_bytes(table[:4], "little")
+        if len(table) > LARGEST_NORMALIZATION or ENDLESS_REPLACEMENT.search(table, texts):
+            return "the normalization table of the model is larger than any of SentencePiece's own"
+    return ""
 
 
 def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
