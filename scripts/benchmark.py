@@ -20,7 +20,7 @@ from benchmarks.training import VARIANTS, Case, Row, measure, measure_config, me
 from nmt.cli.common import command, say, whole, writing
 from nmt.cli.evaluate import read_test_set
 from nmt.config import load_config, load_run_config
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import nmt.data.corpus
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, read_pairs
+from nmt.data.lines import decode_lines, read_lines
 from nmt.errors import DataError
 
 

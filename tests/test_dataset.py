@@ -22,7 +22,7 @@ import nmt.data.encoding
 from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.data.corpus import Pair, corpus_digest
-from nmt.data.dataset import EncodedCorpus, Prepared, cache_folder, prepare, try_cache
+from nmt.data.dataset import EncodedCorpus, PreparedData, cache_folder, prepare, try_cache
 from nmt.data.encoding import encode_batch, encode_split, reason
 from nmt.data.report import describe, make_report
 from nmt.data.tokenizer import Tokenizers
@@ -340,7 +340,7 @@ def test_the_work_is_done_once(corpora: Corpora) -> None:
 
 
 def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
-    def content(prepared: Prepared) -> tuple[Any, ...]:
+    def content(prepared: PreparedData) -> tuple[Any, ...]:
         tokenizers, pairs = prepared.tokenizers, (prepared.validation_pairs, prepared.test_pairs)
         encoded = [texts(corpus, tokenizers) for corpus in (prepared.train, prepared.validation)]
         return tokenizers.source.sha256, encoded, pairs, prepared.report, prepared.corpus_sha256
@@ -438,7 +438,7 @@ def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> Non
 def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other finishes while this one is still encoding."""
     config = corpora.config()
-    others: list[Prepared] = []
+    others: list[PreparedData] = []
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr("nmt.data.dataset.encode_split", encode_split)

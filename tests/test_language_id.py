@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nmt.data.corpus import Pair
-from nmt.data.language_id import LEAST_LETTERS, NAME, LanguageId
+from nmt.data.language_id import FILE_NAME, LEAST_LETTERS, LanguageId
 from nmt.demo.generator import Generator
 from nmt.errors import FileError
 
@@ -119,7 +119,7 @@ def test_what_is_saved_is_loaded(language_id: LanguageId, tmp_path: Path) -> Non
     assert loaded is not None
     assert (loaded.source, loaded.target) == (language_id.source, language_id.target)
     assert np.array_equal(loaded.weights, language_id.weights)
-    assert (tmp_path / NAME).stat().st_size < 30_000
+    assert (tmp_path / FILE_NAME).stat().st_size < 30_000
 
 
 WEIGHTS = base64.b64encode(bytes(1 << 14)).decode()
@@ -140,8 +140,8 @@ WEIGHTS = base64.b64encode(bytes(1 << 14)).decode()
     ],
 )
 def test_a_strangers_file_is_checked(tmp_path: Path, content: Any) -> None:
-    (tmp_path / NAME).write_text(json.dumps(content), "utf-8")
-    with pytest.raises(FileError, match=NAME):
+    (tmp_path / FILE_NAME).write_text(json.dumps(content), "utf-8")
+    with pytest.raises(FileError, match=FILE_NAME):
         LanguageId.load(tmp_path)
 
 
@@ -149,6 +149,6 @@ def test_a_link_out_of_the_run_is_not_followed(language_id: LanguageId, tmp_path
     run = tmp_path / "run"
     run.mkdir()
     language_id.save(tmp_path)
-    (run / NAME).symlink_to(tmp_path / NAME)
+    (run / FILE_NAME).symlink_to(tmp_path / FILE_NAME)
     with pytest.raises(FileError, match="leads out of the run"):
         LanguageId.load(run)

@@ -109,7 +109,7 @@ def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> No
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
     assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
     assert nmt.data.tokenizer._sample(pairs, 1000) == pairs
-    monkeypatch.setattr(nmt.data.tokenizer, "LEARNING_PAIRS", 1)
+    monkeypatch.setattr(nmt.data.tokenizer, "SAMPLE_PAIRS", 1)
     assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50).source.size < SIZES["word"]
 
 
@@ -272,7 +272,7 @@ def test_what_is_not_a_model_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
         Tokenizer.load(path)
-    assert str(caught.value) == f"{path}: not a SentencePiece model"
+    assert str(caught.value) == f"{path}: not a SentencePiece model, or a damaged one"
 
 
 def test_a_model_cut_short_is_refused(bpe: Tokenizers, tmp_path: Path) -> None:
@@ -353,7 +353,8 @@ def test_a_vocabulary_too_small() -> None:
 @pytest.mark.parametrize("text", ["", " ", "x" * 5000], ids=["empty", "blank", "long"])
 def test_a_side_without_text(text: str) -> None:
     assert error_of("bpe", [Pair("some text", text)] * 3, vocabulary=12) == (
-        "tokenizer: the target side of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
+        "tokenizer: the target side of the training set has no text to learn from "
+        "(SentencePiece skips lines over 4192 bytes)"
     )
 
 

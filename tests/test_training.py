@@ -22,8 +22,8 @@ from torch.nn import functional
 from nmt.cli.train import main as nmt_train
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate
-from nmt.data.corpus import read_lines
 from nmt.data.dataset import prepare
+from nmt.data.lines import read_lines
 from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device

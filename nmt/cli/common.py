@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from nmt import __version__
 from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
 from nmt.errors import ConfigError, DataError, MissingFile, NmtError
-from nmt.foundation.files import readable, why_unwritable
+from nmt.foundation.files import printable, why_unwritable
 
 FAILED = 2
 """Exit code of what a user can put right (argparse uses it too)."""
@@ -165,7 +165,7 @@ def _settle_standard_output() -> None:
 def say(line: str) -> None:
     """A line on standard error, for a person. Nobody may be listening: that is no reason to stop."""
     with contextlib.suppress(OSError):
-        print(readable(line), file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 def with_progress(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:

@@ -23,7 +23,7 @@ from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, unit_of
-from nmt.foundation.files import readable
+from nmt.foundation.files import printable
 from nmt.plots.about import About
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace) -> None:
         diagnoses,
         arguments.output,
         about=About(
-            readable(Path(arguments.source).name),
+            printable(Path(arguments.source).name),
             evaluation.bootstrap,
             binned_by,
             arguments.min_sentences,

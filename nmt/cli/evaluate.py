@@ -24,14 +24,15 @@ from nmt.cli.common import (
 from nmt.cli.scoring import add_tokenizer_option, scoring
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.data.corpus import Pair, read_lines
+from nmt.data.corpus import Pair
 from nmt.data.language_id import LanguageId
+from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.writing import BinnedBy, lengths
-from nmt.foundation.files import readable
+from nmt.foundation.files import printable
 
 PROGRESS_SECONDS = 10.0
 
@@ -88,7 +89,7 @@ def main(arguments: argparse.Namespace) -> None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
-        readable(Path(arguments.model or arguments.hypotheses).name),
+        printable(Path(arguments.model or arguments.hypotheses).name),
         lengths(sources, how.source_unit),
         hypotheses,
         references,

@@ -25,7 +25,7 @@ from nmt.evaluation.kept import Range, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.significance import compare_by_length, compare_overall, format_comparisons, format_overall
 from nmt.evaluation.writing import BinnedBy, lengths
-from nmt.foundation.files import readable
+from nmt.foundation.files import printable
 from nmt.plots.about import About
 from nmt.plots.files import KINDS, make_folder
 from nmt.plots.length_curve import write_length_curve
@@ -93,7 +93,7 @@ def main(arguments: argparse.Namespace) -> None:
         scored,
         arguments.output,
         about=About(
-            readable(Path(arguments.source).name),
+            printable(Path(arguments.source).name),
             resamples,
             binned_by,
             arguments.min_sentences,

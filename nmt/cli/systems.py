@@ -9,7 +9,7 @@ from nmt.cli.common import given, refuse_overwriting, whole
 from nmt.cli.evaluate import read_hypotheses
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError, NmtError, tried
-from nmt.foundation.files import read_json, readable
+from nmt.foundation.files import printable, read_json
 from nmt.plots.about import MIN_SENTENCES, Origin
 from nmt.plots.files import stem_of
 
@@ -65,7 +65,7 @@ def system_argument(path: str) -> Callable[[str], System]:
 
     def parse(text: str) -> System:
         name, equals, rest = text.partition("=")
-        name = readable(name)
+        name = printable(name)
         if not (name.strip() and equals and rest):
             raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, as in bahdanau=runs/demo/bahdanau")
         return System(name.strip(), rest)

@@ -24,8 +24,8 @@ from nmt.cli.common import (
     with_progress,
     writing,
 )
-from nmt.data.corpus import OPENERS, decode_lines, read_lines, unreadable
 from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
+from nmt.data.lines import OPENERS, decode_lines, read_lines, unreadable
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it

@@ -15,7 +15,7 @@ from nmt.config.problems import Problem, explain, show
 from nmt.config.schema import Config
 from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
 from nmt.errors import ConfigError, tried
-from nmt.foundation.files import refuse_links_outside, refuse_unlike_file
+from nmt.foundation.files import refuse_links_outside, require_regular_file
 
 MOST_PROBLEMS = 50
 """Problems that are told; a file with more is something else than a configuration."""
@@ -60,7 +60,7 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     """
     path = Path(run) / "config.yaml"
     refuse_links_outside(Path(run), [path])
-    refuse_unlike_file(path, LARGEST)
+    require_regular_file(path, LARGEST)
     return load_config(path, overrides)
 
 

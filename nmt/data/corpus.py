@@ -1,32 +1,24 @@
 """Parallel text, one pair at a time, from aligned files, TSV, JSON lines or the Hugging Face hub.
 
-A line ends with ``\\n`` and with nothing else; one ``\\r`` before it and a byte-order mark at the start of the file are
-dropped; everything else, control characters included, is text. All of it streams: a corpus need not fit in memory.
+All of it streams: a corpus need not fit in memory.
 """
 
-import gzip
 import hashlib
-import io
 import json
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.errors import DataError, MissingFile
+from nmt.data.lines import OPENERS, HashedFile, hashed_lines, unreadable
+from nmt.errors import DataError
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 HUB_SECONDS = 10
 """To wait for a first answer of the hub."""
-BUFFER = 1 << 20
-"""Bytes read from a file at a time."""
 
 
 class Pair(NamedTuple):
@@ -34,91 +26,6 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-
-
-def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a byte stream, each as soon as it has arrived.
-
-    Raises DataError, with ``name`` and the line number, where the bytes are not UTF-8.
-    """
-    for number, raw in enumerate(stream, 1):
-        dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
-        line = raw[dropped:]
-        if line.endswith(b"\n"):
-            line = line[:-1].removesuffix(b"\r")
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}:{number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1}); "
-                f"re-encode the file, for example with: iconv -f LATIN1 -t UTF-8"
-            ) from error
-
-
-class HashedFile(io.RawIOBase):
-    """A file whose SHA-256 is taken of the very bytes that are read from it. Raises OSError as opening it does."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._file = io.FileIO(path)
-        self._hash = hashlib.sha256()
-
-    def readable(self) -> bool:
-        """As ``io`` asks for it."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """The next bytes, which enter the digest."""
-        count = self._file.readinto(buffer) or 0
-        self._hash.update(memoryview(buffer)[:count])
-        return count
-
-    def digest(self) -> str:
-        """The digest of the whole file, in hexadecimal; the rest of it is read first."""
-        buffer = bytearray(BUFFER)
-        while self.readinto(buffer):
-            pass
-        return self._hash.hexdigest()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
-
-
-def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a file, decompressed if its name ends in .gz or .xz.
-
-    Raises DataError where the file is missing, unreadable, damaged or not UTF-8. An empty file has no lines.
-    """
-    try:
-        file = HashedFile(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    with file:
-        yield from _lines(file)
-
-
-def _lines(file: HashedFile) -> Iterator[str]:
-    """As :func:`read_lines`; the file stays open."""
-    suffix = file.path.suffix
-    try:
-        with OPENERS.get(suffix, _buffered)(file, "rb") as stream:
-            yield from decode_lines(cast(BinaryIO, stream), str(file.path))
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"{file.path}: damaged, or not a {suffix} file: {error}") from error
-    except OSError as error:
-        raise unreadable(file.path, error) from error
-
-
-@contextmanager
-def _buffered(file: HashedFile, _mode: str) -> Iterator["io.BufferedReader[HashedFile]"]:
-    reader = io.BufferedReader(file, BUFFER)
-    try:
-        yield reader
-    finally:
-        with suppress(ValueError):  # the file is closed already
-            reader.detach()  # or the reader would close the file, which is still to be hashed to its end
 
 
 def read_pairs(
@@ -260,39 +167,31 @@ def _reach_hub() -> bool:
     return True
 
 
-def unreadable(path: str | Path, error: OSError) -> DataError:
-    """What to raise where a file cannot be opened or read."""
-    if isinstance(error, FileNotFoundError):
-        return MissingFile(path)
-    if isinstance(error, IsADirectoryError):
-        return DataError(f"{path}: a folder, where a file is needed")
-    return DataError(f"{path}: cannot be read: {error.strerror or error}")
-
-
 def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
-    sources, targets = _lines(source_file), _lines(target_file)
+    sources, targets = hashed_lines(source_file), hashed_lines(target_file)
     read = 0
     for source in sources:
         target = next(targets, None)
         if target is None:
-            raise _misaligned(corpus, read + 1 + sum(1 for _ in sources), read)
+            raise different_line_counts(corpus.source, read + 1 + sum(1 for _ in sources), corpus.target, read)
         read += 1
         yield Pair(source, target)
     surplus = sum(1 for _ in targets)
     if surplus:
-        raise _misaligned(corpus, read, read + surplus)
+        raise different_line_counts(corpus.source, read, corpus.target, read + surplus)
 
 
-def _misaligned(corpus: FileCorpus, sources: int, targets: int) -> DataError:
+def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:
+    """Name two files that should be aligned line by line, and how many lines each has."""
     return DataError(
-        f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}: "
+        f"{source_name} has {source_count:,} lines and {other_name} has {other_count:,}: "
         f"line n of one must be the translation of line n of the other"
     )
 
 
 def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
     wanted = max(corpus.source_column, corpus.target_column)
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in enumerate(hashed_lines(file), 1):
         columns = line.split("\t")
         if len(columns) <= wanted:
             raise DataError(
@@ -303,7 +202,7 @@ def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
 
 
 def _json_records(path: str, file: HashedFile) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in enumerate(hashed_lines(file), 1):
         try:
             yield f"{path}:{number}", json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -30,7 +30,7 @@ from nmt.data.language_id import LanguageId
 from nmt.data.report import KEPT, REASONS, make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, of_key
-from nmt.foundation.files import readable, unchanged, write_checksums
+from nmt.foundation.files import printable, unchanged, write_checksums
 
 CORPUS_HASH = 2
 """Part of a corpus' hash in the manifest of a run; with another number no older run could be resumed."""
@@ -90,7 +90,7 @@ class _IdLists:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """All that training needs of the data. ``validation_pairs`` are the raw text of ``validation``, row by row,
     ``test_pairs`` that of the test set, line by line."""
 
@@ -104,7 +104,7 @@ class Prepared:
     language_id: LanguageId | None
 
 
-def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
+def prepare(config: Config, say: Callable[[str], None] = ignore) -> PreparedData:
     """Read, learn (or load) the tokenizers, encode, filter and count; or find all of it in the cache.
 
     Training pairs are filtered by ``data.filter``; a validation pair is dropped only if a side of it is empty, since
@@ -138,10 +138,10 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> Prepared:
         report = make_report(columns, tokenizers) | {"languages": language_id.report(heads, languages)}
         (folder / "report.json").write_text(json.dumps(report, indent=2))
 
-    def load(folder: Path) -> Prepared:
+    def load(folder: Path) -> PreparedData:
         report = json.loads((folder / "report.json").read_text())
         tables = {name: _load_table(folder / name, report["splits"][name]["kept"]) for name in corpora}
-        return Prepared(
+        return PreparedData(
             tokenizers=tokenizers,
             train=EncodedCorpus(tables["train"]),
             validation=EncodedCorpus(tables["validation"]),
@@ -186,9 +186,9 @@ def cache_folder(config: Config) -> Path:
     except (RuntimeError, KeyError) as error:  # nobody's home
         raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a folder") from None
     place = str(cache.absolute())
-    if readable(place) != place:  # Arrow opens no such file
+    if printable(place) != place:  # Arrow opens no such file
         raise DataError(
-            f"data.cache: {readable(place)}: a name that is not UTF-8; set data.cache, or the environment variable "
+            f"data.cache: {printable(place)}: a name that is not UTF-8; set data.cache, or the environment variable "
             "NMT_CACHE, to another folder"
         )
     return cache
@@ -251,7 +251,7 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
         say(f"{folder}: damaged; it is made anew")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        remove_dead(folder.parent, BUILDING)
+        remove_abandoned(folder.parent, BUILDING)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
             built = Path(scratch) / "entry"
             built.mkdir()
@@ -269,7 +269,7 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
     return load(folder)
 
 
-def remove_dead(place: Path, prefix: str) -> None:
+def remove_abandoned(place: Path, prefix: str) -> None:
     """Remove folders of such names that whoever was killed has left behind."""
     for scratch in place.glob(f"{prefix}*"):
         with suppress(OSError):  # another is removing it

@@ -22,7 +22,7 @@ from nmt.data.corpus import Pair
 from nmt.errors import FileError
 from nmt.foundation.files import read_json, refuse_links_outside, write_json
 
-NAME = "language_id.json"
+FILE_NAME = "language_id.json"
 """Name of the file in a cache entry and in a run directory."""
 FORMAT = 1
 """To be raised with any change of what is learned, stored or reported."""
@@ -114,7 +114,7 @@ class LanguageId:
     def save(self, folder: Path) -> None:
         """Write the file into a cache entry or run directory."""
         weights = base64.b64encode(self.weights.tobytes()).decode()
-        write_json(folder / NAME, {"source": self.source, "target": self.target, "weights": weights})
+        write_json(folder / FILE_NAME, {"source": self.source, "target": self.target, "weights": weights})
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
@@ -122,7 +122,7 @@ class LanguageId:
 
         Raises FileError if it holds anything else, or lies outside the folder.
         """
-        path = folder / NAME
+        path = folder / FILE_NAME
         if not path.exists():
             return None
         refuse_links_outside(folder, [path])

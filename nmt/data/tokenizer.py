@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import sentencepiece
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from sentencepiece import sentencepiece_model_pb2
 
 from nmt.config.schema import (
     LARGEST_VOCABULARY,
@@ -22,53 +24,54 @@ from nmt.config.schema import (
     UnigramTokenizer,
     WordTokenizer,
 )
-from nmt.data import charsmap
-from nmt.data.corpus import Pair, unreadable
+from nmt.data.corpus import Pair
+from nmt.data.lines import unreadable
 from nmt.errors import DataError
-from nmt.foundation.files import refuse_unlike_file, write_bytes
+from nmt.foundation.files import require_regular_file, write_bytes
 
-LARGEST = 1 << 24
-"""Bytes of a model; SentencePiece's have a few millions at most."""
-LEARNING_PAIRS = 1_000_000
-"""A tokenizer is learned on at most so many pairs, drawn evenly: SentencePiece holds in memory what it learns from."""
+ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+"""A serialized model, parsed by protobuf."""
+LARGEST_MODEL = 1 << 24
+"""Bytes of a model file; those that SentencePiece learns have a few million at most."""
+LARGEST_NORMALIZATION = 1 << 20
+"""Bytes of a model's normalization table; those of SentencePiece have 250,000."""
+ENDLESS_REPLACEMENT = re.compile(rb"[^\0]{101}")
+"""A text of a normalization table that would replace one character by over 100 bytes; Unicode's longest has 33."""
+SAMPLE_PAIRS = 1_000_000
+"""Pairs that a tokenizer is learned on, at most, drawn evenly: SentencePiece holds its training text in memory."""
 LEARNING_THREADS = 4
-"""Fixed, because sums made by another number of threads round differently: the same text gives the same model."""
+"""Fixed, because the sums of another number of threads round differently: the same text gives the same model."""
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
-"""Bounds of a vocabulary that the configuration leaves open."""
+"""Bounds of a vocabulary whose size the configuration leaves open."""
 TRIES = 3
-"""A vocabulary that is left open is corrected by what SentencePiece says of the text, up to twice."""
+"""Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
-Learned = BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer
+LearnableTokenizer = BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer
 QUIET = 2
 """SentencePiece's log level: errors only."""
-
-
-MARGIN, CHARACTERS, LONGEST = 100, 8, 64
-"""Pieces encoded beyond those that are needed; characters of text taken for each at first, and at most."""
+MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
+"""To encode the first pieces of a text: pieces encoded beyond them; characters read for each, at first and at most."""
 
 
 class Tokenizer:
-    """One side's SentencePiece model: ``size`` pieces with ids 0 ... size - 1, the special ones among them."""
+    """SentencePiece model of one side: ``size`` pieces with ids 0 ... size - 1, the special ones among them."""
 
     def __init__(self, model: bytes, name: str = "tokenizer") -> None:
-        """From a serialized model. Raises DataError, with ``name``, if it is none or lacks a special piece."""
-        if problem := charsmap.wrong(model, LARGEST_VOCABULARY):
-            raise DataError(f"{name}: {problem}")
+        """Load a serialized model. Raises DataError, beginning with ``name``, if the model cannot be used."""
         sentencepiece.set_min_log_level(QUIET)
         processor = sentencepiece.SentencePieceProcessor()
         try:
-            loaded = bool(model) and processor.LoadFromSerializedProto(model)
-        except RuntimeError:
-            loaded = False
-        if not loaded:
-            raise DataError(f"{name}: not a SentencePiece model")
-        try:
-            self._names: list[str] = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+            if excess := _excess(model):
+                raise DataError(f"{name}: {excess}")
+            processor.LoadFromSerializedProto(model)
+            self.size: int = processor.get_piece_size()
+            self._names: list[str] = [processor.id_to_piece(i) for i in range(self.size)]
         except UnicodeDecodeError as error:
             raise DataError(f"{name}: a piece of the model is not UTF-8: {error}") from None
+        except (RuntimeError, DecodeError):
+            raise DataError(f"{name}: not a SentencePiece model, or a damaged one") from None
         self._processor = processor
         self._model = model
-        self.size: int = processor.get_piece_size()
         self.pad_id: int = processor.pad_id()
         self.bos_id: int = processor.bos_id()
         self.eos_id: int = processor.eos_id()
@@ -83,10 +86,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a ``.model`` file. Raises DataError or FileError if it is missing, not a model, or lacks a special piece."""
+        """Read a ``.model`` file. Raises DataError or FileError if it cannot be used."""
         try:
             if Path(path).exists():
-                refuse_unlike_file(Path(path), LARGEST)
+                require_regular_file(Path(path), LARGEST_MODEL)
             return cls(Path(path).read_bytes(), str(path))
         except OSError as error:
             raise unreadable(path, error) from error
@@ -101,43 +104,42 @@ class Tokenizer:
         return ids
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
-        """The first ``most`` ids of each text, and whether something was left out.
+        """Encode the first ``most`` ids of each text; also say whether anything was left out.
 
-        A long text is encoded up to some way beyond its first ids, so that these are the same as in :meth:`encode` (but
-        for ties, as in a letter repeated a thousand times), and never beyond ``LONGEST`` characters an id: time and
-        memory do not grow with what lies farther.
+        The ids are those of :meth:`encode`, because some text beyond them is encoded too (only ties may differ, as in a
+        letter repeated a thousand times). Time and memory do not grow with the rest of a long text.
         """
         margin = most + MARGIN  # pieces near a cut may differ from those of the whole text
-        first = self.encode([text[: CHARACTERS * margin] for text in texts])
+        first = self.encode([text[: CHARACTERS_PER_PIECE * margin] for text in texts])
         cut = []
         for place, text in enumerate(texts):
-            read = CHARACTERS * margin
-            while read < min(len(text), LONGEST * margin) and len(first[place]) < margin:
+            read = CHARACTERS_PER_PIECE * margin
+            while read < min(len(text), MOST_CHARACTERS_PER_PIECE * margin) and len(first[place]) < margin:
                 read *= 2
                 [first[place]] = self.encode([text[:read]])
             cut.append(len(first[place]) > most or read < len(text))
         return [(ids[:most], longer) for ids, longer in zip(first, cut, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids: control pieces (BOS, EOS, padding) are nothing, an unknown piece is ``⁇``."""
+        """Decode ids: control pieces (BOS, EOS, padding) give no text, an unknown piece gives ``⁇``."""
         text: str = self._processor.decode([int(i) for i in ids])
         return text.strip(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What the ids are called in the model, one string an id."""
+        """The pieces of the ids, as the model spells them."""
         return [self._names[i] for i in ids]
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """Both sides; one and the same object twice where the vocabulary is shared."""
+    """The tokenizers of both sides: the same object twice where the vocabulary is shared."""
 
     source: Tokenizer
     target: Tokenizer
 
     @property
     def sha256(self) -> dict[str, str]:
-        """Of either side, as the manifest of a run has them."""
+        """SHA-256 of each side's model, as the manifest of a run records them."""
         return {"source": self.source.sha256, "target": self.target.sha256}
 
     def save(self, folder: Path) -> None:
@@ -156,18 +158,31 @@ class Tokenizers:
         return cls(source, source if source.sha256 == target.sha256 else target)
 
 
+def _excess(model: bytes) -> str:
+    """Describe how a model exceeds our limits, which SentencePiece does not have: it could take gigabytes to load or to
+    encode a line; "" if it does not. Raises DecodeError for other bytes than a model."""
+    proto = ModelProto.FromString(model)
+    if len(proto.pieces) > LARGEST_VOCABULARY:
+        return f"the model has {len(proto.pieces):,} pieces; the limit is {LARGEST_VOCABULARY:,}"
+    for spec in (proto.normalizer_spec, proto.denormalizer_spec):
+        table = spec.precompiled_charsmap  # the size of an array in four bytes, the array, and texts ended by NUL
+        texts = 4 + int.from_bytes(table[:4], "little")
+        if len(table) > LARGEST_NORMALIZATION or ENDLESS_REPLACEMENT.search(table, texts):
+            return "the normalization table of the model is larger than any of SentencePiece's own"
+    return ""
+
+
 def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
-    """The tokenizers that the configuration asks for, learned on ``pairs``; given ones are loaded instead.
+    """Learn the tokenizers of a configuration on ``pairs``; load those of type ``given`` instead.
 
-    The same configuration and pairs give the same models, byte for byte. Lines longer than 4192 bytes teach nothing
-    (SentencePiece passes over them). ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces; for ``word`` and
-    ``character`` it is the most they may have.
+    The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
+    bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
 
-    Raises DataError where ``vocabulary`` does not suit the text, or a given model cannot be used.
+    Raises DataError if the text cannot fill ``vocabulary`` or needs more, or if a given model cannot be used.
     """
     if isinstance(config, GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
-    sample = _sample(pairs, LEARNING_PAIRS)
+    sample = _sample(pairs, SAMPLE_PAIRS)
     if config.shared:
         shared = _learn_one(config, [text for pair in sample for text in pair], "both sides")
         return Tokenizers(shared, shared)
@@ -178,7 +193,7 @@ def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
 
 
 def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
-    """All pairs, or ``size`` of them drawn evenly (reservoir sampling, Vitter's algorithm R), always the same ones."""
+    """Draw ``size`` pairs evenly, always the same ones (reservoir sampling, Vitter's algorithm R), or take all."""
     stream = iter(pairs)
     sample = list(islice(stream, size))
     generator = random.Random(0)
@@ -189,7 +204,7 @@ def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
     return sample
 
 
-def _learn_one(config: Learned, texts: Sequence[str], side: str) -> Tokenizer:
+def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str) -> Tokenizer:
     vocabulary = config.vocabulary or suitable_vocabulary(config, texts)
     for _ in range(TRIES):
         try:
@@ -203,12 +218,12 @@ def _learn_one(config: Learned, texts: Sequence[str], side: str) -> Tokenizer:
     raise DataError(_explain(message, config, vocabulary, side))
 
 
-def suitable_vocabulary(config: Learned, texts: Sequence[str]) -> int:
-    """Pieces for an amount of text where the configuration does not say: 8 times the root of the words of one side.
+def suitable_vocabulary(config: LearnableTokenizer, texts: Sequence[str]) -> int:
+    """Choose a vocabulary size for an amount of text: 8 times the square root of the words of one side.
 
-    This gives about 5,000 for the 370,000 words of Multi30k, which Sennrich & Zhang (2019) and others found to suit
-    small data, and no more than a small machine's output layer can bear. Whole words or characters: the 30,000 of
-    Bahdanau et al. (2015).
+    This gives about 5,000 pieces for the 370,000 words of Multi30k, a size that suits small data (Sennrich & Zhang
+    2019), and at most 8,000, for the sake of the output layer on a small machine. Word and character vocabularies may
+    have the 30,000 entries of Bahdanau et al. (2015).
     """
     if not isinstance(config, BpeTokenizer | UnigramTokenizer):
         return MOST_WORDS
@@ -216,8 +231,8 @@ def suitable_vocabulary(config: Learned, texts: Sequence[str]) -> int:
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
 
 
-def _train(config: Learned, texts: Sequence[str], vocabulary: int) -> Tokenizer:
-    """Raises RuntimeError where SentencePiece does."""
+def _train(config: LearnableTokenizer, texts: Sequence[str], vocabulary: int) -> Tokenizer:
+    """Learn one model. Raises SentencePiece's own RuntimeError."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
@@ -238,17 +253,18 @@ def _train(config: Learned, texts: Sequence[str], vocabulary: int) -> Tokenizer:
 
 
 def _bounds(message: str) -> tuple[int | None, int | None]:
-    """The smallest or the largest vocabulary that SentencePiece's complaint names."""
+    """The smallest and the largest vocabulary that SentencePiece's error names, None where it names none."""
     smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     largest = re.search(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)", message)
     return smallest and int(smallest[1]), largest and int(largest[1])
 
 
-def _explain(message: str, config: Learned, vocabulary: int, side: str) -> str:
-    """SentencePiece's complaint in the words of the configuration."""
+def _explain(message: str, config: LearnableTokenizer, vocabulary: int, side: str) -> str:
+    """SentencePiece's error in terms of the configuration."""
     smallest, largest = _bounds(message)
     if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:
-        return f"tokenizer: {side} of the training set has no text to learn from (lines over 4192 bytes teach nothing)"
+        text = f"tokenizer: {side} of the training set has no text to learn from"
+        return f"{text} (SentencePiece skips lines over 4192 bytes)"
     if largest:
         return (
             f"tokenizer.vocabulary: {vocabulary} is more than the text of {side} supports; "

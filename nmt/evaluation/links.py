@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.corpus import Pair, read_lines
+from nmt.data.corpus import Pair
+from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.alignment import Link, likeliest_links
 

@@ -18,7 +18,7 @@ LARGEST_JSON = 1 << 20
 """Bytes."""
 
 
-def readable(name: str) -> str:
+def printable(name: str) -> str:
     """A file's name, or what it stands in, as text that can be written down: bytes that are not UTF-8 become
     ``\\xNN``, halves of characters ``\\udNNN``."""
     try:
@@ -63,7 +63,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """A JSON file. Raises FileError."""
-    refuse_unlike_file(path, LARGEST_JSON)
+    require_regular_file(path, LARGEST_JSON)
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -114,7 +114,7 @@ def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:
         raise FileError(*outside, "a run directory needs no other file; copy in what it links to, if you trust it")
 
 
-def refuse_unlike_file(path: Path, most: int) -> None:
+def require_regular_file(path: Path, most: int) -> None:
     """Raise FileError for what is no ordinary file of at most so many bytes; reading it could last for ever."""
     try:
         found = path.stat()

@@ -36,7 +36,7 @@ from nmt.foundation.files import (
     digest,
     read_json,
     refuse_links_outside,
-    refuse_unlike_file,
+    require_regular_file,
     sync,
     write_checksums,
     write_json,
@@ -77,7 +77,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
-        self.language_id = self.path / language_id.NAME
+        self.language_id = self.path / language_id.FILE_NAME
         self.test_hypotheses = self.path / "test.hypotheses.txt"
         self.test_scores = self.path / "test.scores.json"
 
@@ -258,7 +258,7 @@ class RunDirectory:
         if path.suffix == ".safetensors":
             count_numbers(path)  # what is not as long as its header says need not be read to the end
         else:
-            refuse_unlike_file(path, LARGEST_JSON)
+            require_regular_file(path, LARGEST_JSON)
         if sums.exists():
             expected = read_json(sums)
             if not isinstance(expected, dict) or expected.get(file) != digest(path):
@@ -285,7 +285,7 @@ class RunDirectory:
         last validation being that of ``validated``: those of later steps, and what was said of the finished run."""
         if not self.metrics.exists():
             return
-        refuse_unlike_file(self.metrics, LARGEST_METRICS)
+        require_regular_file(self.metrics, LARGEST_METRICS)
         last, dropped = {"train": step, "validation": validated}, 0
         with self.metrics.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)

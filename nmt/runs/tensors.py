@@ -13,7 +13,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from nmt.errors import CheckpointError
-from nmt.foundation.files import refuse_unlike_file
+from nmt.foundation.files import require_regular_file
 
 MOST_PROBLEMS = 50
 """Tensors that are told of; weights with more that do not fit belong to something else."""
@@ -62,7 +62,7 @@ def metadata(path: Path) -> dict[str, str]:
 
 def _read_header(path: Path) -> tuple[dict[str, Any], int, dict[str, str]]:
     """-> what it says of the tensors, its length in bytes, and what else was written there."""
-    refuse_unlike_file(path, sys.maxsize)
+    require_regular_file(path, sys.maxsize)
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

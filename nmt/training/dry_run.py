@@ -16,10 +16,10 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import plan_epoch
 from nmt.data.corpus import Pair
-from nmt.data.dataset import Prepared, cache_folder, prepare, remove_dead, try_cache
+from nmt.data.dataset import PreparedData, cache_folder, prepare, remove_abandoned, try_cache
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.foundation.device import resolve_device
-from nmt.foundation.files import readable
+from nmt.foundation.files import printable
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import Log, duration
 from nmt.training.pipeline import (
@@ -54,7 +54,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
     _try_temporary_folder(say)
-    remove_dead(Path(tempfile.gettempdir()), PREFIX)
+    remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
     if run.path.exists():
         with run.locked(say):  # nobody else trains there
             pass
@@ -72,9 +72,9 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             }
         )
         made = _try_restoring(run, once.model_copy(update={"training": training}), say) if resume else 0
-        found: list[Prepared] = []
+        found: list[PreparedData] = []
 
-        def narrowed(prepared: Prepared) -> Prepared:
+        def narrowed(prepared: PreparedData) -> PreparedData:
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
@@ -88,8 +88,8 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 def _try_temporary_folder(say: Say) -> None:
     """Raise ConfigError for a folder for temporary files that has no name a run can have; say if another is meant."""
     found, named = tempfile.gettempdir(), os.environ.get("TMPDIR")
-    if readable(found) != found:
-        raise ConfigError(f"TMPDIR: {readable(found)}: a name that is not UTF-8; set it to another folder")
+    if printable(found) != found:
+        raise ConfigError(f"TMPDIR: {printable(found)}: a name that is not UTF-8; set it to another folder")
     if named and not os.access(named, os.W_OK | os.X_OK):
         say(f"TMPDIR: {named}: cannot be written to; the dry run works in {found}")
 
@@ -109,7 +109,7 @@ def _in(folder: str) -> Iterator[None]:
         ) from error
 
 
-def _hardest(config: Config, prepared: Prepared) -> Prepared:
+def _hardest(config: Config, prepared: PreparedData) -> PreparedData:
     """Of validation and test set, the lines whose translation needs most memory: so many that batches are as large."""
     decoding, validation, source = config.decoding, config.training.validation, prepared.tokenizers.source
     device = resolve_device(config.device)
@@ -128,7 +128,7 @@ def _hardest(config: Config, prepared: Prepared) -> Prepared:
     )
 
 
-def estimate(config: Config, prepared: Prepared, narrowed: Prepared, tried: RunDirectory, made: int = 0) -> str:
+def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, tried: RunDirectory, made: int = 0) -> str:
     """How long training will take after the updates ``made``, and how much memory it needs, by what a short run took.
 
     ``tried`` is that run, which validated on the pairs of ``narrowed`` alone.

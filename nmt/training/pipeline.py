@@ -15,7 +15,7 @@ import torch
 from nmt import __version__
 from nmt.config import Config, dump_config, load_run_config
 from nmt.data.corpus import Pair
-from nmt.data.dataset import Prepared, prepare
+from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import describe
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
@@ -69,7 +69,7 @@ def train_run(
     overwrite: bool = False,
     say: Say,
     stopping: Stopping = NEVER,
-    narrowed: Callable[[Prepared], Prepared] = lambda prepared: prepared,
+    narrowed: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
 ) -> bool:
     """Prepare, train, validate, keep the best, score the test set; -> False if ``stopping`` ended it early.
 
@@ -130,7 +130,7 @@ def train_run(
 def _opened(
     run: RunDirectory,
     config: Config,
-    prepared: Prepared,
+    prepared: PreparedData,
     device: torch.device,
     *,
     resume: bool,
@@ -157,7 +157,7 @@ def _opened(
     return None
 
 
-def make_model(config: Config, prepared: Prepared) -> Seq2Seq:
+def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:
     """The network that a configuration describes, untrained, on the CPU."""
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
     return build_model(config.model, *sizes)
@@ -240,7 +240,7 @@ def score_test(
     log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
 
 
-def make_manifest(config: Config, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+def make_manifest(config: Config, prepared: PreparedData, device: torch.device) -> dict[str, Any]:
     """What ``manifest.json`` says: of what, with what and where a run was begun."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {

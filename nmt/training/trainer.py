@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
-from nmt.data.dataset import Prepared
+from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, FileError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
 from nmt.model import Seq2Seq
@@ -46,7 +46,7 @@ class Trainer:
     """Trains one model on one corpus, from wherever its progress stands."""
 
     def __init__(
-        self, config: Config, prepared: Prepared, model: Seq2Seq, run: RunDirectory, log: Log, device: torch.device
+        self, config: Config, prepared: PreparedData, model: Seq2Seq, run: RunDirectory, log: Log, device: torch.device
     ) -> None:
         self.config = config.training
         self.seed = config.seed

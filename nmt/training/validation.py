@@ -11,7 +11,7 @@ import torch
 from nmt import fast
 from nmt.config import Config
 from nmt.data.batching import FirstPieces, Specials
-from nmt.data.dataset import Prepared
+from nmt.data.dataset import PreparedData
 from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
@@ -52,7 +52,7 @@ class Validator:
     def __init__(
         self,
         config: Config,
-        prepared: Prepared,
+        prepared: PreparedData,
         model: Seq2Seq,
         device: torch.device,
         precision: torch.dtype,

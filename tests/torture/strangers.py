@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nmt.config.schema import LARGEST_VOCABULARY
-from nmt.data.charsmap import ModelProto
+from nmt.data.tokenizer import ModelProto
 from nmt.errors import NmtError
 from nmt.foundation.files import CHECKSUMS, LARGEST_JSON, digest
 from nmt.runs.directory import load_run
