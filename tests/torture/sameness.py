@@ -6,7 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.translation.translator import SearchOptions, Translation, Translator
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translation, Translator
 from tests.torture.work import WORDS, Result, Trials, Work, differences, start
 
 TOLERANCE = 1e-5
