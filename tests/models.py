@@ -3,9 +3,10 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nmt.config import schema
-from nmt.model import Seq2Seq, build_model
+from nmt.model import Seq2Seq, TeacherForced, build_model
 
 SOURCE, TARGET = 11, 13
 """Vocabulary sizes."""
@@ -39,3 +40,11 @@ def small_model(attention: str | dict[str, Any] = "bahdanau", seed: int = 1, **s
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     return model.double().eval()
+
+
+def forward(
+    network: TeacherForced, source: Tensor, lengths: Tensor, target_input: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Teacher forcing by a network or its fast twin: logits (B, T, V), attention (B, T, S) or None."""
+    readouts, weights = network.unroll(target_input, network.encode(source, lengths))
+    return network.output(readouts), weights

@@ -5,10 +5,12 @@ from typing import Any
 
 import torch
 
-from nmt.config.schema import BpeTokenizer, Model
+from nmt import fast
+from nmt.config.schema import BpeTokenizer, Kernels, Model
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.model import Seq2Seq, build_model
+from nmt.translation.translator import Translator
 
 RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
@@ -44,3 +46,20 @@ def network(tokenizers: Tokenizers, attention: dict[str, Any]) -> Seq2Seq:
         model.output.weight *= 5
         model.output.bias[tokenizers.target.eos_id] += 2
     return model
+
+
+def translator_of(
+    model: Seq2Seq,
+    tokenizers: Tokenizers,
+    precision: torch.dtype = torch.float32,
+    kernels: Kernels = "auto",
+    device: str = "cpu",
+) -> Translator:
+    """A translator whose twin is made at each call, so that the weights may change between two."""
+    return Translator(
+        lambda beam_size: fast.search(model, precision, kernels, beam_size=beam_size),
+        tokenizers,
+        torch.device(device),
+        attends=model.attends,
+        precision=precision,
+    )

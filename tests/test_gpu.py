@@ -7,18 +7,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt import fast
 from nmt.config import Config
+from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, collate
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.loss import batch_loss
+from nmt.training.objective import TeacherForcing
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
-from tests.small_translator import LINES, network, small_tokenizers
+from tests.small_translator import LINES, network, small_tokenizers, translator_of
 from tests.test_gradients import SPECIALS
 
 pytestmark = [
@@ -28,26 +29,27 @@ pytestmark = [
 GPU = torch.device("cuda")
 
 
-def loss_and_gradients(attention: str, *, fused: bool) -> tuple[Tensor, dict[str, Tensor]]:
+def loss_and_gradients(attention: str, kernels: Kernels) -> tuple[Tensor, dict[str, Tensor]]:
     """Of a padded batch in fp32."""
     torch.manual_seed(1)
-    model = build_model(model_config(attention), SOURCE, TARGET, fused=fused)
+    model = build_model(model_config(attention), SOURCE, TARGET)
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
     model.to(GPU)
     source, target = torch.randint(SOURCE, (3, 5)).to(GPU), torch.randint(TARGET, (3, 4)).to(GPU)
     mask = torch.arange(4, device=GPU) < torch.tensor([[4], [3], [1]], device=GPU)
-    readouts, _ = model.readouts(source, torch.tensor([5, 2, 1]), target)
-    loss = batch_loss(readouts, model.output, target, mask, 0.1, fused=fused)
-    loss.objective.backward()
-    return loss.objective.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    network = fast.training(model, kernels)
+    readouts, _ = network.unroll(target, network.encode(source, torch.tensor([5, 2, 1])))
+    objective, _ = network.loss(readouts, target, mask, 0.1)
+    objective.backward()
+    return objective.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_fused_and_plain_agree_in_fp32(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn.rnn, "fp32_precision", "ieee")  # not TF32
-    plain, plain_gradients = loss_and_gradients(attention, fused=False)
-    fused, fused_gradients = loss_and_gradients(attention, fused=True)
+    plain, plain_gradients = loss_and_gradients(attention, "plain")
+    fused, fused_gradients = loss_and_gradients(attention, "auto")
     torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
     assert fused_gradients.keys() == plain_gradients.keys()
     largest = max(gradient.abs().max().item() for gradient in plain_gradients.values())
@@ -79,7 +81,7 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
     found = []
     for device in (torch.device("cpu"), GPU):
         model = network(tokenizers, attention).double().to(device)
-        found.append(list(Translator(model, tokenizers, device, torch.double, fused=True).translate(LINES, search)))
+        found.append(list(translator_of(model, tokenizers, torch.double, device=str(device)).translate(LINES, search)))
     for expected, translation in zip(*found, strict=True):
         assert [each.text for each in translation.hypotheses] == [each.text for each in expected.hypotheses]
         for one, other in zip(translation.hypotheses, expected.hypotheses, strict=True):
@@ -114,7 +116,7 @@ def test_graphs_give_the_gradients_of_the_eager_path(
 
     torch.manual_seed(1)
     model = build_model(model_config(attention), SOURCE, TARGET).to(GPU)
-    eager = EagerGradients(model, GPU, precision, smoothing, fused=True)
+    eager = EagerGradients(model, TeacherForcing(smoothing), GPU, precision, "auto")
     graphs = GraphedGradients(eager, SPECIALS)
     for _ in range(4):
         one, other = batch(7), batch(15)
@@ -133,7 +135,7 @@ def test_graphs_give_the_gradients_of_the_eager_path(
 def test_graphs_draw_other_dropout_each_time() -> None:
     config = model_config("bahdanau", dropout={"embedding": 0.5, "annotation": 0.5, "readout": 0.5})
     model = build_model(config, SOURCE, TARGET).to(GPU)
-    graphs = GraphedGradients(EagerGradients(model, GPU, torch.bfloat16, 0.0, fused=True), SPECIALS)
+    graphs = GraphedGradients(EagerGradients(model, TeacherForcing(), GPU, torch.bfloat16, "auto"), SPECIALS)
     ids = [torch.full((4,), 5).numpy()]
     likelihoods = [graphs(collate(ids, ids, SPECIALS), 5).item() for _ in range(6)]
     assert len(set(likelihoods)) == len(likelihoods)

@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.kernels import recurrence, steps
-from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.fast.kernels import recurrence, steps
+from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence
 from tests.test_recurrence import LENGTHS, network, outcome
 
-gpu = pytest.importorskip("nmt.kernels.gpu", reason="needs Triton")
+gpu = pytest.importorskip("nmt.fast.kernels.gpu", reason="needs Triton")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 Outcome = list[Tensor]
@@ -124,8 +124,8 @@ def test_gradients_are_the_numerical_ones() -> None:
 def test_a_network_of_them_is_the_plain_network(
     attention: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = outcome(network(attention, 2, fused=True), lengths, 3)
-    plain = outcome(network(attention, 2, fused=False), lengths, 3)
+    found = outcome(network(attention, 2), "auto", lengths, 3)
+    plain = outcome(network(attention, 2), "plain", lengths, 3)
     assert torch.allclose(found[0], plain[0], rtol=0, atol=1e-12)
     for name, gradient in plain[2].items():
         assert torch.allclose(found[2][name], gradient, rtol=1e-9, atol=1e-12), name
@@ -147,7 +147,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from nmt.kernels import gpu
+from nmt.fast.kernels import gpu
 
 TYPES = {"count": "i32", "inner": "i32", "sentences": "i32", "positions": "i32", "mask": "*i8", "energy": "*fp32"}
 HIGH = {"state", "gates", "candidate", "next_state", "carry", "next_carry", "d_keys", "d_energy"}

@@ -4,12 +4,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
-from nmt.kernels.output_loss import output_loss
+from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
+from nmt.model.loss import cross_entropy
 from nmt.training import gradients
 from nmt.training.gradients import EagerGradients, filled_up
-from nmt.training.loss import plain_loss
+from nmt.training.objective import TeacherForcing
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
@@ -33,16 +35,16 @@ def test_shapes_are_multiples() -> None:
     assert again is full
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, fused: bool) -> None:
+def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, kernels: Kernels) -> None:
     results: list[tuple[Tensor, dict[str, Tensor | None]]] = []
     for each in (batch(), filled_up(batch(), SPECIALS)):
         torch.manual_seed(2)
-        model = build_model(model_config(attention), SOURCE, TARGET, fused=fused).double()
+        model = build_model(model_config(attention), SOURCE, TARGET).double()
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -0.5, 0.5)
-        compute = EagerGradients(model, CPU, torch.float32, 0.1, fused=fused)
+        compute = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, kernels)
         likelihood = compute(each, each.target_tokens)
         results.append((likelihood, {name: p.grad for name, p in model.named_parameters()}))
         compute.reset()
@@ -55,12 +57,12 @@ def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, fu
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_rows_that_do_not_count(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.kernels.output_loss.CHUNK", 3)
+    monkeypatch.setattr("nmt.fast.kernels.output_loss.CHUNK", 3)
     torch.manual_seed(3)
     readouts, output = torch.randn(7, 4).double().requires_grad_(), nn.Linear(4, 5).double()
     targets, counted = torch.randint(5, (7,)), torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.bool)
     found = output_loss(readouts, output.weight, output.bias, targets, smoothing, counted)
-    plain = plain_loss(readouts[counted], output, targets[counted], smoothing)
+    plain = cross_entropy(readouts[counted], output, targets[counted], smoothing)
     torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
     wanted = (readouts, output.weight, output.bias)
     torch.testing.assert_close(

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nmt.kernels import int8
-from nmt.kernels.int8 import Int8Linear, quantize
+from nmt.fast.kernels import int8
+from nmt.fast.kernels.int8 import Int8Linear, quantize
 
 
 @pytest.fixture(params=[True, False], ids=["fused", "plain"])

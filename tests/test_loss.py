@@ -10,9 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.kernels import output_loss as kernel
-from nmt.kernels.output_loss import output_loss
-from nmt.training.loss import batch_loss, plain_loss
+from nmt import fast
+from nmt.config.schema import Kernels
+from nmt.data.batching import Batch
+from nmt.fast.kernels import output_loss as kernel
+from nmt.fast.kernels.output_loss import output_loss
+from nmt.model.loss import cross_entropy
+from nmt.training.objective import TeacherForcing
+from tests.models import small_model
 
 WIDTH, VOCABULARY = 6, 11
 Inputs = tuple[Tensor, nn.Linear, Tensor]
@@ -43,7 +48,7 @@ def fused_and_plain(given: Inputs, smoothing: float) -> list[list[Tensor]]:
     results = []
     for objective, likelihood in (
         output_loss(readouts, output.weight, output.bias, targets, smoothing),
-        plain_loss(readouts, output, targets, smoothing),
+        cross_entropy(readouts, output, targets, smoothing),
     ):
         gradients = torch.autograd.grad(objective / 7, (readouts, output.weight, output.bias))
         results.append([objective, likelihood, *gradients])
@@ -56,7 +61,7 @@ def fused_and_plain(given: Inputs, smoothing: float) -> list[list[Tensor]]:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing: float) -> None:
     readouts, output, targets = inputs(9)
-    objective, likelihood = plain_loss(readouts, output, targets, smoothing)
+    objective, likelihood = cross_entropy(readouts, output, targets, smoothing)
     assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
 
 
@@ -65,30 +70,50 @@ def test_by_hand() -> None:
     with torch.no_grad():
         output.weight.zero_()
         output.bias.copy_(torch.tensor([0.0, math.log(3)]))  # probabilities 1/4 and 3/4
-    objective, likelihood = plain_loss(torch.zeros(1, 1, dtype=torch.float64), output, torch.tensor([0]), 0.5)
+    objective, likelihood = cross_entropy(torch.zeros(1, 1, dtype=torch.float64), output, torch.tensor([0]), 0.5)
     assert likelihood.item() == pytest.approx(math.log(4))
     # the distribution aimed at is (1/2 + 1/4, 1/4)
     assert objective.item() == pytest.approx(0.75 * math.log(4) + 0.25 * math.log(4 / 3))
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_padding_is_skipped(fused: bool) -> None:
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+def test_padding_is_skipped(kernels: Kernels) -> None:
+    model = small_model()
+    model.output = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
     readouts, output, targets = inputs(12)
+    model.output.load_state_dict(output.state_dict())
+    network = fast.training(model, kernels)
     mask = torch.tensor([[True, True, True, False], [True, False, False, False], [True, True, False, False]])
     in_rows, target_rows = readouts.reshape(3, 4, WIDTH), targets.reshape(3, 4)
-    loss = batch_loss(in_rows, output, target_rows, mask, 0.1, fused=fused)
-    objective, likelihood = numpy_loss(in_rows[mask], output, target_rows[mask], 0.1)
-    assert (loss.objective.item(), loss.likelihood.item()) == pytest.approx((objective, likelihood))
-    (gradient,) = torch.autograd.grad(loss.objective, readouts)
+    objective, likelihood = network.loss(in_rows, target_rows, mask, 0.1)
+    expected = numpy_loss(in_rows[mask], output, target_rows[mask], 0.1)
+    assert (objective.item(), likelihood.item()) == pytest.approx(expected)
+    (gradient,) = torch.autograd.grad(objective, readouts)
     assert torch.equal(gradient.reshape(3, 4, WIDTH).abs().sum(-1) > 0, mask)
-    filled = batch_loss(in_rows, output, target_rows.masked_fill(~mask, 0), mask, 0.1, fused=fused)
-    assert filled.objective.item() == loss.objective.item()
+    filled, _ = network.loss(in_rows, target_rows.masked_fill(~mask, 0), mask, 0.1)
+    assert filled.item() == objective.item()
+
+
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+def test_teacher_forcing_sums_over_the_real_tokens(kernels: Kernels) -> None:
+    model = small_model()
+    source, target = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[2, 9, 4], [2, 3, 0]])
+    output, mask = torch.tensor([[9, 4, 1], [3, 1, 0]]), torch.tensor([[True] * 3, [True, True, False]])
+    batch = Batch(source, torch.tensor([3, 2]), target, output, mask, 5)
+    loss = TeacherForcing(0.1)(fast.training(model, kernels), batch)
+    logits, _ = model(source, torch.tensor([3, 2]), target)
+    wanted = functional.cross_entropy(logits[mask], output[mask], reduction="sum", label_smoothing=0.1)
+    assert loss.objective.item() == pytest.approx(wanted.item())
+    assert loss.likelihood.item() == pytest.approx(
+        functional.cross_entropy(logits[mask], output[mask], reduction="sum").item()
+    )
+    assert loss.tokens == 5
 
 
 def test_bf16_logits_are_normalized_in_fp32() -> None:
     readouts, output, targets = inputs(300, torch.bfloat16)
     expected = functional.cross_entropy(output(readouts).float(), targets, reduction="sum").item()
-    _, likelihood = plain_loss(readouts, output, targets, 0.1)
+    _, likelihood = cross_entropy(readouts, output, targets, 0.1)
     assert likelihood.item() == pytest.approx(expected, rel=1e-6)
 
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
-from nmt.model.decoder import GatedUpdate
-from nmt.model.encoder import GruEncoder
+from nmt.model.decoders import RecurrentState
+from nmt.model.decoders.recurrent import GatedUpdate
+from nmt.model.encoders import GruEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config, small_model
 
 
@@ -67,7 +69,7 @@ def test_expanded_rows_share_the_memory_and_go_their_own_ways(attention: str) ->
 
 
 def test_only_the_baseline_has_no_attention(attention: str) -> None:
-    assert small_model(attention).has_attention == (attention != "none")
+    assert small_model(attention).attends == (attention != "none")
 
 
 def test_expanding_repeats_every_field(attention: str) -> None:
@@ -109,9 +111,9 @@ def test_gated_update_is_pytorchs_gru_cell() -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
-    encoder = GruEncoder(3, 4, layers=1, dropout=0.0, fused=fused).double()
-    embedded = torch.randn(2, 5, 3, dtype=torch.double)
-    annotations, summary = encoder(embedded, torch.tensor([5, 3]))
+    encoder = GruEncoder(3, 4, layers=1, dropout=0.0).double()
+    embedded, lengths = torch.randn(2, 5, 3, dtype=torch.double), torch.tensor([5, 3])
+    annotations, summary = read_both_ways(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
     for i, length in enumerate((5, 3)):
         halves = []
         for suffix, order in (("", range(length)), ("_reverse", reversed(range(length)))):
@@ -133,6 +135,7 @@ def test_bahdanau_step_by_the_papers_equations() -> None:
     model = small_model("bahdanau")
     memory = model.encode(SOURCES[:1], LENGTHS[:1])
     state = model.start(memory)
+    assert isinstance(state, RecurrentState)
     weights = dict(model.decoder.named_parameters())
     h, s = memory.annotations[0], state.hidden[0]
     assert torch.allclose(s, torch.tanh(weights["initial.weight"] @ h[0, 4:] + weights["initial.bias"]))
@@ -151,6 +154,7 @@ def test_bahdanau_step_by_the_papers_equations() -> None:
     expected = (model.output.weight @ readout + model.output.bias).log_softmax(-1)
     log_probs, after, attention = model.step(torch.tensor([2]), state)
     assert attention is not None
+    assert isinstance(after, RecurrentState)
     assert torch.allclose(attention[0], alpha)
     assert torch.allclose(after.hidden[0], s)
     assert torch.allclose(log_probs[0], expected.float(), atol=1e-6)
@@ -192,6 +196,7 @@ def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feed
         expected = (model.output.weight @ fed + model.output.bias).log_softmax(-1)
         log_probs, state, attention = model.step(torch.tensor([token]), state)
         assert attention is not None
+        assert isinstance(state, RecurrentState)
         assert torch.allclose(attention[0], alpha)
         assert torch.allclose(state.hidden[0], s)
         assert (state.attentional is not None) == feeding
@@ -232,7 +237,7 @@ def tensors_on_the_way(model: Seq2Seq) -> dict[str, Tensor]:
                 or unroll(embedded, state)
             ),
         )
-        seen["readouts"], _ = model.readouts(SOURCES, LENGTHS, TARGETS)
+        seen["readouts"], _ = model.unroll(TARGETS, model.encode(SOURCES, LENGTHS))
     hook.remove()
     return seen
 
@@ -253,10 +258,10 @@ def test_dropout_drops_units_at_its_place_alone(place: str) -> None:
 @pytest.mark.parametrize("place", DROPPED)
 def test_dropout_is_drawn_in_training_alone(place: str) -> None:
     model = with_dropout(place)
-    first, second = (model.readouts(SOURCES, LENGTHS, TARGETS)[0] for _ in range(2))
+    first, second = (model.unroll(TARGETS, model.encode(SOURCES, LENGTHS))[0] for _ in range(2))
     assert torch.equal(first, second)
     model.train()
-    first, second = (model.readouts(SOURCES, LENGTHS, TARGETS)[0] for _ in range(2))
+    first, second = (model.unroll(TARGETS, model.encode(SOURCES, LENGTHS))[0] for _ in range(2))
     assert not torch.equal(first, second)
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.kernels import product as module
-from nmt.kernels.product import add_product, linear, product
+from nmt.fast.kernels import product as module
+from nmt.fast.kernels.product import add_product, linear, product
 
 
 @pytest.fixture(params=["fastest", "PyTorch's"], autouse=True)

@@ -8,9 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.kernels.recurrence import attending_sequence, gru_sequence
+from nmt import fast
+from nmt.config.schema import Kernels
+from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
-from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+from nmt.model.encoders import GruEncoder
+from tests.models import ATTENTIONS, SOURCE, TARGET, forward, model_config
 
 LENGTHS = {
     "mixed lengths": [5, 2, 1],
@@ -20,25 +24,26 @@ LENGTHS = {
 }
 
 
+KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
-def network(
-    attention: str, layers: int, *, fused: bool, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT
-) -> Seq2Seq:
+def network(attention: str, layers: int, *, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT) -> Seq2Seq:
     torch.manual_seed(seed)
     config = model_config(attention, encoder={"hidden": 4, "layers": layers}, dropout=dropout)
-    model = build_model(config, SOURCE, TARGET, fused=fused).double()
+    model = build_model(config, SOURCE, TARGET).double()
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
     return model
 
 
-def outcome(model: Seq2Seq, lengths: list[int], steps: int) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+def outcome(
+    model: Seq2Seq, kernels: Kernels, lengths: list[int], steps: int
+) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
     generator = torch.Generator().manual_seed(2)
     source = torch.randint(SOURCE, (len(lengths), max(lengths)), generator=generator)
     target = torch.randint(TARGET, (len(lengths), steps), generator=generator)
-    logits, weights = model(source, torch.tensor(lengths), target)
+    logits, weights = forward(fast.training(model, kernels), source, torch.tensor(lengths), target)
     logits.sin().sum().backward()
     return logits.detach(), weights, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
@@ -48,8 +53,8 @@ def outcome(model: Seq2Seq, lengths: list[int], steps: int) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], layers: int, steps: int) -> None:
-    plain, plain_weights, plain_gradients = outcome(network(attention, layers, fused=False), lengths, steps)
-    fused, fused_weights, fused_gradients = outcome(network(attention, layers, fused=True), lengths, steps)
+    plain, plain_weights, plain_gradients = outcome(network(attention, layers), "plain", lengths, steps)
+    fused, fused_weights, fused_gradients = outcome(network(attention, layers), "auto", lengths, steps)
     assert torch.allclose(plain, fused, rtol=0, atol=1e-12)
     assert (plain_weights is None) == (fused_weights is None)
     if plain_weights is not None and fused_weights is not None:
@@ -65,36 +70,59 @@ def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: lis
     """Of one layer: between layers the library's GRU draws from a generator of its own."""
     dropout = NO_DROPOUT | dict.fromkeys(places, 0.4)
     found = []
-    for fused in (False, True):
-        model = network(attention, 1, fused=fused, dropout=dropout)
+    for kernels in KERNELS:
+        model = network(attention, 1, dropout=dropout)
         torch.manual_seed(5)
-        found.append(outcome(model, [5, 2, 1], 4))
+        found.append(outcome(model, kernels, [5, 2, 1], 4))
     (plain, _, plain_gradients), (logits, _, gradients) = found
     assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
-    assert not torch.allclose(plain, outcome(network(attention, 1, fused=False), [5, 2, 1], 4)[0])
+    assert not torch.allclose(plain, outcome(network(attention, 1), "plain", [5, 2, 1], 4)[0])
     for name, gradient in plain_gradients.items():
         assert torch.allclose(gradient, gradients[name], rtol=1e-9, atol=1e-12), name
 
 
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
 def test_fp32_agrees_with_float64_to_1e_5(attention: str) -> None:
-    model = network(attention, 1, fused=True)
-    exact, _, exact_gradients = outcome(model, [5, 2, 1], 4)
+    model = network(attention, 1)
+    exact, _, exact_gradients = outcome(model, "auto", [5, 2, 1], 4)
     model.zero_grad()
-    single, _, gradients = outcome(model.float(), [5, 2, 1], 4)
+    single, _, gradients = outcome(model.float(), "auto", [5, 2, 1], 4)
     assert torch.allclose(exact, single.double(), rtol=1e-5, atol=1e-5)
     largest = max(gradient.abs().max().item() for gradient in exact_gradients.values())
     for name, gradient in exact_gradients.items():
         assert torch.allclose(gradient, gradients[name].double(), rtol=1e-5, atol=1e-6 * largest), name
 
 
+@pytest.mark.parametrize("attention", ["bahdanau", "luong general", "luong general without feeding"])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_loss_on_the_attention_reaches_the_parameters(attention: str, kernels: Kernels) -> None:
+    """With the same gradients, whatever the kernels."""
+    found = []
+    for each in ("plain", kernels):
+        model = network(attention, 1)
+        twin = fast.training(model, each, attention_gradients=True)
+        memory = twin.encode(torch.ones(2, 4).long(), torch.tensor([4, 3]))
+        _, weights = twin.unroll(torch.ones(2, 3).long(), memory)
+        assert weights is not None
+        weights.sin().sum().backward()
+        found.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    plain, fused = found
+    assert plain.keys() == fused.keys() and "encoder.rnn.weight_hh_l0" in plain
+    for name, gradient in plain.items():
+        assert gradient.any() or "initial" in name, name
+        assert torch.allclose(gradient, fused[name], rtol=1e-9, atol=1e-12), name
+
+
 def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     config = model_config(encoder={"hidden": 4, "layers": 2}, dropout={"annotation": 0.5})
-    model = build_model(config, SOURCE, TARGET, fused=True)
-    embedded, lengths = torch.randn(2, 3, 5), torch.tensor([3, 2])
-    assert not torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
+    model = build_model(config, SOURCE, TARGET)
+    encoder, embedded, lengths = model.encoder, torch.randn(2, 3, 5), torch.tensor([3, 2])
+    assert isinstance(encoder, GruEncoder)
+    first, second = (read_both_ways(encoder, embedded, lengths)[0] for _ in range(2))
+    assert not torch.equal(first, second)
     model.eval()
-    assert torch.equal(model.encoder(embedded, lengths)[0], model.encoder(embedded, lengths)[0])
+    first, second = (read_both_ways(encoder, embedded, lengths)[0] for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def test_gradients_of_the_gru_are_the_numerical_ones() -> None:
@@ -158,18 +186,18 @@ def test_bf16_is_no_rougher_than_the_plain_path(attention: str) -> None:
 
     Of several networks the median: rounding can make the other of two readout units the larger.
     """
-    outputs: dict[bool, list[float]] = {False: [], True: []}
-    lost_gradients: dict[bool, list[float]] = {False: [], True: []}
-    for seed, fused in itertools.product(range(9), (False, True)):
-        model = network(attention, 1, fused=fused, seed=seed)
-        exact, _, exact_gradients = outcome(model, [5, 2, 1], 4)
+    outputs: dict[str, list[float]] = {name: [] for name in KERNELS}
+    lost_gradients: dict[str, list[float]] = {name: [] for name in KERNELS}
+    for seed, kernels in itertools.product(range(9), KERNELS):
+        model = network(attention, 1, seed=seed)
+        exact, _, exact_gradients = outcome(model, kernels, [5, 2, 1], 4)
         model.float().zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
-            low, _, gradients = outcome(model, [5, 2, 1], 4)
+            low, _, gradients = outcome(model, kernels, [5, 2, 1], 4)
         norm = torch.cat([gradient.flatten() for gradient in exact_gradients.values()]).norm()
         lost = torch.cat([(gradients[name] - gradient).flatten() for name, gradient in exact_gradients.items()]).norm()
-        outputs[fused].append(((low.double() - exact).norm() / exact.norm()).item())
-        lost_gradients[fused].append((lost / norm).item())
+        outputs[kernels].append(((low.double() - exact).norm() / exact.norm()).item())
+        lost_gradients[kernels].append((lost / norm).item())
     for errors in (outputs, lost_gradients):
-        assert statistics.median(errors[True]) <= 1.2 * statistics.median(errors[False])
-        assert statistics.median(errors[True]) < 0.01
+        assert statistics.median(errors["auto"]) <= 1.2 * statistics.median(errors["plain"])
+        assert statistics.median(errors["auto"]) < 0.01

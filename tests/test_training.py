@@ -36,7 +36,7 @@ from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import Pause, TranslatedHypothesis, Translation, Translator, go_on
+from nmt.translation.translator import CheckStop, TranslatedHypothesis, Translation, Translator, never_stop
 from tests.small_run import config, metrics, pickles, train, translate
 from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from tests.torture.numbers import poison as poisoned
@@ -64,7 +64,7 @@ def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
         prepared = prepare(configuration)
         torch.manual_seed(1)
         sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-        model = build_model(configuration.model, *sizes, fused=configuration.kernels == "auto").double()
+        model = build_model(configuration.model, *sizes).double()
         run = RunDirectory(tmp_path / f"run-{len(logs)}")
         run.path.mkdir()
         logs.append(Log(run, (said if said is not None else []).append))
@@ -139,7 +139,6 @@ def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Mak
 def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
     model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
     fused, plain = (make(sections={"model": model, "kernels": kernels}) for kernels in ("auto", "plain"))
-    assert fused.model.encoder.fused and not plain.model.encoder.fused
     for trainer in (fused, plain):
         trainer.update([batch_of(trainer, list(range(9)))], Position(0, 1))
     torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
@@ -380,7 +379,7 @@ def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationRes
     """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
     left = iter(losses)
 
-    def validate(update: int, *, samples: bool = True, pause: Pause = go_on) -> ValidationResult:
+    def validate(update: int, *, samples: bool = True, pause: CheckStop = never_stop) -> ValidationResult:
         loss = next(left)
         return ValidationResult(loss, math.exp(loss), -loss, seconds)
 
@@ -593,7 +592,7 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
     texts = {}
     for checkpoint in ("best", "last"):
         loaded = load_run(run, torch.device("cpu"), checkpoint)
-        translator = Translator(loaded.model, loaded.tokenizers, torch.device("cpu"), torch.float32, fused=True)
+        translator = Translator.of(loaded, torch.device("cpu"), torch.float32)
         options = SearchOptions.from_config(loaded.config.decoding)
         texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
     assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
@@ -691,7 +690,7 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
         run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))
         gold_pairs = read_gold(*files.values(), limit=10)
         report = alignment_report(
-            gold_pairs, word_attention(run.model, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
+            gold_pairs, word_attention(run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
         )
         assert report["likeliest"]["error_rate"] in [pytest.approx(rate) for rate in recorded]
 

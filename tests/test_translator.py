@@ -13,18 +13,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config.schema import Decoding
+from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import ROWS
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
+from nmt.fast.inference import FastSearch, PlainSearch
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import EMPTY, Translation, Translator
-from nmt.translation.windows import side_by_side
-from nmt.translation.translator import _batches as batches_of
-from nmt.translation.translator import _Line as Line
+from nmt.translation.translator import BLANK, Translation, Translator, evaluating
+from nmt.translation.windows import Line, side_by_side
+from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
-from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers
+from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers, translator_of
 
 GREEDY = SearchOptions(1, 1.0, 400, 1000, 2.0)
 BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4)
@@ -37,12 +37,12 @@ def tokenizers() -> Tokenizers:
 
 @pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: str(attention["type"]))
 def translator(request: pytest.FixtureRequest, tokenizers: Tokenizers) -> Translator:
-    return Translator(network(tokenizers, request.param), tokenizers, torch.device("cpu"), torch.float32, fused=True)
+    return translator_of(network(tokenizers, request.param), tokenizers)
 
 
 @pytest.fixture(scope="module")
 def bahdanau(tokenizers: Tokenizers) -> Translator:
-    return Translator(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.device("cpu"), torch.float32, fused=True)
+    return translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
 
 
 def with_(options: SearchOptions, **changes: object) -> SearchOptions:
@@ -77,8 +77,9 @@ def test_order_is_kept_and_duplicates_too(translator: Translator) -> None:
     assert [each.text for each in translator.translate(shuffled, GREEDY)] == [one_by_one[line] for line in shuffled]
 
 
-def test_beam_of_one_is_greedy(translator: Translator) -> None:
-    model, tokenizers = translator.model, translator.tokenizers
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
+def test_beam_of_one_is_greedy(attention: dict[str, object], tokenizers: Tokenizers) -> None:
+    model = network(tokenizers, attention)
     ids = tokenizers.source.encode(LINES[:8])
     lengths = torch.tensor([len(each) for each in ids])
     source = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in ids], batch_first=True)
@@ -109,8 +110,8 @@ def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
     assert first != second
 
 
-def test_bf16_translates_too(bahdanau: Translator) -> None:
-    half = Translator(bahdanau.model, bahdanau.tokenizers, torch.device("cpu"), torch.bfloat16, fused=True)
+def test_bf16_translates_too(tokenizers: Tokenizers) -> None:
+    half = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.bfloat16)
     translations = list(half.translate(LINES[:10], with_(BEAM, attention=True)))
     assert len(translations) == 10
     for translation in translations:
@@ -136,7 +137,7 @@ def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
     for translation in translator.translate(LINES, with_(options, attention=True)):
         assert translation.source_pieces[-1] == "</s>"
         for hypothesis in translation.hypotheses:
-            if not translator.model.has_attention:
+            if not translator.attends:
                 assert hypothesis.attention is None
                 continue
             assert hypothesis.attention is not None
@@ -152,7 +153,7 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
     model = network(tokenizers, ATTENTIONS[0])
     with torch.no_grad():
         model.output.bias[tokenizers.target.eos_id] = -100.0  # it never ends of itself
-    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True)
+    translator = translator_of(model, tokenizers)
     for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
         for translation in translator.translate(LINES[:9], options):
             expected = int(1.5 * (len(translation.source_pieces) - 1)) + 10
@@ -166,7 +167,7 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
 def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) -> None:
     lines = ["", LINES[0], "   ", "\t\x0b", "\u200b", "\u3000", LINES[1], ""]
     found = list(translator.translate(lines, options))
-    assert [each.hypotheses == [EMPTY] and not each.source_pieces for each in found] == [
+    assert [each.hypotheses == [BLANK] and not each.source_pieces for each in found] == [
         True,
         False,
         True,
@@ -234,24 +235,24 @@ def test_a_window_holds_no_more_text_than_memory_should(bahdanau: Translator) ->
             read += 1
             yield " " * 1_000_000
 
-    assert next(bahdanau.translate(long_lines(), GREEDY)).hypotheses == [EMPTY]
+    assert next(bahdanau.translate(long_lines(), GREEDY)).hypotheses == [BLANK]
     assert read < 10
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers) -> None:
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
+def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers, kernels: Kernels) -> None:
     model = network(tokenizers, ATTENTIONS[0]).train()
-    translator = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True)
-    translations = translator.translate(LINES, GREEDY, window=8)
-    first = next(translations).text
+    translator = translator_of(model, tokenizers, kernels=kernels)
+    with evaluating(model):
+        first, second = (texts(translator.translate(LINES, GREEDY, window=window)) for window in (8, 4096))
     assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    assert [first, *(each.text for each in translations)] == [
-        each.text for each in translator.translate(LINES, GREEDY)
-    ]  # dropout is off
+    assert first == second  # dropout is off
     model.eval()
-    list(translator.translate(LINES[:2], GREEDY))
+    with evaluating(model):
+        list(translator.translate(LINES[:2], GREEDY))
     assert not model.training
 
 
@@ -280,29 +281,24 @@ def test_contradicting_options_are_refused() -> None:
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 def test_weights_that_change_change_the_translation(tokenizers: Tokenizers, options: SearchOptions) -> None:
     model = network(tokenizers, ATTENTIONS[0])
-    training, fixed = (
-        Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=True, fixed=fixed)
-        for fixed in (False, True)
-    )
-    before = texts(training.translate(LINES, options))
-    assert texts(fixed.translate(LINES, options)) == before
+    translator = translator_of(model, tokenizers)
+    before = texts(translator.translate(LINES, options))
     with torch.no_grad():
         model.output.weight.neg_()
-    after = texts(training.translate(LINES, options))
+    after = texts(translator.translate(LINES, options))
     assert after != before
-    plain = Translator(model, tokenizers, torch.device("cpu"), torch.float32, fused=False)
-    assert after == texts(plain.translate(LINES, options))
-    assert fixed._searched(options) is fixed._searched(options)
-    assert training._searched(options) is not training._searched(options)
+    assert after == texts(translator_of(model, tokenizers, kernels="plain").translate(LINES, options))
 
 
 def test_a_run_is_loaded_with_the_kernels_asked_for(tmp_path: Path) -> None:
     train(config(tmp_path, "bahdanau", "run", updates=1))
     run = tmp_path / "run"
-    for kernels, fused in ((None, True), ("auto", True), ("plain", False)):
+    for kernels, kind in ((None, FastSearch), ("auto", FastSearch), ("plain", PlainSearch)):
         loaded = Translator.load(run, "cpu", kernels=kernels)  # type: ignore[arg-type]
-        assert (loaded.fused, loaded.model.encoder.fused, loaded.model.decoder.fused) == (fused, fused, fused)
-    with pytest.raises(ConfigError, match="precision: int8 is for runs with kernels: auto"):
+        searchable = loaded.searchable(3)
+        assert isinstance(searchable, kind)
+        assert loaded.searchable(5) is searchable is not loaded.searchable(1)  # a run's weights never change
+    with pytest.raises(ConfigError, match="precision: int8 needs kernels: auto"):
         Translator.load(run, "cpu", "int8", kernels="plain")
 
 
@@ -344,10 +340,10 @@ def test_who_stops_does_not_wait_for_tasks_that_have_not_begun() -> None:
 
 
 def test_batches_hold_multiples_of_16_where_more_fit() -> None:
-    lines = [Line(number, [3] * (200 - number)) for number in range(1, 150)]
+    lines = [Line.of(number, [3] * (199 - number)) for number in range(1, 150)]
     batches = list(batches_of(lines, with_(BEAM, batch_tokens=10**6), 40 // ROWS * ROWS))
     assert [line.number for batch in batches for line in batch] == list(range(1, 150))
     assert all(len(batch) <= 32 for batch in batches)
-    assert all(len(batch) % ROWS == 0 or 4 * len(batch[-1].ids) > 3 * len(batch[0].ids) for batch in batches)
+    assert all(len(batch) % ROWS == 0 or 4 * batch[-1].length > 3 * batch[0].length for batch in batches)
     for batch in batches_of(lines, with_(BEAM, batch_tokens=2000), 64):
         assert len(batch) == 1 or 4 * len(batch) * len(batch[0].ids) <= 2000

@@ -9,9 +9,9 @@ import torch
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
+from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
-from nmt.fast.search import PlainSearch, fast_search
-from nmt.fast.training import FastTraining
+from nmt.fast.teacher_forcing import FastTraining
 from nmt.foundation.device import instructions
 from nmt.model import Seq2Seq, TeacherForced
 from nmt.search import Searchable

@@ -20,12 +20,11 @@ class TeacherForced(Protocol):
     output: nn.Linear
     """From readouts (..., O) to logits (..., V)."""
 
-    def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Run teacher forcing up to the output layer.
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """Read the source: (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""
 
-        source (B, S), lengths (B,), target_input (B, T) -> what the output layer reads (B, T, O), attention (B, T, S)
-        or None.
-        """
+    def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Run the decoder: (B, T) ids -> what the output layer reads (B, T, O), attention (B, T, S) or None."""
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens.
@@ -66,7 +65,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """source (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""
+        """Read the source, as ``TeacherForced`` has it."""
         return self.remember(self.encoder(self.embed_source(source), lengths), lengths)
 
     def remember(self, encoded: tuple[Tensor, Tensor], lengths: Tensor) -> Memory:
@@ -85,10 +84,9 @@ class Seq2Seq(nn.Module):
         logits: Tensor = self.output(self.readout_dropout(readout))
         return logits.float().log_softmax(-1), state, weights
 
-    def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
+    def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing up to the output layer, as ``TeacherForced`` has it."""
-        state = self.start(self.encode(source, lengths))
-        readouts, weights = self.decoder.unroll(self.embed_target(target_input), state)
+        readouts, weights = self.decoder.unroll(self.embed_target(target_input), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -97,7 +95,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing: source (B, S), lengths (B,), target_input (B, T) -> logits (B, T, V), attention."""
-        readouts, weights = self.readouts(source, lengths, target_input)
+        readouts, weights = self.unroll(target_input, self.encode(source, lengths))
         return self.output(readouts), weights
 
     def embed_source(self, tokens: Tensor) -> Tensor:

@@ -44,6 +44,6 @@ class TeacherForcing:
 
     def __call__(self, network: TeacherForced, batch: Batch) -> Loss:
         """As ``Objective`` has it."""
-        readouts, _ = network.readouts(batch.source, batch.source_lengths, batch.target_input)
+        readouts, _ = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
         return Loss(*sums, batch.target_tokens)

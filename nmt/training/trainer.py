@@ -64,8 +64,10 @@ class Trainer:
         self.progress = Progress()
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
-        """Train until finished, or until ``check_stop`` raises Stopped: between two updates, or between two batches of a
-        validation, which is then still due. ``last`` is saved in either case.
+        """Train until finished, or until ``check_stop`` raises Stopped.
+
+        It is called between two updates, and between two batches of a validation, which is then still due. ``last`` is
+        saved in either case.
 
         Raises CheckpointError when nothing but non-finite gradients come.
         """
@@ -205,8 +207,10 @@ class Trainer:
             )
 
     def validate(self, check_stop: CheckStop = never_stop) -> ValidationResult:
-        """Look at the validation set, keep what is best, save ``last``; ``check_stop`` may end it between two batches, and
-        nothing has changed."""
+        """Measure the validation set, keep what is best, save ``last``.
+
+        If ``check_stop`` raises Stopped between two batches, nothing has changed.
+        """
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(self._score(result), self.config)
@@ -233,8 +237,9 @@ class Trainer:
         return -math.inf if math.isnan(result.loss) else -result.loss
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
-        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it; ``check_stop`` may end
-        it between two batches of that, and nothing has changed in the run.
+        """Put the mean of the kept checkpoints in the place of ``best`` where validation prefers it.
+
+        If ``check_stop`` raises Stopped between two batches, nothing has changed in the run.
 
         Progress does not hear of it: a run that is made longer goes on as if there had been no mean. There a checkpoint
         takes the place of ``best`` where it is better than those before it, be the mean better or not.

@@ -84,10 +84,10 @@ class Validator:
             log.say(note)
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
-        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too. ``check_stop``
-        is called between two batches.
+        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
 
-        A model that cannot translate, for its weights are no numbers any more, has a BLEU of 0.
+        ``check_stop`` is called between two batches. A model that cannot translate, because its weights are not finite,
+        has a BLEU of 0.
         """
         started = time.perf_counter()
         loss = self.loss(check_stop)
@@ -117,7 +117,8 @@ class Validator:
             for each in self.corpus.batches(self.specials, self.config.training.batch_tokens):
                 check_stop()
                 batch = each.to(self.device)
-                readouts, _ = self.network.readouts(batch.source, batch.source_lengths, batch.target_input)
+                memory = self.network.encode(batch.source, batch.source_lengths)
+                readouts, _ = self.network.unroll(batch.target_input, memory)
                 _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
                 total += likelihood.item()
                 tokens += batch.target_tokens

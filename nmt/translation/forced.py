@@ -46,7 +46,8 @@ def force(
     results: dict[int, ForcedDecoding] = {}
     for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
-        readouts, attention = network.readouts(batch.source, batch.source_lengths, batch.target_input)
+        memory = network.encode(batch.source, batch.source_lengths)
+        readouts, attention = network.unroll(batch.target_input, memory)
         log_probabilities = (
             network.output(readouts)
             .float()

@@ -13,16 +13,18 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.measuring import peak_memory, product_rate, seconds, synchronize
+from nmt import fast
 from nmt.config import load_config, schema
+from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
 from nmt.foundation.device import autocast, keep_freed_memory, resolve_device, resolve_precision
 from nmt.model import build_model
-from nmt.model.cost import work
+from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
 from nmt.training.log import Log
-from nmt.training.loss import batch_loss
+from nmt.training.objective import TeacherForcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
 
@@ -48,7 +50,7 @@ class Case:
     """What one process measures."""
 
     variant: str
-    kernels: str
+    kernels: Kernels
     precision: str
     device: str
     shape: tuple[int, int, int]
@@ -61,7 +63,7 @@ class Row:
     """What came out."""
 
     variant: str
-    kernels: str
+    kernels: Kernels
     precision: str
     device: str
     shape: str
@@ -105,11 +107,11 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     """
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
-    fused = case.kernels == "auto"
-    model = build_model(reference(case.variant), VOCABULARY, VOCABULARY, fused=fused).to(device).train()
+    model = build_model(reference(case.variant), VOCABULARY, VOCABULARY).to(device).train()
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
     batch = reference_batch(*case.shape)
-    gradients = gradients_on(model, device, precision, 0.0, SPECIALS, fused=fused)
+    gradients = gradients_on(model, TeacherForcing(), device, precision, SPECIALS, case.kernels)
+    network = fast.training(model, case.kernels)
     prepared = gradients.prepared(batch)
 
     def step(lap: Lap = ignore) -> None:
@@ -123,13 +125,13 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
 
     def step_in_parts(lap: Lap = ignore) -> None:
         with autocast(device, precision):
-            memory = model.encode(batch.source, batch.source_lengths)
+            memory = network.encode(batch.source, batch.source_lengths)
             lap("encoder, forward")
-            readouts = model.unroll(batch.target_input, memory)[0]
+            readouts = network.unroll(batch.target_input, memory)[0]
             lap("decoder, forward")
-            loss = batch_loss(readouts, model.output, batch.target_output, batch.target_mask, 0.0, fused=fused)
+            objective, _ = network.loss(readouts, batch.target_output, batch.target_mask, 0.0)
             lap("output layer and loss, forward and (fused) backward")
-        (loss.objective / batch.target_tokens).backward()
+        (objective / batch.target_tokens).backward()
         lap("backward of the rest")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
@@ -181,7 +183,7 @@ def measure(case: Case) -> Row:
     if device.type == "cuda" and case.kernels == "auto":
         full = filled_up(reference_batch(*case.shape), SPECIALS)
         cells = full.source.numel() + full.target_mask.numel()
-    flops = work(reference(case.variant), VOCABULARY).training_flops(
+    flops = cost(reference(case.variant), VOCABULARY).training_flops(
         sentences, sentences * source_length, tokens, tokens * source_length
     )
     return Row(
@@ -237,7 +239,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     torch.manual_seed(config.seed)
     prepared = prepare(config)
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    model = build_model(config.model, *sizes, fused=config.kernels == "auto").to(device).train()
+    model = build_model(config.model, *sizes).to(device).train()
     precision = resolve_precision(config.precision, device)
     with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), ignore)) as log:
         trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
@@ -250,7 +252,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
             runs.append(_updates(trainer, trainer.batches(), updates, device))
     counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
     rate = statistics.mean((rate, product_rate(device, precision)))
-    flops = work(config.model, sizes[1]).training_flops(
+    flops = cost(config.model, sizes[1]).training_flops(
         counted.sentences, counted.source, counted.target, counted.pairs
     )
     mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences

@@ -1,12 +1,16 @@
-"""The network made ready for search against its plain twin, step by step."""
+"""The network made fast for search against its plain twin, step by step."""
+
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.fast.inference import fast_search
 from nmt.model import Seq2Seq, build_model
-from nmt.model.attention import GeneralAttention
-from nmt.model.frozen import Frozen, freeze
+from nmt.model.attention import AdditiveAttention, GeneralAttention
+from nmt.model.decoders import RecurrentDecoder
+from nmt.search import Searchable
 from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
@@ -20,7 +24,7 @@ def network(attention: str) -> Seq2Seq:
     return model
 
 
-def walk(model: Seq2Seq, searched: Seq2Seq | Frozen, steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
+def walk(model: Seq2Seq, searched: Seq2Seq | Searchable[Any], steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
     """Two hypotheses a sentence; at the third step the middle sentence is left out and the others' rows swapped."""
     generator = torch.Generator().manual_seed(2)
     source = torch.randint(SOURCE, (3, 5), generator=generator)
@@ -37,11 +41,11 @@ def walk(model: Seq2Seq, searched: Seq2Seq | Frozen, steps: int = 4) -> list[tup
 
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_frozen_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
+def test_fast_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
     model = network(attention).double()
     with torch.inference_mode():
-        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double, ahead=ahead))
-    for (expected, expected_weights), (found, weights) in zip(plain, frozen, strict=True):
+        plain, fast = walk(model, model), walk(model, fast_search(model, torch.double, ahead=ahead))
+    for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
         assert found.dtype == torch.float32
         assert torch.allclose(found, expected, rtol=0, atol=1e-6)
         assert (weights is None) == (expected_weights is None)
@@ -52,21 +56,21 @@ def test_frozen_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("lengths", [[5, 2, 1], [1, 5, 3, 5], [4]], ids=str)
-def test_frozen_encoder_is_the_plain_encoder(
+def test_fast_encoder_is_the_plain_encoder(
     lengths: list[int], layers: int, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not table:
-        monkeypatch.setattr("nmt.model.frozen.LARGEST_TABLE", 0)
+        monkeypatch.setattr("nmt.fast.inference.LARGEST_LOOKUP", 0)
     torch.manual_seed(3)
     model = build_model(model_config(encoder={"hidden": 4, "layers": layers}), SOURCE, TARGET).double().eval()
     source = torch.randint(SOURCE, (len(lengths), max(lengths)))
     with torch.inference_mode():
         plain = model.encode(source, torch.tensor(lengths))
-        frozen = freeze(model, torch.double, ahead=False).encode(source, torch.tensor(lengths))
-    assert torch.equal(frozen.source_mask, plain.source_mask)
-    assert torch.allclose(frozen.annotations, plain.annotations, rtol=0, atol=1e-12)
-    assert torch.allclose(frozen.summary, plain.summary, rtol=0, atol=1e-12)
-    assert not frozen.annotations[~frozen.source_mask].any()
+        fast = fast_search(model, torch.double, ahead=False).encode(source, torch.tensor(lengths))
+    assert torch.equal(fast.source_mask, plain.source_mask)
+    assert torch.allclose(fast.annotations, plain.annotations, rtol=0, atol=1e-12)
+    assert torch.allclose(fast.summary, plain.summary, rtol=0, atol=1e-12)
+    assert not fast.annotations[~fast.source_mask].any()
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
@@ -75,17 +79,21 @@ def test_other_precisions_are_close(attention: str) -> None:
     with torch.inference_mode():
         plain = walk(model, model)
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):
-            for (expected, _), (found, _) in zip(plain, walk(model, freeze(model, dtype, ahead=True)), strict=True):
+            for (expected, _), (found, _) in zip(
+                plain, walk(model, fast_search(model, dtype, ahead=True)), strict=True
+            ):
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def test_saturated_energies_overflow_nothing() -> None:
     model = network("bahdanau")
-    for layer in (model.decoder.attention.query, model.decoder.attention.key):
-        assert isinstance(layer, nn.Linear)
+    assert isinstance(model.decoder, RecurrentDecoder)
+    attention = model.decoder.attention
+    assert isinstance(attention, AdditiveAttention)
+    for layer in (attention.query, attention.key):
         layer.weight.data *= 1000
     with torch.inference_mode():
-        for log_probs, weights in walk(model, freeze(model, torch.float32, ahead=True)):
+        for log_probs, weights in walk(model, fast_search(model, torch.float32, ahead=True)):
             assert log_probs.isfinite().all()
             assert weights is not None and torch.allclose(weights.sum(-1), torch.ones(len(weights)))
 
@@ -94,11 +102,12 @@ def test_saturated_energies_overflow_nothing() -> None:
 def test_an_attention_it_has_never_heard_of(ahead: bool) -> None:
     """Bahdanau's decoder with a score that is not its own."""
     model = network("bahdanau")
+    assert isinstance(model.decoder, RecurrentDecoder)
     model.decoder.attention = GeneralAttention(8, 8)
     model = model.double()
     with torch.inference_mode():
-        plain, frozen = walk(model, model), walk(model, freeze(model, torch.double, ahead=ahead))
-    for (expected, expected_weights), (found, weights) in zip(plain, frozen, strict=True):
+        plain, fast = walk(model, model), walk(model, fast_search(model, torch.double, ahead=ahead))
+    for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
         assert torch.allclose(found, expected, rtol=0, atol=1e-6)
         assert weights is not None and expected_weights is not None
         assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)

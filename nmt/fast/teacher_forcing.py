@@ -18,7 +18,7 @@ from nmt.model.attention import AdditiveAttention, Attention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.dropout import dropout
 from nmt.model.encoders import Encoder, GruEncoder
-from nmt.model.records import source_mask
+from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
 Unrolled = tuple[Tensor, Tensor | None]
@@ -39,12 +39,14 @@ class FastTraining:
             unroll = None
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
 
-    def readouts(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> Unrolled:
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """Read the source, as ``TeacherForced`` has it."""
+        return self.model.remember(self._read(self.model.embed_source(source), lengths), lengths)
+
+    def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
         """Run teacher forcing up to the output layer, as ``TeacherForced`` has it."""
-        model = self.model
-        memory = model.remember(self._read(model.embed_source(source), lengths), lengths)
-        readouts, weights = self._unroll(model.embed_target(target_input), model.start(memory))
-        return model.readout_dropout(readouts), weights
+        readouts, weights = self._unroll(self.model.embed_target(target_input), self.model.start(memory))
+        return self.model.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens, as ``TeacherForced`` has it."""

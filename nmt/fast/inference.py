@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.fast.inference_encoder import FastEncoder, Layer, gated_update
 from nmt.fast.kernels.int8 import Int8Linear
 from nmt.fast.kernels.product import linear
-from nmt.fast.search_encoder import FastEncoder, Layer, gated_update
 from nmt.foundation.device import autocast
 from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
