@@ -553,9 +553,11 @@ def test_a_run_of_an_earlier_version_says_which_lines_to_rename(tmp_path: Path) 
         load_run_config(written(tmp_path, old), ["decoding.beam_size=1"])
     file, lines = tmp_path / "config.yaml", [line.strip() for line in old.splitlines()]
     renamed = "an earlier version made this run; rename the key"
+    of_initialization = "(a section: {type: uniform, range: 0.1})"
+    of_optimizer = "(a section: {type: adam, learning_rate: 1e-3})"
     assert caught.value.problems == (
-        f"{file}: model.initialisation: unknown key; use model.initialization (a section: {{type: uniform, range: 0.1}})",
-        f"{file}: training.optimiser: unknown key; use training.optimizer (a section: {{type: adam, learning_rate: 1e-3}})",
+        f"{file}: model.initialisation: unknown key; use model.initialization {of_initialization}",
+        f"{file}: training.optimiser: unknown key; use training.optimizer {of_optimizer}",
         f"{file}: line {lines.index('initialisation:') + 1}: {renamed} 'initialisation' to 'initialization'",
         f"{file}: line {lines.index('optimiser:') + 1}: {renamed} 'optimiser' to 'optimizer'",
     )
