@@ -415,7 +415,7 @@ def test_a_cache_of_a_name_that_is_not_utf8(train: Train, tmp_path: Path, monkey
     monkeypatch.setenv("NMT_CACHE", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
     for more in ([], ["--dry-run"]):
         [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=null", *more))
-        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: a name that is not UTF-8; set data.cache, or the ")
+        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: not a UTF-8 name; set data.cache, or the ")
 
 
 def test_a_dry_run_sees_that_the_disk_is_too_small(
