@@ -666,8 +666,8 @@ def test_nothing_is_written_through_a_link_out_of_the_run(
     before = snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()
     options = ["--overwrite", "--dry-run"] if how == "--dry-run" else [how]
     [line, *_, remedy] = refused(train("--output", run, *options))
-    assert line == f"{run / name}: leads out of the run, to {elsewhere}"
-    assert remedy.startswith("a run directory needs no other file")
+    assert line == f"{run / name}: a link out of the run directory, to {elsewhere}"
+    assert remedy.startswith("a run directory may not use files outside it")
     assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
 
 
@@ -679,7 +679,7 @@ def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: P
     shutil.rmtree(run / "checkpoints/previous", ignore_errors=True)
     for more in ([], ["--dry-run"]):
         lines = refused(train("--output", run, "--resume", *more))
-        assert f"{run / 'checkpoints' / name}: leads out of the run, to {elsewhere}" in lines
+        assert f"{run / 'checkpoints' / name}: a link out of the run directory, to {elsewhere}" in lines
 
 
 def test_help_with_nobody_to_read_it() -> None:

@@ -359,7 +359,7 @@ def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["missing", "cut short", "a bit"])
-def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) -> None:
+def test_a_damaged_entry_is_built_again(corpora: Corpora, damage: str, how: str) -> None:
     config = corpora.config()
     whole = prepare(config)
     (path,) = (corpora.folder / "cache").glob(damage)
