@@ -1,7 +1,7 @@
-"""What a user can put right.
+"""Errors that a user can correct.
 
-Everything raised on purpose for a user derives from :class:`NmtError`; the commands turn it into lines on standard
-error and exit code 2. Anything else that escapes is a defect of this toolkit.
+They derive from :class:`NmtError`; the commands print them as lines on standard error and exit with code 2. Any other
+exception that escapes is a defect of this toolkit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,24 +21,24 @@ class NmtError(Exception):
 
 
 class ConfigError(NmtError):
-    """A configuration that cannot be used: every problem in it, each with its dotted key."""
+    """An invalid configuration: all its problems, each with its dotted key."""
 
 
 class DataError(NmtError):
-    """Text that cannot be used: the file and, where there is one, the line."""
+    """Unusable text: the file and, if known, the line."""
 
 
 class MissingFile(DataError):
-    """A file to be read that does not exist."""
+    """A missing input file."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(f"{path}: no such file{tried(path)}")
         self.path = Path(path)
-        """As it was named."""
+        """The path as the user wrote it."""
 
 
 class FileError(NmtError):
-    """A file that is missing, damaged, not what its place needs, or not to be trusted."""
+    """A file that is missing, damaged, of the wrong kind or not to be trusted."""
 
 
 class CheckpointError(FileError):
@@ -51,7 +51,7 @@ class Stopped(Exception):
 
 @contextmanager
 def of_key(key: str) -> Iterator[None]:
-    """Put the dotted key that names a file before what is wrong with the file."""
+    """Begin each problem of a file with the dotted key that names it."""
     try:
         yield
     except (DataError, FileError) as error:
@@ -60,6 +60,6 @@ def of_key(key: str) -> Iterator[None]:
 
 
 def tried(path: str | Path) -> str:
-    """`` (tried /absolute/path)`` for a relative path; empty for an absolute one, which a message names already."""
+    """`` (tried /absolute/path)`` for a relative path; "" for an absolute one."""
     absolute = Path(path).absolute()
     return "" if absolute == Path(path) else f" (tried {absolute})"

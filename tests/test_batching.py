@@ -154,7 +154,7 @@ def test_padding_can_be_undone(rows: list[list[int]]) -> None:
     assert padded.shape == mask.shape == (len(rows), max(map(len, rows)))
     assert [row[real].tolist() for row, real in zip(padded, mask, strict=True)] == rows
     assert (padded[~mask] == -1).all()
-    source, lengths = pad_source(ids(*rows), SPECIALS)
+    source, lengths = pad_source(ids(*rows), SPECIALS.source_eos, SPECIALS.source_pad)
     assert [row[:length].tolist() for row, length in zip(source, lengths, strict=True)] == [[*row, 3] for row in rows]
 
 

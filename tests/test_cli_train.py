@@ -416,7 +416,7 @@ def test_a_cache_of_a_name_that_is_not_utf8(train: Train, tmp_path: Path, monkey
     monkeypatch.setenv("NMT_CACHE", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
     for more in ([], ["--dry-run"]):
         [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=null", *more))
-        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: a name that is not UTF-8; set data.cache, or the ")
+        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: not a UTF-8 name; set data.cache, or the ")
 
 
 def test_a_dry_run_sees_that_the_disk_is_too_small(
@@ -667,8 +667,8 @@ def test_nothing_is_written_through_a_link_out_of_the_run(
     before = snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()
     options = ["--overwrite", "--dry-run"] if how == "--dry-run" else [how]
     [line, *_, remedy] = refused(train("--output", run, *options))
-    assert line == f"{run / name}: leads out of the run, to {elsewhere}"
-    assert remedy.startswith("a run directory needs no other file")
+    assert line == f"{run / name}: a link out of the run directory, to {elsewhere}"
+    assert remedy.startswith("a run directory may not use files outside it")
     assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
 
 
@@ -680,7 +680,7 @@ def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: P
     shutil.rmtree(run / "checkpoints/previous", ignore_errors=True)
     for more in ([], ["--dry-run"]):
         lines = refused(train("--output", run, "--resume", *more))
-        assert f"{run / 'checkpoints' / name}: leads out of the run, to {elsewhere}" in lines
+        assert f"{run / 'checkpoints' / name}: a link out of the run directory, to {elsewhere}" in lines
 
 
 def test_help_with_nobody_to_read_it() -> None:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.config import Config, dump_config, load_config
+from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.config.foreign_keys import COUNTERPARTS
 from nmt.config.schema import (
     Adam,
@@ -27,7 +27,7 @@ from nmt.config.schema import (
     XavierInitialization,
 )
 from nmt.config.schema_map import annotation_of, expected, find, keys_by_name, variants_of
-from nmt.config.yaml12 import DEEPEST, LARGEST, format_yaml, parse_yaml
+from nmt.config.yaml12 import DEEPEST, LARGEST_YAML, format_yaml, parse_yaml
 from nmt.errors import ConfigError
 
 MINIMAL = """\
@@ -238,7 +238,7 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
             "evaluation.bins=[]",
             "evaluation.bins: found a list of 0; must be a list of at least one, each a whole number of at least 1",
         ),
-        ("evaluation.bins=[5, 5]", "evaluation.bins: must ascend: [5, 5]"),
+        ("evaluation.bins=[5, 5]", "evaluation.bins: found [5, 5]; must be in ascending order without repetitions"),
         (
             "training.optimizer={type: adam, betas: [0, 0, 0]}",
             "training.optimizer.betas: found a list of 3; must be a list of 2, each a number of at least 0 and below 1",
@@ -323,7 +323,7 @@ def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrid
 def test_endless_problems_are_cut_short(tmp_path: Path) -> None:
     said = problems(tmp_path, MINIMAL + "".join(f"x{number}: 1\n" for number in range(1000)))
     assert len(said) == 51
-    assert said[-1] == "run.yaml: and more problems"
+    assert said[-1] == "run.yaml: more problems are not listed"
 
 
 @pytest.mark.parametrize(
@@ -335,11 +335,11 @@ def test_endless_problems_are_cut_short(tmp_path: Path) -> None:
         (
             "seed=[1",
             "--set seed=[1: line 1, column 3: expected ',' or ']', but got '<stream end>' "
-            "(while parsing a flow sequence, begun in line 1)",
+            "(while parsing a flow sequence, started in line 1)",
         ),
         (
             "tokenizer.vocabulary.size=3",
-            "--set tokenizer.vocabulary.size=3: tokenizer.vocabulary is 1000, not a section: "
+            "--set tokenizer.vocabulary.size=3: tokenizer.vocabulary is 1000, not a section; "
             "set tokenizer.vocabulary as a whole",
         ),
     ],
@@ -361,34 +361,35 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found nothing; must be sections: data, tokenizer, model, training"),
-        ("- a\n", "found a list of 1; must be sections: data, tokenizer, model, training"),
+        ("", "found nothing; must have the sections data, tokenizer, model, training"),
+        ("- a\n", "found a list of 1; must have the sections data, tokenizer, model, training"),
         (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8; save the file as UTF-8"),
-        ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00' has no place in YAML"),
+        ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00' is not allowed in YAML"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
         (
             "a:\n  type:luong\n  hidden: 5\n",
             "line 3, column 9: mapping values are not allowed here; "
             "line 2: write a space after the colon: {type: luong}",
         ),
-        ("seed: 1\ndata: 2\nseed: 3\n", "line 3: key 'seed' stands in line 1 already"),
-        ("seed: 1\n5: 2\n", "line 2: '5' as a key; keys are text"),
-        ("{[a]: 1}\n", "line 1: a list or section as a key; keys are text"),
-        ("a: &x [1]\nb: *x\n", "line 2, column 4: alias '*x'; write the value out"),
+        ("seed: 1\ndata: 2\nseed: 3\n", "line 3: key 'seed' is already in line 1"),
+        ("seed: 1\n5: 2\n", "line 2: '5' as a key; must be text"),
+        ("{[a]: 1}\n", "line 1: a list or section as a key; must be text"),
+        ("a: &x [1]\nb: *x\n", "line 2, column 4: alias '*x': not supported; repeat the value"),
         (
             "a: !!python/object/apply:os.system [ls]\n",
-            "line 1, column 4: tag 'tag:yaml.org,2002:python/object/apply:os.system'; a value has none here",
+            "line 1, column 4: tag 'tag:yaml.org,2002:python/object/apply:os.system': not supported",
         ),
-        ("a: !x 1\n", "line 1, column 4: tag '!x'; a value has none here"),
-        ("[" * 5000, f"line 1, column {DEEPEST + 1}: nested more than {DEEPEST} deep"),
-        ("{a: " * 5000, f"line 1, column {4 * DEEPEST - 2}: nested more than {DEEPEST} deep"),
-        ("#" * (LARGEST + 1), f"larger than {LARGEST} bytes; a configuration is a short YAML file"),
-        (f"seed: {'9' * 5000}\n", "line 1, column 7: a number of more than 18 digits"),
-        ('a: "\\UFFFFFFFF"\n', "line 1: a value that cannot be read"),
-        ('a: "\\uD800"\n', "line 1, column 4: half a character (a surrogate)"),
+        ("a: !x 1\n", "line 1, column 4: tag '!x': not supported"),
+        ("[" * 5000, f"line 1, column {DEEPEST + 1}: more than {DEEPEST} levels of nesting"),
+        ("{a: " * 5000, f"line 1, column {4 * DEEPEST - 2}: more than {DEEPEST} levels of nesting"),
+        ("#" * (LARGEST_YAML + 1), f"larger than {LARGEST_YAML} bytes; a configuration is a short YAML file"),
+        (f"seed: {'9' * 5000}\n", "line 1, column 7: a number with more than 18 digits"),
+        ('a: "\\UFFFFFFFF"\n', "line 1: a value cannot be read"),
+        ('a: "\\uD800"\n', "line 1, column 4: an unpaired surrogate, which is not a character"),
         (
             "--- {}\n--- {}\n",
-            "line 2, column 1: but found another document (expected a single document in the stream, begun in line 1)",
+            "line 2, column 1: but found another document "
+            "(expected a single document in the stream, started in line 1)",
         ),
     ],
 )
@@ -512,6 +513,60 @@ def test_every_key_of_the_schema_can_be_explained() -> None:
 def test_foreign_keys_lead_to_keys_that_exist() -> None:
     assert {key for each in COUNTERPARTS.values() for key in each.keys} <= set(KEYS)
     assert not COUNTERPARTS.keys() & keys_by_name().keys(), "these are keys of this toolkit"
+
+
+FOREIGN = {
+    "lr": "training.optimizer.learning_rate",
+    "batch_size": "training.batch_tokens",
+    "epochs": "training.updates",
+    "hidden_size": "model.encoder.hidden and model.decoder.hidden",
+    "num_layers": "model.encoder.layers",
+    "beam": "decoding.beam_size",
+    "optimiser": "training.optimizer",
+    "initialisation": "model.initialization",
+    "normalisation": "tokenizer.normalization",
+}
+
+
+@pytest.mark.parametrize(
+    "section", ["", "data", "tokenizer", "model", "model.encoder", "training.optimizer", "decoding"]
+)
+@pytest.mark.parametrize(("name", "keys"), FOREIGN.items())
+def test_a_key_of_another_toolkit_is_answered_with_ours(tmp_path: Path, section: str, name: str, keys: str) -> None:
+    key = f"{section}.{name}".lstrip(".")
+    [said] = problems(tmp_path, MINIMAL, f"{key}=1")
+    assert f"{said} ".startswith(f"--set {key}=1: {key}: unknown key; use {keys} ")
+    data: Any = yaml.safe_load(MINIMAL)
+    place = data
+    for part in filter(None, section.split(".")):
+        place = place.setdefault(part, {})
+    place[name] = {"type": "adam"}
+    [said] = problems(tmp_path, format_yaml(data))
+    assert f"{said} ".startswith(f"run.yaml: {key}: unknown key; use {keys} ")
+
+
+def test_a_run_of_an_earlier_version_says_which_lines_to_rename(tmp_path: Path) -> None:
+    text = dump_config(load(tmp_path))
+    assert load_run_config(written(tmp_path, text)) == load(tmp_path)
+    old = text.replace("optimizer:", "optimiser:").replace("initialization:", "initialisation:")
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(written(tmp_path, old), ["decoding.beam_size=1"])
+    file, lines = tmp_path / "config.yaml", [line.strip() for line in old.splitlines()]
+    renamed = "an earlier version made this run; rename the key"
+    of_initialization = "(a section: {type: uniform, range: 0.1})"
+    of_optimizer = "(a section: {type: adam, learning_rate: 1e-3})"
+    assert caught.value.problems == (
+        f"{file}: model.initialisation: unknown key; use model.initialization {of_initialization}",
+        f"{file}: training.optimiser: unknown key; use training.optimizer {of_optimizer}",
+        f"{file}: line {lines.index('initialisation:') + 1}: {renamed} 'initialisation' to 'initialization'",
+        f"{file}: line {lines.index('optimiser:') + 1}: {renamed} 'optimiser' to 'optimizer'",
+    )
+
+
+def written(folder: Path, text: str) -> Path:
+    """A run directory with this configuration."""
+    (folder / "config.yaml").write_text(text, "utf-8")
+    return folder
 
 
 def descendants(section: type[Section]) -> Iterator[type[Section]]:

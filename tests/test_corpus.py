@@ -118,7 +118,7 @@ def test_an_empty_file_has_no_lines(write: Write) -> None:
 def test_a_file_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert error_of(list, read_lines(missing)) == f"{missing}: no such file"
-    assert error_of(list, read_lines(tmp_path)) == f"{tmp_path}: a folder, where a file is needed"
+    assert error_of(list, read_lines(tmp_path)) == f"{tmp_path}: a directory; must be a file"
     below_a_file = f"{write('file', b'')}/a"
     assert error_of(list, read_lines(below_a_file)) == f"{below_a_file}: cannot be read: Not a directory"
 
@@ -134,7 +134,7 @@ def test_a_damaged_compressed_file_is_named(write: Write, suffix: str, compress:
         "flip": bytes(flipped),
     }.items():
         path = write(name + suffix, content)
-        assert error_of(list, read_lines(path)).startswith(f"{path}: damaged, or not a {suffix} file: ")
+        assert error_of(list, read_lines(path)).startswith(f"{path}: not a {suffix} file, or damaged: ")
 
 
 def test_pairs_of_aligned_files(write: Write) -> None:
@@ -154,8 +154,8 @@ def test_line_counts_that_differ_are_both_named(write: Write, sources: int, targ
 
 def test_a_corpus_without_a_pair_is_refused(write: Write) -> None:
     empty = write("empty", b"")
-    assert error_of(pairs_of, FileCorpus(source=empty, target=empty)) == f"{empty}, {empty}: no pairs in it"
-    assert error_of(pairs_of, JsonlCorpus(jsonl=empty)) == f"{empty}: no pairs in it"
+    assert error_of(pairs_of, FileCorpus(source=empty, target=empty)) == f"{empty}, {empty}: contains no pairs"
+    assert error_of(pairs_of, JsonlCorpus(jsonl=empty)) == f"{empty}: contains no pairs"
 
 
 def test_pairs_stream(tmp_path: Path, write: Write) -> None:
@@ -179,7 +179,7 @@ def test_tsv_columns(write: Write) -> None:
 def test_a_tsv_row_with_too_few_columns_is_named(write: Write) -> None:
     path = write("a.tsv", "one\tun\ntwo\n")
     assert error_of(pairs_of, TsvCorpus(tsv=path)) == (
-        f"{path}:2: 1 tab-separated column(s), but column 1 is asked for (the first is 0)"
+        f"{path}:2: 1 tab-separated column(s); column 1 does not exist (the first is 0)"
     )
 
 
@@ -196,11 +196,11 @@ def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
         ('{"en": "a",', "not JSON: Expecting property name enclosed in double quotes"),
         ("", "not JSON: Expecting value"),
         ("[" * 100_000, "not JSON: "),
-        ('{"en": "a", "de": {"text": "b", "id": 1}}', "no key 'fr'; it has: en, de.text, de.id"),
-        ('["a", "b"]', "no key 'en'; it has: no keys"),
+        ('{"en": "a", "de": {"text": "b", "id": 1}}', "no key 'fr'; the keys are: en, de.text, de.id"),
+        ('["a", "b"]', "no key 'en'; the keys are: none"),
         ('{"en": 3, "fr": "b"}', "key 'en' holds int, not text"),
         ('{"en": "a", "fr": null}', "key 'fr' holds NoneType, not text"),
-        ('{"en": "a", "fr": "b\\ud800"}', "key 'fr': half of a surrogate pair at character 2"),
+        ('{"en": "a", "fr": "b\\ud800"}', "key 'fr': unpaired surrogate at character 2"),
     ],
     ids=["cut", "blank", "deep", "missing key", "list", "number", "null", "surrogate"],
 )
@@ -231,7 +231,7 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
     assert pairs_of(corpus) == [Pair("one", "un")]
     assert asked == {"path": "some/corpus", "name": "en-fr", "split": "train", "revision": "abc"}
     assert error_of(pairs_of, corpus.model_copy(update={"source_key": None})) == (
-        "hub dataset 'some/corpus', split 'train', row 1: no key 'en'; it has: translation.en, translation.fr"
+        "hub dataset 'some/corpus', split 'train', row 1: no key 'en'; the keys are: translation.en, translation.fr"
     )
 
 
@@ -244,7 +244,7 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
         ),
         (
             RuntimeError("Dataset scripts are no longer supported, but found corpus.py"),
-            "RuntimeError: it is loaded by a script, and only script-free datasets can be used "
+            "RuntimeError: it needs a loading script, which is not supported "
             "(Dataset scripts are no longer supported, but found corpus.py)",
         ),
         (
@@ -264,7 +264,7 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(
     corpus = HubCorpus(hub="some/corpus", split="x")
     expected = (
         f"hub dataset 'some/corpus', split 'x': cannot be loaded: {reason}; "
-        f"local files need no hub: {{source: FILE, target: FILE}} in its place"
+        f"to use local files instead: {{source: FILE, target: FILE}}"
     )
     assert error_of(pairs_of, corpus) == expected
     assert error_of(corpus_digest, corpus, "en", "fr") == expected
@@ -274,7 +274,7 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(
 def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(name: str) -> None:
     """``datasets`` before 5.0 would read ./train.pkl, a pickle, for ``pandas``."""
     message = error_of(pairs_of, HubCorpus(hub=name, split="train"))
-    assert message.endswith("not a dataset of the hub; its name is OWNER/NAME")
+    assert message.endswith("not a dataset of the hub; must be OWNER/NAME")
 
 
 def test_offline_the_real_hub_client_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ def test_offline_the_real_hub_client_is_understood(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = error_of(pairs_of, HubCorpus(hub="some/corpus-that-is-not-there", split="train"))
     assert message.startswith("hub dataset 'some/corpus-that-is-not-there', split 'train': cannot be loaded: ")
-    assert message.endswith("; local files need no hub: {source: FILE, target: FILE} in its place")
+    assert message.endswith("; to use local files instead: {source: FILE, target: FILE}")
 
 
 def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPa
     try:
         for split in ("train", "validation"):
             said = error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
-            assert "cannot be loaded" in said and "no connection to the hub, and not in its cache" in said
+            assert "cannot be loaded" in said and "no connection to the hub, and not in its local cache" in said
     finally:
         nmt.data.corpus._reach_hub.cache_clear()
     assert len(asked) == 1, "neither our question nor the hub's client goes on asking"
@@ -326,8 +326,8 @@ def test_what_cannot_be_digested_is_named(write: Write, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path, problem in {
         missing: "no such file",
-        tmp_path: "a folder, where a file is needed",
-        pipe: "a pipe can be read only once; save its text to a file and name that",
+        tmp_path: "a directory; must be a file",
+        pipe: "a pipe can be read only once; save its text to a file and use the file",
     }.items():
         corpus = FileCorpus(source=good, target=str(path))
         assert error_of(corpus_digest, corpus, "en", "fr") == f"{path}: {problem}"

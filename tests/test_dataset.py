@@ -166,12 +166,12 @@ def test_several_processes_give_the_same(corpora: Corpora) -> None:
 def test_every_pair_dropped_is_an_error_with_the_reasons(corpora: Corpora) -> None:
     train = f"data.train: {corpora.folder}/train.source, {corpora.folder}/train.target"
     assert error_of(corpora.config(filter={"max_words": 1})) == (
-        f"{train}: every pair was dropped (3 empty, 5 too_long_words); see data.filter"
+        f"{train}: all pairs were dropped (3 empty, 5 too_long_words); see data.filter"
     )
     corpora.write("validation", [Pair("a", "")])
     assert error_of(corpora.config()) == (
         f"data.validation: {corpora.folder}/validation.source, {corpora.folder}/validation.target: "
-        f"every pair was dropped (1 empty)"
+        f"all pairs were dropped (1 empty)"
     )
     assert corpora.cached() == ["tokenizer"]  # nothing half-made is left
 
@@ -359,7 +359,7 @@ def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["missing", "cut short", "a bit"])
-def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) -> None:
+def test_a_damaged_entry_is_built_again(corpora: Corpora, damage: str, how: str) -> None:
     config = corpora.config()
     whole = prepare(config)
     (path,) = (corpora.folder / "cache").glob(damage)
@@ -375,7 +375,7 @@ def test_a_damaged_entry_is_built_anew(corpora: Corpora, damage: str, how: str) 
     assert again.report == whole.report
     assert path.read_bytes()
     entry = corpora.folder / "cache" / path.relative_to(corpora.folder / "cache").parts[0]
-    assert f"{entry}: damaged; it is made anew" in said
+    assert f"{entry}: damaged; building it again" in said
     assert lines_said(config) == FOUND
 
 
@@ -468,7 +468,7 @@ def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
     cache = str(corpora.folder / "file/cache")
     assert error_of(corpora.config(cache=cache)) == (
         f"data.cache: {cache}: cannot be written: Not a directory; "
-        f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
+        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
     )
 
 

@@ -400,8 +400,8 @@ def test_sizes_below_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         write_corpus(tmp_path, train=-1, validation=3, test_per_bin=-2, seed=1)
     assert error.value.problems == (
-        "train: -1 pairs cannot be made; it must be 0 or more",
-        "test_per_bin: -2 pairs cannot be made; it must be 0 or more",
+        "train: found -1; must be a number of pairs, 0 or more",
+        "test_per_bin: found -2; must be a number of pairs, 0 or more",
     )
 
 

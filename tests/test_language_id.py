@@ -87,7 +87,7 @@ def test_the_report_names_the_splits_that_are_wrong(language_id: LanguageId) -> 
     report = language_id.report(splits, LANGUAGES)
     assert report["warnings"] == [
         "data.swapped: source and target seem to be swapped: the source looks like fr and the target like en, "
-        "going by data.train",
+        "compared with data.train",
         "data.source: the source looks like fr, the other side of data.train",
         "data.target: the target looks like en, the other side of data.train",
     ]
@@ -150,5 +150,5 @@ def test_a_link_out_of_the_run_is_not_followed(language_id: LanguageId, tmp_path
     run.mkdir()
     language_id.save(tmp_path)
     (run / FILE_NAME).symlink_to(tmp_path / FILE_NAME)
-    with pytest.raises(FileError, match="leads out of the run"):
+    with pytest.raises(FileError, match="a link out of the run directory"):
         LanguageId.load(run)

@@ -340,7 +340,7 @@ def test_who_stops_does_not_wait_for_tasks_that_have_not_begun() -> None:
 
 
 def test_batches_hold_multiples_of_16_where_more_fit() -> None:
-    lines = [Line.of(number, [3] * (199 - number)) for number in range(1, 150)]
+    lines = [Line(number, [3] * (199 - number)) for number in range(1, 150)]
     batches = list(batches_of(lines, with_(BEAM, batch_tokens=10**6), 40 // ROWS * ROWS))
     assert [line.number for batch in batches for line in batch] == list(range(1, 150))
     assert all(len(batch) <= 32 for batch in batches)

@@ -1,4 +1,4 @@
-"""The configuration of a run: its schema, and how it is read from YAML and written."""
+"""Configuration of a run: its schema, reading from YAML, writing."""
 
 from nmt.config.loading import dump_config, load_config, load_run_config
 from nmt.config.schema import Config

@@ -1,11 +1,11 @@
-"""Which options contradict each other, each of them right in itself."""
+"""Options that are valid on their own and contradict each other."""
 
 from nmt.config.problems import Problem
 from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
 
 
 def contradictions(config: Config) -> list[Problem]:
-    """Every contradiction between options, under the key that is to change first; none if the run can be made."""
+    """Find every contradiction, each under the key to change first."""
     model, problems = config.model, []
     attention, decoder, embeddings = model.attention, model.decoder, model.embeddings
     if isinstance(attention, LuongAttention):

@@ -1,27 +1,34 @@
-"""Keys of other toolkits, and the options of this one that take their place.
+"""Keys of JoeyNMT, OpenNMT-py, Sockeye, fairseq and Hugging Face Transformers, with their counterparts here."""
 
-From JoeyNMT, OpenNMT-py, Sockeye, fairseq and Hugging Face Transformers, as their users would type them here.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """The keys that replace a foreign one."""
+    """Dotted keys of the schema that replace a foreign one, and how they differ from it."""
 
     keys: tuple[str, ...]
-    """Dotted keys of the schema."""
     note: str = ""
-    """How they differ from the foreign key; empty if they do not."""
 
     def __str__(self) -> str:
         return f"use {' and '.join(self.keys)}" + (f" ({self.note})" if self.note else "")
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """The counterpart of a key of another toolkit, in whatever section it was written; None for an unknown name."""
+    """The counterpart of a key of another toolkit, in any section; None for an unknown name."""
     return COUNTERPARTS.get(name.lower().replace("-", "_"))
+
+
+def renames(text: str) -> Iterator[str]:
+    """Name the lines of a configuration of an earlier version of this toolkit whose keys have another name now."""
+    for number, line in enumerate(text.split("\n"), 1):
+        key = line.partition(":")[0].strip()
+        if key in RENAMED:
+            yield f"line {number}: an earlier version made this run; rename the key '{key}' to '{RENAMED[key]}'"
+
+
+RENAMED = {"optimiser": "optimizer", "initialisation": "initialization", "normalisation": "normalization"}
+"""Keys of earlier versions of this toolkit."""
 
 
 _UPDATES = Counterpart(("training.updates",), "this toolkit counts optimizer updates, not epochs")
@@ -34,30 +41,30 @@ _DROPOUT = Counterpart(("model.dropout",), "a section: {embedding: 0.3, annotati
 _BEAM = Counterpart(("decoding.beam_size",), "validation has its own: training.validation.beam_size")
 _TRAINING_LENGTH = Counterpart(("data.filter.max_pieces", "data.filter.max_words"), "longer training pairs are dropped")
 _OUTPUT_LENGTH = Counterpart(("decoding.max_length_factor",), "relative to the length of the source, in pieces")
-_VOCABULARY = Counterpart(("tokenizer.vocabulary",), "pieces of each side, or of both with tokenizer.shared")
+_VOCABULARY = Counterpart(("tokenizer.vocabulary",), "pieces of each side's model, or of the shared one")
 _SOURCE = Counterpart(("data.source_language", "data.train.source"), "each split has a source and a target file")
 _TARGET = Counterpart(("data.target_language", "data.train.target"), "each split has a source and a target file")
 _TRAIN = Counterpart(("data.train",), "a section: {source: FILE, target: FILE}")
 _VALIDATION = Counterpart(("data.validation",), "a section: {source: FILE, target: FILE}")
 _TEST = Counterpart(("data.test",), "a section: {source: FILE, target: FILE}")
-_OUTPUT = Counterpart(("output",), "the run directory, on the top level; or nmt-train --output RUN")
-_PATIENCE = Counterpart(("training.validation.patience",), "validations without improvement, a whole number")
+_OUTPUT = Counterpart(("output",), "the run directory, at the top level; or nmt-train --output RUN")
+_PATIENCE = Counterpart(("training.validation.patience",), "counted in validations without improvement")
 _METRIC = Counterpart(("training.validation.metric",), "bleu or loss")
 _WARMUP = Counterpart(("training.schedule.warmup",), "in updates")
 _SCHEDULE = Counterpart(("training.schedule",), "a section: {type: inverse_square_root, warmup: 1000}")
 _OPTIMIZER = Counterpart(("training.optimizer",), "a section: {type: adam, learning_rate: 1e-3}")
-_CLIP = Counterpart(("training.clip",), "the largest norm of the whole gradient")
+_CLIP = Counterpart(("training.clip",), "the largest norm of the gradient")
 _ACCUMULATION = Counterpart(("training.accumulation",))
 _EVERY = Counterpart(("training.validation.every",), "in updates; checkpoints are saved at each validation")
 _LOG = Counterpart(("training.log_every",), "in updates")
-_AVERAGE = Counterpart(("training.average",), "the number of best checkpoints that are averaged")
-_PRECISION = Counterpart(("precision",), "auto, fp32 or bf16, on the top level")
-_DEVICE = Counterpart(("device",), "auto, cpu, cuda, cuda:1, on the top level")
-_THREADS = Counterpart(("threads",), "CPU threads of PyTorch, on the top level")
+_AVERAGE = Counterpart(("training.average",), "the number of best checkpoints to average")
+_PRECISION = Counterpart(("precision",), "auto, fp32 or bf16, at the top level")
+_DEVICE = Counterpart(("device",), "auto, cpu, cuda, cuda:1, at the top level")
+_THREADS = Counterpart(("threads",), "CPU threads of PyTorch, at the top level")
 _PROCESSES = Counterpart(("data.processes",), "processes that encode the corpus")
 _INITIALIZATION = Counterpart(("model.initialization",), "a section: {type: uniform, range: 0.1}")
 _TIE = Counterpart(("model.embeddings.tie",), "none, target or all")
-_DECODING_BATCH = Counterpart(("decoding.batch_tokens",), "counted in source tokens, padding and beams included")
+_DECODING_BATCH = Counterpart(("decoding.batch_tokens",), "in source tokens, padding included, times the beam size")
 _TOKENIZER = Counterpart(("tokenizer.type",), "bpe, unigram, word, character or given")
 
 _NAMES: Final[Mapping[Counterpart, str]] = {
@@ -94,7 +101,7 @@ _NAMES: Final[Mapping[Counterpart, str]] = {
     "validation_source validation_target validpref",
     _TEST: "test_src test_tgt test_file test_data testpref",
     _OUTPUT: "save_dir model_dir save_model output_dir output_folder out_dir exp_dir checkpoint_dir run_dir",
-    Counterpart(("seed",), "on the top level"): "random_seed manual_seed",
+    Counterpart(("seed",), "at the top level"): "random_seed manual_seed",
     _PATIENCE: "early_stopping early_stopping_patience early_stop max_num_checkpoint_not_improved",
     _METRIC: "eval_metric early_stopping_metric best_checkpoint_metric metric_for_best_model optimized_metric",
     _WARMUP: "warmup_steps warmup_updates learning_rate_warmup num_warmup_steps learning_rate_warmup_steps",

@@ -1,7 +1,7 @@
-"""From a YAML file and overrides to a configuration, and back.
+"""Reading a configuration from a YAML file and overrides, and writing it.
 
-An override replaces one value: ``decoding.beam_size=12``. Its right side is YAML, so a whole section can be replaced
-too: ``model.attention={type: none}``. Setting ``model.attention.type`` alone keeps the other keys of the section.
+An override replaces one value: ``decoding.beam_size=12``. Its right side is YAML, so it can also replace a whole
+section: ``model.attention={type: none}``. Setting ``model.attention.type`` alone keeps the other keys of the section.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from nmt.config.contradictions import contradictions
+from nmt.config.foreign_keys import renames
 from nmt.config.problems import Problem, explain, show
 from nmt.config.schema import Config
-from nmt.config.yaml12 import LARGEST, format_yaml, parse_yaml
+from nmt.config.yaml12 import LARGEST_YAML, format_yaml, parse_yaml
 from nmt.errors import ConfigError, tried
 from nmt.foundation.files import refuse_links_outside, require_regular_file
 
 MOST_PROBLEMS = 50
-"""Problems that are told; a file with more is something else than a configuration."""
+"""Problems that are listed; a file with more is no configuration."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration in a YAML file, with overrides ``a.b=value`` in their order.
+    """Load a YAML file, with overrides ``a.b=value`` applied in their order.
 
     Raises ConfigError with every problem, each a line ``FILE: a.b: what was found; what would be right``, or
-    ``--set a.b=value: a.b: ...`` where an override brought it in.
+    ``--set a.b=value: a.b: ...`` for a problem of an override.
     """
     data: dict[str, Any] = {}
     problems: list[str] = []
@@ -49,35 +50,40 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
                 return config
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
     if len(problems) > MOST_PROBLEMS:
-        problems[MOST_PROBLEMS:] = [f"{path}: and more problems"]
+        problems[MOST_PROBLEMS:] = [f"{path}: more problems are not listed"]
     raise ConfigError(*map(_one_line, problems))
 
 
 def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration of a run directory, which may come from a stranger, with overrides as :func:`load_config`.
+    """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Raises ConfigError as :func:`load_config` does, CheckpointError for a pipe, a device or a link that leads elsewhere.
+    Raises ConfigError as :func:`load_config` does, also naming the lines of a run of an earlier version that need
+    another key. Raises FileError for a pipe, a device or a link out of the run directory.
     """
     path = Path(run) / "config.yaml"
     refuse_links_outside(Path(run), [path])
-    require_regular_file(path, LARGEST)
-    return load_config(path, overrides)
+    require_regular_file(path, LARGEST_YAML)
+    try:
+        return load_config(path, overrides)
+    except ConfigError as error:
+        text = path.read_text("utf-8", "replace") if any("unknown key" in problem for problem in error.problems) else ""
+        raise ConfigError(*error.problems, *(f"{path}: {rename}" for rename in renames(text))) from None
 
 
 def dump_config(config: Config) -> str:
-    """YAML with every value, defaults included, that loads as an equal configuration."""
+    """Write a configuration as YAML, defaults included; it loads as an equal configuration."""
     return format_yaml(config.model_dump(mode="json"))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(LARGEST_YAML + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         place = tried(path) if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}{place}") from None
-    if len(content) > LARGEST:
-        raise ConfigError(f"{path}: larger than {LARGEST} bytes; a configuration is a short YAML file")
+    if len(content) > LARGEST_YAML:
+        raise ConfigError(f"{path}: larger than {LARGEST_YAML} bytes; a configuration is a short YAML file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -85,7 +91,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: line {line}: not UTF-8; save the file as UTF-8") from None
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: found {show(data)}; must be sections: data, tokenizer, model, training")
+        raise ConfigError(f"{path}: found {show(data)}; must have the sections data, tokenizer, model, training")
     return data
 
 
@@ -100,13 +106,13 @@ def _apply(data: dict[str, Any], override: str) -> None:
             data[part] = {}
         if not isinstance(data[part], dict):
             outer = ".".join(parts[:depth])
-            raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section: set {outer} as a whole")
+            raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section; set {outer} as a whole")
         data = data[part]
     data[parts[-1]] = value
 
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
-    """The problem with where it came from: the last override that set its key, or the file."""
+    """The problem with its origin: the last override that set its key, or the file."""
     section = problem.key.rpartition(".")[0]
     for override in reversed(overrides):
         key, _, value = override.partition("=")
@@ -119,5 +125,5 @@ def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
 
 
 def _one_line(problem: str) -> str:
-    """Without what would break the line or act on a terminal; it may have come from a stranger's file."""
+    """Escape control characters, which may come from a stranger's file."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in problem)

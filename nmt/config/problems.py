@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a configuration, in the words of its user."""
+"""Errors of pydantic, explained in terms of the configuration."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -12,23 +12,25 @@ from nmt.config.schema_map import Place, choices, expected, find, keys_by_name, 
 from nmt.config.yaml12 import missing_space
 
 LONGEST_SHOWN = 60
-MOST_PLACES = 3
+"""Characters of a value that a message quotes."""
+MOST_KEYS = 3
+"""Keys that a message suggests."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong."""
+    """One problem of a configuration."""
 
     key: str
     """Dotted; empty for the configuration as a whole."""
     text: str
-    """What was found, and what would be right."""
+    """The value found and the values allowed."""
 
     def __str__(self) -> str:
         return f"{self.key}: {self.text}" if self.key else self.text
 
 
 def explain(error: ErrorDetails) -> Problem:
-    """One of the errors of a pydantic ValidationError of the schema."""
+    """Explain one error of a pydantic ValidationError of the schema."""
     place = find(error["loc"])
     kind, found, context = error["type"], error["input"], error.get("ctx", {})
     words = choices(place.annotation)
@@ -53,7 +55,7 @@ def explain(error: ErrorDetails) -> Problem:
 
 
 def show(value: Any) -> str:
-    """A value as it may have stood in the file."""
+    """A value as a YAML file would have it, shortened."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -66,7 +68,7 @@ def show(value: Any) -> str:
 
 
 def _hint(place: Place, found: Any) -> str:
-    """How to write what was probably meant."""
+    """Suggest how to write the value that was probably meant."""
     variants = variants_of(place.annotation)
     if isinstance(found, str) and variants:
         if found in variants and set(variants) != set(CORPUS_KINDS):
@@ -95,10 +97,10 @@ def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
         return f"unknown key; {hint}"
     if foreign := counterpart(name):
         return f"unknown key; {foreign}"
-    here = list(place.holder.model_fields)
+    here = list(place.section.model_fields)
     elsewhere = keys_by_name()
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
     hints = [f"nearest: {near}" for near in get_close_matches(name, here, 1)]
     if known not in here and known:
-        hints.append(f"there is {', '.join(elsewhere[known][:MOST_PLACES])}")
+        hints.append(f"there is {', '.join(elsewhere[known][:MOST_KEYS])}")
     return "; ".join(["unknown key", *(hints or [f"the keys here are {', '.join(here)}"])])

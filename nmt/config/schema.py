@@ -1,7 +1,8 @@
-"""The typed schema of a run: every option, its meaning, its bounds and its one default.
+"""Reference of all options: the typed schema of a run, with the meaning, bounds and default of each option.
 
-A section whose variants have different options is a union picked by ``type:`` (or, for a corpus, by the key that only
-that kind has), so an option that has no effect for the chosen variant is an unknown key, and unknown keys are errors.
+Unknown keys are errors. Where the variants of a section have different options, ``type:`` selects the variant (for a
+corpus, a key that only this kind has), and an option of another variant is an error too. The text below an option
+describes it; ``null`` is the default of every option that is written ``... | None = None``.
 """
 
 from typing import Annotated, Any, Literal
@@ -18,7 +19,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("holds the character NUL, which no name can have")
+        raise ValueError("contains the character NUL, which is not allowed in a name")
     return text
 
 
@@ -34,17 +35,17 @@ NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 LARGEST_BEAM, LARGEST_BATCH = 1000, 1 << 24
 LARGEST_VOCABULARY = 250_000
-"""Pieces, of today's largest multilingual models; far more could not be looked at in a second before they are used."""
+"""Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0
-"""Beyond them the arithmetic of search would overflow."""
+"""Larger values would overflow in search."""
 
 
 class Section(BaseModel):
-    """A part of the configuration: read once, then a value that never changes."""
+    """Section of the configuration, immutable."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -52,7 +53,7 @@ class Section(BaseModel):
 
 
 def _of_type(usual: str, value: Any) -> Any:
-    """A section that does not say its type is of the usual one."""
+    """Add the default type to a section without one."""
     return {"type": usual, **value} if isinstance(value, dict) else value
 
 
@@ -60,50 +61,58 @@ def _of_type(usual: str, value: Any) -> Any:
 
 
 class Corpus(Section):
-    """What every kind of corpus has."""
+    """Options of every kind of corpus."""
 
     limit: Size | None = None
-    """Read only the first so many pairs; null reads all."""
+    """Read only the first ``limit`` pairs; null reads all."""
 
 
 class FileCorpus(Corpus):
-    """Two aligned text files, one sentence a line; names ending in .gz or .xz are decompressed."""
+    """Two text files, aligned line by line, one sentence per line; files named .gz or .xz are decompressed."""
 
     source: Text
+    """File with the source sentences."""
     target: Text
+    """File with their translations."""
 
 
 class TsvCorpus(Corpus):
-    """One file with tab-separated columns (also .gz, .xz)."""
+    """One file with tab-separated columns, one pair per line (also .gz, .xz)."""
 
     tsv: Text
+    """The file."""
     source_column: Count = 0
+    """Index of the column with the source sentences, from 0."""
     target_column: Count = 1
+    """Index of the column with the translations, from 0."""
 
 
 class JsonlCorpus(Corpus):
-    """One JSON object a line (also .gz, .xz); dotted keys reach inside: ``translation.en``."""
+    """One file with a JSON object per line (also .gz, .xz)."""
 
     jsonl: Text
+    """The file."""
     source_key: Text | None = None
-    """null: the source language."""
+    """Key of the source sentence, dotted for nested objects (``translation.en``); null: ``data.source_language``."""
     target_key: Text | None = None
-    """null: the target language."""
+    """Key of the translation; null: ``data.target_language``."""
 
 
 class HubCorpus(Corpus):
-    """A script-free dataset of the Hugging Face hub."""
+    """A dataset of the Hugging Face hub that needs no loading script."""
 
     hub: Text
+    """Its name, OWNER/NAME."""
     split: Text
+    """Its split, such as ``train``."""
     revision: Text | None = None
-    """A commit of the dataset repository; null follows its main branch."""
+    """Commit or tag of the dataset; null: the latest of its main branch."""
     subset: Text | None = None
-    """The dataset's configuration name (``de-en`` for ``wmt/wmt14``)."""
+    """Its configuration (``de-en`` of ``wmt/wmt14``); null: the only one."""
     source_key: Text | None = None
-    """Dotted key of the text in a row (``translation.de``); null: the source language."""
+    """Key of the source sentence in a row, dotted (``translation.de``); null: ``data.source_language``."""
     target_key: Text | None = None
-    """Likewise; null: the target language."""
+    """Key of the translation; null: ``data.target_language``."""
 
 
 CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
@@ -125,46 +134,51 @@ AnyCorpus = Annotated[
 
 
 class Filter(Section):
-    """Which training pairs are kept. Validation and test pairs are never dropped for their length."""
+    """Limits beyond which a training pair is dropped. Validation and test pairs are never dropped for their length."""
 
     max_words: Size | None = None
-    """Longest side in whitespace words."""
+    """Words of the longer side, split at whitespace; null: no limit."""
     max_pieces: Size = 200
-    """Longest side in pieces of the tokenizer."""
+    """Pieces of the longer side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
-    """Most words of one side for each word of the other; null does not look."""
+    """Words of the longer side divided by words of the shorter; null: no limit."""
 
 
 class Data(Section):
-    """Where the text comes from. Relative paths start at the working directory."""
+    """The corpora. Relative paths start at the working directory."""
 
     source_language: Text
+    """Code of the source language, such as ``en``."""
     target_language: Text
+    """Code of the target language; it decides how BLEU splits words (``evaluation.bleu_tokenizer``)."""
     train: AnyCorpus
+    """Training set."""
     validation: AnyCorpus
+    """Validation set."""
     test: AnyCorpus | None = None
+    """Test set, translated and scored after training; null: none."""
     filter: Filter = Filter()
     cache: Text | None = None
-    """Folder of the encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
+    """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
-    """Processes that encode; null: one a core for large corpora."""
+    """Processes that encode the corpora; null: one per core from 100,000 pairs on, else one."""
 
 
 # --- tokenizer --------------------------------------------------------------------------------------------------------
 
 
 class LearnedTokenizer(Section):
-    """What every tokenizer that is learned on the training set has."""
+    """Options of every tokenizer that is learned on the training set."""
 
     vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None
-    """Pieces of each model, the four special ones included (with ``shared``, of the one model); null: as many as suit
-    the amount of training text, at most 8,000 (words and characters: 30,000)."""
+    """Pieces of each side's model, or of the shared one, including four special pieces; null: a number that suits the
+    amount of training text, at most 8,000 (word and character: at most 30,000)."""
     shared: bool = False
-    """One model for both sides."""
+    """Learn one model for both sides."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
-    """SentencePiece's Unicode normalization of the text."""
+    """SentencePiece's Unicode normalization of the text; identity: none."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
-    """Share of the characters of the training set that get a piece."""
+    """Share of the characters in the training set that get a piece; the rest are unknown."""
 
 
 class BpeTokenizer(LearnedTokenizer):
@@ -180,7 +194,7 @@ class UnigramTokenizer(LearnedTokenizer):
 
 
 class WordTokenizer(LearnedTokenizer):
-    """Whitespace words."""
+    """Words, split at whitespace."""
 
     type: Literal["word"]
 
@@ -196,9 +210,9 @@ class GivenTokenizer(Section):
 
     type: Literal["given"]
     source: Text
-    """A SentencePiece .model file."""
+    """The .model file of the source side."""
     target: Text
-    """Likewise; the same file as ``source`` for a shared vocabulary."""
+    """The .model file of the target side; the same file for a shared vocabulary."""
 
     @property
     def shared(self) -> bool:
@@ -215,11 +229,13 @@ AnyTokenizer = Annotated[
 
 
 class Embeddings(Section):
-    """Word embeddings E of both sides."""
+    """Embeddings of source and target pieces."""
 
     size: Width = 256
+    """Units of an embedding."""
     tie: Literal["none", "target", "all"] = "none"
-    """target: the output layer is the target embedding; all: the source embedding too (shared vocabulary only)."""
+    """Matrices that are one: none; target: output layer and target embedding; all: the source embedding too, which
+    needs a shared vocabulary."""
 
 
 class CustomPart(Section):
@@ -234,12 +250,13 @@ class CustomPart(Section):
 
 
 class GruEncoder(Section):
-    """Bidirectional GRU; annotations are twice ``hidden`` wide."""
+    """Bidirectional GRU; an annotation has ``2 * hidden`` units."""
 
     type: Literal["gru"] = "gru"
     hidden: Width = 256
     """Units of each direction."""
     layers: Layers = 1
+    """Stacked bidirectional layers."""
 
     @property
     def width(self) -> int:
@@ -255,8 +272,9 @@ class GruDecoder(Section):
 
     type: Literal["gru"] = "gru"
     hidden: Width = 256
+    """Units of the state."""
     readout: Width | None = None
-    """Width of what the output layer reads (maxout, or Luong's attentional vector); null: the embedding size."""
+    """Units that the output layer reads (maxout, or Luong's attentional vector); null: ``model.embeddings.size``."""
 
 
 class CustomDecoder(CustomPart):
@@ -270,7 +288,7 @@ AnyDecoder = Annotated[GruDecoder | CustomDecoder, Discriminator("type")]
 
 
 class BahdanauAttention(Section):
-    """Additive, before the update (Bahdanau et al. 2015)."""
+    """Additive attention, before the update of the state (Bahdanau et al. 2015)."""
 
     type: Literal["bahdanau"]
     hidden: Width = 256
@@ -278,17 +296,19 @@ class BahdanauAttention(Section):
 
 
 class LuongAttention(Section):
-    """Global, after the update (Luong et al. 2015)."""
+    """Global attention, after the update of the state (Luong et al. 2015)."""
 
     type: Literal["luong"]
     score: Literal["dot", "general", "concat"] = "general"
+    """Score function; dot needs ``decoder.hidden`` = 2 * ``encoder.hidden``."""
     hidden: Width | None = None
-    """Units of the ``concat`` score, which alone has any; null there: the decoder's ``hidden``."""
+    """Units of the concat score; null: ``decoder.hidden``. The other scores have none."""
     input_feeding: bool = True
+    """Feed the attentional vector into the next update."""
 
 
 class NoAttention(Section):
-    """The baseline: the encoder's summary is the context of every step (Cho et al. 2014)."""
+    """No attention, the baseline: the encoder's summary is the context of every step (Cho et al. 2014)."""
 
     type: Literal["none"]
 
@@ -298,18 +318,22 @@ Part = GruEncoder | GruDecoder | BahdanauAttention | LuongAttention | NoAttentio
 
 
 class Dropout(Section):
-    """Probability that a unit is dropped in training, at each of three places."""
+    """Probability that a unit is dropped during training, at each of three places."""
 
     embedding: Fraction = 0.2
+    """Embeddings of both sides."""
     annotation: Fraction = 0.2
+    """Outputs of each encoder layer."""
     readout: Fraction = 0.2
+    """Input of the output layer."""
 
 
 class UniformInitialization(Section):
-    """Every weight from U(-range, range) (Luong et al. 2015: 0.1)."""
+    """Every weight from U(-range, range), as Luong et al. 2015."""
 
     type: Literal["uniform"]
     range: Annotated[float, Field(gt=0, le=100)] = 0.1
+    """Largest absolute value of a weight."""
 
 
 class XavierInitialization(Section):
@@ -329,7 +353,7 @@ AnyInitialization = Annotated[XavierInitialization | UniformInitialization | Pap
 
 
 class Model(Section):
-    """The network."""
+    """Network."""
 
     attention: AnyAttention
     embeddings: Embeddings = Embeddings()
@@ -353,11 +377,14 @@ class Model(Section):
 
 
 class AdamConstants(Section):
-    """What Adam and AdamW share."""
+    """Options of Adam and AdamW."""
 
     learning_rate: Positive = 1e-3
+    """Learning rate after warm-up."""
     betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.999)
+    """Decay rates of the first and the second moment."""
     epsilon: Positive = 1e-8
+    """Added to the denominator."""
 
 
 class Adam(AdamConstants):
@@ -371,6 +398,7 @@ class AdamW(AdamConstants):
 
     type: Literal["adamw"]
     weight_decay: NotNegative = 0.01
+    """Share by which an update shrinks the weights, times the learning rate."""
 
 
 class Adadelta(Section):
@@ -378,8 +406,11 @@ class Adadelta(Section):
 
     type: Literal["adadelta"]
     learning_rate: Positive = 1.0
+    """Factor of the update."""
     rho: Fraction = 0.95
+    """Decay rate of both averages."""
     epsilon: Positive = 1e-6
+    """Added below both roots."""
 
 
 class Sgd(Section):
@@ -387,81 +418,89 @@ class Sgd(Section):
 
     type: Literal["sgd"]
     learning_rate: Positive = 1.0
+    """Learning rate after warm-up."""
     momentum: Fraction = 0.0
+    """Momentum; 0: none."""
 
 
 AnyOptimizer = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
 
 
 class ConstantSchedule(Section):
-    """The optimizer's learning rate, after an optional linear warm-up."""
+    """Constant learning rate after warm-up."""
 
     type: Literal["constant"] = "constant"
     warmup: Count = 0
-    """Updates over which the rate grows linearly from zero."""
+    """Updates during which the rate grows linearly from zero to the optimizer's ``learning_rate``; 0: none."""
 
 
 class InverseSquareRootSchedule(Section):
-    """Linear warm-up, then the rate falls with 1 / sqrt(update)."""
+    """Learning rate proportional to 1 / sqrt(update) after warm-up."""
 
     type: Literal["inverse_square_root"]
     warmup: Size = 1000
+    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``."""
 
 
 class PlateauSchedule(Section):
-    """The rate is multiplied by ``factor`` when validation has not improved more than ``patience`` times running."""
+    """Learning rate that is reduced when validation stops improving."""
 
     type: Literal["plateau"]
     warmup: Count = 0
+    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``; 0: none."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Factor of a reduction."""
     patience: Count = 1
+    """Validations in a row without improvement that are tolerated; the next one reduces the rate."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
-    """Smallest share of the optimizer's learning rate."""
+    """Smallest rate, relative to the optimizer's ``learning_rate``."""
 
 
 AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
 
 
 class Validation(Section):
-    """How often and on what the model is looked at."""
+    """Validation during training. Each one saves a checkpoint."""
 
     every: Size = 500
-    """Updates between two validations; the last update is always followed by one."""
+    """Updates between validations; the last update is always followed by one."""
     first: Size | None = 100
-    """An early validation after this update, so that there soon is a checkpoint that translates; null: none."""
+    """Update after which an additional early validation saves a first checkpoint; null: none."""
     metric: Literal["bleu", "loss"] = "bleu"
-    """What decides which checkpoint is best, when to stop, and when the plateau schedule acts."""
+    """Metric that selects the best checkpoint, stops early and drives the plateau schedule."""
     patience: Size | None = None
-    """Stop after so many validations without improvement; null never stops early."""
+    """Validations in a row without improvement after which training stops; null: never."""
     sentences: Size | None = None
-    """Translate only the first so many validation sentences for BLEU; null: all."""
+    """Number of validation sentences to translate for BLEU, from the first on; null: all."""
     beam_size: Beam = 1
+    """Beam size of these translations; 1: greedy search."""
     samples: Count = 4
     """Translations written to TensorBoard at each validation."""
 
 
 class Training(Section):
-    """Teacher forcing by maximum likelihood."""
+    """Maximum likelihood with teacher forcing."""
 
     updates: Size
-    """Optimizer updates in all."""
+    """Optimizer updates in total."""
     batch_tokens: Pieces = 2048
-    """Most tokens of a batch on its longer side, padding included: rows times the longest row. Where more than 16 rows
-    fit, their number is a multiple of 16, as products cost no less of a few rows less."""
+    """Largest batch, in tokens of its longer side including padding: sentences times the longest. A batch of more than
+    16 sentences has a multiple of 16, as matrix products of a few rows fewer would save nothing."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Batches of one update; their gradients are divided once, by all real target tokens."""
+    """Batches per update; their summed gradients are divided once, by the number of real target tokens."""
     optimizer: AnyOptimizer = Adam()
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
+    """Share of the target distribution that is spread evenly over the vocabulary."""
     clip: Positive | None = 1.0
-    """Largest norm of the whole gradient; null does not clip."""
+    """Largest norm of the gradient of all parameters; null: no clipping."""
     validation: Validation = Validation()
     average: Size = 1
-    """Keep the best so many checkpoints and use the mean of their weights as ``best``; 1 averages nothing."""
+    """Number of best checkpoints whose averaged weights become ``best``; 1: no averaging."""
     save_every: Size | None = None
-    """Updates between two saves of ``last``; null: at each validation."""
+    """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
-    """Updates between two progress lines."""
+    """Updates between progress lines."""
 
     @field_validator("optimizer", mode="before")
     @classmethod
@@ -481,32 +520,35 @@ Kernels = Literal["auto", "plain"]
 
 
 class Decoding(Section):
-    """How lines are translated unless the command line says otherwise."""
+    """Translation, unless the command line says otherwise."""
 
     beam_size: Beam = 5
-    """1 is greedy search."""
+    """Hypotheses that are kept at each step; 1: greedy search."""
     length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
-    """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), by which a hypothesis' log-probability is divided."""
+    """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
     batch_tokens: Pieces = 16384
-    """Most source tokens of a batch, padding and beams included."""
+    """Largest batch, in source tokens including padding, times the beam size."""
     max_source: Pieces = 1000
-    """Pieces of a source line that are read; what lies beyond is cut off with a warning. The validation loss reads no
-    more of either side."""
+    """Pieces of a source line that are translated; the rest is cut off with a warning. The validation loss reads as
+    many of each side."""
     max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
-    """A translation has at most so many pieces for each source piece, and ten more."""
+    """Largest length of a translation in pieces, relative to the source; ten more are always allowed."""
 
 
 class GoldAlignment(Section):
-    """Pairs whose words people have linked, in three files that belong together line by line."""
+    """Sentence pairs with word alignments made by people, in three files aligned line by line."""
 
     source: Text
+    """File with the source sentences."""
     target: Text
+    """File with their translations."""
     links: Text
-    """``i-j`` for a sure link of source word i and target word j, ``ipj`` for a possible one."""
+    """File with the links of each pair: ``i-j`` for a sure one of source word i and target word j, ``ipj`` for a
+    possible one."""
     first: Annotated[int, Field(ge=0, le=1)] = 0
-    """The number of a first word."""
+    """Index of the first word in ``links``."""
     limit: Size | None = None
-    """Read only the first so many pairs; null reads all."""
+    """Read only the first ``limit`` pairs; null reads all."""
 
 
 BleuTokenizer = Literal["13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "none"]
@@ -514,44 +556,45 @@ BleuTokenizer = Literal["13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "no
 
 
 class Evaluation(Section):
-    """Scores by source length, and of attention as word alignment."""
+    """Scores."""
 
     bleu_tokenizer: BleuTokenizer | None = None
-    """null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is not installed), char for th, lo, km,
-    my, bo and dz, 13a for all others. It also decides which checkpoint is best."""
+    """Tokenizer of BLEU, in validation too; null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is
+    not installed), char for th, lo, km, my, bo and dz, 13a for all others."""
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
-    """Largest source length of each bin, in words, or in characters if the language has no spaces between words; longer
-    sentences form one more."""
+    """Largest source length of each bin of scores by length, in words (in characters for a language without spaces
+    between words); longer sentences form one more bin."""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """Resamples behind each 95% interval."""
+    """Bootstrap resamples for each 95% interval."""
     gold: GoldAlignment | None = None
-    """At each validation the attention's alignment error rate on these pairs; a model without attention has none."""
+    """Pairs on which each validation measures the alignment error rate of the attention; null: none."""
 
     @field_validator("bins")
     @classmethod
     def _bins_ascend(cls, bins: tuple[int, ...]) -> tuple[int, ...]:
         if list(bins) != sorted(set(bins)):
-            raise ValueError(f"must ascend: {list(bins)}")
+            raise ValueError(f"found {list(bins)}; must be in ascending order without repetitions")
         return bins
 
 
 class Config(Section):
-    """One run, whole.
+    """Configuration of a run.
 
-    ``load_config`` also refuses options that contradict each other; a ``Config`` made by hand is not checked for that.
+    ``load_config`` also refuses options that contradict each other; a ``Config`` made in Python is not checked so.
     """
 
     output: Text | None = None
-    """The run directory; ``--output`` overrides it."""
+    """Run directory; null: named by ``--output``, which also overrides it."""
     seed: Count = 1
+    """Seed of all random numbers."""
     device: Text = "auto"
     """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 autocast where the hardware multiplies it natively, else fp32."""
+    """auto: bf16 autocast where the hardware multiplies bf16 natively, else fp32."""
     kernels: Kernels = "auto"
-    """auto: fused operations where there are some; plain: the readable path, equal but slower."""
+    """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
     threads: Cores | None = None
-    """CPU threads of PyTorch; null: as many as it chooses."""
+    """CPU threads of PyTorch; null: PyTorch's own choice."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model

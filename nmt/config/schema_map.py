@@ -1,4 +1,4 @@
-"""Where in the schema a key stands, and what it may hold, in words."""
+"""Lookup of keys in the schema, and descriptions of the values they allow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -10,26 +10,26 @@ from pydantic import Tag
 from nmt.config.schema import CORPUS_KINDS, Config, Section
 
 Variants = Mapping[str, type[Section]]
-"""The sections that may stand at a place, by what picks them; a single one where there is no choice."""
+"""The sections that a key allows, by the type or key that selects them."""
 
 
 class Place(NamedTuple):
-    """What the schema knows of a key."""
+    """A key in the schema."""
 
     key: str
-    """As a user writes it: ``training.optimizer.betas[1]``."""
-    holder: type[Section]
-    """The section in which the key stands."""
+    """The key as a user writes it: ``training.optimizer.betas[1]``."""
+    section: type[Section]
+    """The section that contains the key."""
     alternatives: Variants
-    """The holder and its other variants."""
+    """This section and its other variants."""
     annotation: Any
     """The type of the value; None for an unknown key."""
 
 
 def find(location: Sequence[str | int]) -> Place:
-    """The place of a location as pydantic gives it: where there is a choice of sections, it names the chosen one."""
+    """Find a location of pydantic, which names the selected variant of each section."""
     key, annotation = "", annotation_of(Config, "")
-    holder: type[Section] = Config
+    section: type[Section] = Config
     options = alternatives = siblings = variants_of(Config)
     for part in location:
         if len(options) > 1 and part in options:
@@ -37,11 +37,11 @@ def find(location: Sequence[str | int]) -> Place:
         elif isinstance(part, int):
             key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
         else:
-            holder, alternatives = next(iter(options.values())), siblings
+            section, alternatives = next(iter(options.values())), siblings
             key = f"{key}.{part}" if key else part
-            annotation = annotation_of(holder, part)
+            annotation = annotation_of(section, part)
             options = siblings = variants_of(annotation)
-    return Place(key, holder, alternatives, annotation)
+    return Place(key, section, alternatives, annotation)
 
 
 def annotation_of(section: type[Section], name: str) -> Any:
@@ -57,7 +57,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def variants_of(annotation: Any, tag: str = "") -> Variants:
-    """The sections that a type allows; none for a plain value."""
+    """The sections that a type allows, by tag; none for a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return {tag or next(iter(choices(annotation_of(annotation, "type"))), ""): annotation}
     if get_origin(annotation) is Annotated:
@@ -68,7 +68,7 @@ def variants_of(annotation: Any, tag: str = "") -> Variants:
 
 @cache
 def keys_by_name() -> Mapping[str, Sequence[str]]:
-    """Every name in the schema, and the keys that end in it."""
+    """The keys that end in each name of the schema."""
     found: dict[str, list[str]] = {}
     for key in _keys(Config, ""):
         keys = found.setdefault(key.rpartition(".")[2], [])
@@ -84,7 +84,7 @@ def _keys(section: type[Section], prefix: str) -> Iterator[str]:
             yield from _keys(variant, f"{prefix}{name}.")
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
+# --- descriptions -----------------------------------------------------------------------------------------------------
 
 KINDS = {
     int: "a whole number",
@@ -97,13 +97,13 @@ LIMITS = {"ge": "of at least", "gt": "above", "le": "up to", "lt": "below"}
 
 
 def choices(annotation: Any) -> Sequence[str]:
-    """The words that a type allows; none where it allows more than some words."""
+    """The words that a type allows; none for a type that is not a choice of words."""
     bare = _bare(annotation)
     return get_args(bare) if get_origin(bare) is Literal else ()
 
 
 def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
-    """What a value of this type must be."""
+    """Describe the values of a type."""
     origin, members = get_origin(annotation), get_args(annotation)
     if variants := variants_of(annotation):
         return _expected_section(variants)

@@ -1,7 +1,7 @@
-"""Batches: which pairs stand together, in which order, and how they become tensors.
+"""Batches: the composition and order of batches, and their tensors.
 
-An epoch's plan is a pure function of (lengths, budget, seed, epoch): a position (epoch, batch) is all it takes to
-resume, and a slice of the plan is a shard.
+The plan of an epoch is a pure function of (lengths, budget, seed, epoch): training resumes from a position (epoch,
+batch) alone, and a slice of the plan is a shard.
 """
 
 from collections import deque
@@ -20,16 +20,16 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.records import Record
 
 ROWS = 16
-"""Matrix products of so many rows, or a multiple of it, cost no more than those of a few rows less."""
+"""Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Specials:
-    """The ids that batching adds to the text of a pair, read from the tokenizers."""
+    """Ids that batching adds to a pair, read from the tokenizers."""
 
     source_pad: int
     source_eos: int
@@ -39,14 +39,14 @@ class Specials:
 
     @classmethod
     def of(cls, tokenizers: Tokenizers) -> Self:
-        """Those of two tokenizers."""
+        """Read them from the tokenizers of both sides."""
         source, target = tokenizers.source, tokenizers.target
         return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id)
 
 
 @dataclass(frozen=True)
 class Batch(Record):
-    """B pairs, padded. Each source ends with EOS; the target is shifted by one for teacher forcing."""
+    """B padded pairs. Each source ends with EOS; the target input is the target shifted right by one."""
 
     source: Tensor
     """(B, S)"""
@@ -62,11 +62,11 @@ class Batch(Record):
     """Real target tokens, EOS included"""
 
     def pinned(self) -> Self:
-        """The batch in memory from which a GPU copies while the CPU goes on."""
+        """The batch in pinned memory, from which a GPU copies asynchronously."""
         return self.map(Tensor.pin_memory)
 
     def halves(self) -> list[Self]:
-        """The upper and the lower half of its pairs, padded as before; itself if it is of one pair."""
+        """Two halves with the same padding; the batch itself if it has one pair."""
         middle = len(self.source) // 2
         if not middle:
             return [self]
@@ -80,7 +80,7 @@ class Batch(Record):
 
 
 def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
-    """Rows of ids side by side: -> (B, longest) long, filled up at the right, and the mask of what is real."""
+    """Pad rows of ids at the right: -> (B, longest) int64, and its mask, True on real ids."""
     lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     padded = np.full(mask.shape, fill, np.int64)
@@ -88,15 +88,15 @@ def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(padded), torch.from_numpy(mask)
 
 
-def pad_source(sources: Sequence[Ids], specials: Specials) -> tuple[Tensor, Tensor]:
-    """Source ids with EOS appended: -> (B, S), lengths (B,)."""
-    padded, mask = pad([np.append(row, specials.source_eos) for row in sources], specials.source_pad)
+def pad_source(sources: Sequence[Sequence[int] | Ids], eos: int, fill: int) -> tuple[Tensor, Tensor]:
+    """Append EOS to rows of source ids and pad them: -> (B, S) int64, and the lengths with EOS (B,)."""
+    padded, mask = pad([np.append(np.asarray(row, np.int32), eos) for row in sources], fill)
     return padded, mask.sum(1)
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
-    """Pairs of ids, without BOS or EOS, as a batch."""
-    source, lengths = pad_source(sources, specials)
+    """Make a batch of pairs of ids without BOS and EOS."""
+    source, lengths = pad_source(sources, specials.source_eos, specials.source_pad)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
     return Batch(source, lengths, torch.cat((start, target[:, :-1]), 1), target, mask, int(mask.sum()))
@@ -105,8 +105,8 @@ def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
     """Cut an order of pairs into batches of at most ``batch_tokens`` = rows x longest row of either side.
 
-    A pair that exceeds the budget by itself is a batch of its own. Lengths are without the EOS, which is counted. Where
-    more than ``ROWS`` pairs fit, their number is a multiple of it.
+    A pair that exceeds the budget alone becomes a batch. ``batch_tokens`` includes EOS, the lengths do not. A batch of
+    more than ``ROWS`` pairs has a multiple of ``ROWS``.
     """
     longest = np.maximum(source_lengths, target_lengths)[order] + 1
     plan, first = [], 0
@@ -121,15 +121,15 @@ def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, o
 
 
 def plan_by_length(source_lengths: Ids, target_lengths: Ids, batch_tokens: int) -> Plan:
-    """Batches of neighbours in length, shortest first: the order for validation."""
+    """Plan validation: pairs of similar length together, shortest first."""
     return plan_in_order(source_lengths, target_lengths, batch_tokens, np.lexsort((source_lengths, target_lengths)))
 
 
 def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, seed: int, epoch: int) -> Plan:
-    """One epoch of training: pairs of like length together, batches in random order, the largest batch first.
+    """Plan an epoch of training: pairs of similar length together, batches in random order, the largest batch first.
 
-    Which of the equally long pairs meet is drawn anew each epoch. The largest batch comes first so that memory that
-    does not suffice is found out at once.
+    Each epoch shuffles pairs of the same length again. The largest batch comes first so that a lack of memory shows at
+    once.
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))
@@ -144,14 +144,14 @@ def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, s
 
 @dataclass(frozen=True)
 class Position:
-    """The next batch of training: all there is to know to resume."""
+    """Position of the next training batch, from which training resumes."""
 
     epoch: Count = 0
     batch: Count = 0
 
 
-class Rows(Protocol):
-    """What batching asks of an encoded corpus."""
+class EncodedPairs(Protocol):
+    """An encoded corpus, as batching reads it."""
 
     source_lengths: Ids
     target_lengths: Ids
@@ -161,17 +161,17 @@ class Rows(Protocol):
 
 
 class FirstPieces:
-    """A corpus of which only the first ``most`` pieces of either side are read."""
+    """A corpus with both sides of each pair cut to their first ``most`` pieces."""
 
-    def __init__(self, corpus: Rows, most: int) -> None:
+    def __init__(self, corpus: EncodedPairs, most: int) -> None:
         self._corpus, self._most = corpus, most
         self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
         self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
         self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
-        """Pairs of which a side is longer."""
+        """Number of pairs with a longer side."""
 
     def batches(self, specials: Specials, batch_tokens: int) -> Iterator[Batch]:
-        """Every pair once, by length. In a target that is cut, the next piece stands where the end symbol would."""
+        """Every pair once, by length. A target that is cut ends with its next piece instead of EOS."""
         for rows in plan_by_length(self.source_lengths, self.target_lengths, batch_tokens):
             sources, targets = self._corpus.rows(rows)
             batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
@@ -182,9 +182,9 @@ class FirstPieces:
 
 
 def training_batches(
-    corpus: Rows, specials: Specials, batch_tokens: int, *, seed: int, position: Position
+    corpus: EncodedPairs, specials: Specials, batch_tokens: int, *, seed: int, position: Position
 ) -> Iterator[tuple[Position, Batch]]:
-    """Batches without end from a position on, each with the position that follows it."""
+    """Endless batches from a position on, each with the position after it."""
     epoch, first = position.epoch, position.batch
     while True:
         plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
@@ -194,8 +194,8 @@ def training_batches(
         epoch, first = epoch + 1, 0
 
 
-def ahead(items: Iterator[T], most: int = 4) -> Iterator[T]:
-    """The same items, in the same order, up to ``most`` of them made by another thread before they are asked for."""
+def ahead(items: Iterator[Item], most: int = 4) -> Iterator[Item]:
+    """Iterate over ``items`` while another thread prepares up to ``most`` of them in advance."""
     pool = ThreadPoolExecutor(1)
     try:
         waiting = deque(pool.submit(next, items, None) for _ in range(most))

@@ -1,7 +1,4 @@
-"""Parallel text, one pair at a time, from aligned files, TSV, JSON lines or the Hugging Face hub.
-
-All of it streams: a corpus need not fit in memory.
-"""
+"""Parallel text from aligned files, TSV, JSON lines or the Hugging Face hub, read as a stream of pairs."""
 
 import hashlib
 import json
@@ -18,7 +15,7 @@ from nmt.data.lines import OPENERS, HashedFile, hashed_lines, unreadable
 from nmt.errors import DataError
 
 HUB_SECONDS = 10
-"""To wait for a first answer of the hub."""
+"""Timeout of the connection test."""
 
 
 class Pair(NamedTuple):
@@ -31,19 +28,19 @@ class Pair(NamedTuple):
 def read_pairs(
     corpus: AnyCorpus, source_language: str, target_language: str, digest: str | None = None
 ) -> Iterator[Pair]:
-    """The pairs of a corpus in its own order, at most ``corpus.limit`` of them.
+    """Read the pairs of a corpus in its order, at most ``corpus.limit`` of them.
 
-    The languages name the columns of a JSON-lines or hub corpus that does not say ``source_key`` or ``target_key``.
-    With ``digest``, which :func:`corpus_digest` found before, the bytes that are read are compared with it at the end.
+    The languages are the default ``source_key`` and ``target_key`` of a JSON-lines or hub corpus. ``digest`` is an
+    earlier result of :func:`corpus_digest`, to compare the bytes with after reading.
 
-    Raises DataError where the corpus cannot be read, its sides differ in length, it has no pair at all, or it is not
-    what it was when the digest was taken.
+    Raises DataError if the corpus cannot be read, its sides differ in length, it is empty, or it has changed since the
+    digest was taken.
     """
 
     def refuse_changed(files: Sequence[HashedFile]) -> None:
         if digest is not None and digest != _digest(corpus, source_language, target_language, files):
             raise DataError(
-                f"{corpus_name(corpus)}: changed while it was being read; run this again when nothing writes to it"
+                f"{corpus_name(corpus)}: changed while it was being read; try again when nothing writes to it"
             )
 
     with _opened(corpus) as files:
@@ -53,16 +50,16 @@ def read_pairs(
                 empty = False
                 yield pair
         except DataError:
-            refuse_changed(files)  # half-written text has many faults; this is their cause
+            refuse_changed(files)  # the cause of any fault in half-written text
             raise
         refuse_changed(files)
     if empty:
-        raise DataError(f"{corpus_name(corpus)}: no pairs in it")
+        raise DataError(f"{corpus_name(corpus)}: contains no pairs")
 
 
 @contextmanager
 def _opened(corpus: AnyCorpus) -> Iterator[list[HashedFile]]:
-    """The files of a corpus; none of a hub dataset. Raises DataError where one cannot be opened."""
+    """Open the files of a corpus (a hub dataset has none). Raises DataError if one cannot be opened."""
     with ExitStack() as stack:
         files = []
         for path in _paths(corpus):
@@ -86,7 +83,7 @@ def _pairs(
 
 
 def corpus_name(corpus: AnyCorpus) -> str:
-    """What messages call a corpus."""
+    """The name of a corpus in messages."""
     if isinstance(corpus, FileCorpus):
         return f"{corpus.source}, {corpus.target}"
     if isinstance(corpus, HubCorpus):
@@ -95,13 +92,13 @@ def corpus_name(corpus: AnyCorpus) -> str:
 
 
 def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
-    """SHA-256 of what decides what :func:`read_pairs` yields: the bytes of the files (not their names) and the options.
+    """SHA-256 of everything that determines the pairs: the bytes of the files, not their names, and the options.
 
-    Raises DataError where a file cannot be read or the hub cannot be reached.
+    Raises DataError if a file cannot be read or the hub cannot be reached.
     """
     for path in map(Path, _paths(corpus)):
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and name that")
+            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
     with _opened(corpus) as files:
         return _digest(corpus, source_language, target_language, files)
 
@@ -121,19 +118,19 @@ def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files
 
 
 def _paths(corpus: AnyCorpus) -> list[str]:
-    """The files of a corpus; a hub dataset has none."""
+    """The paths of a corpus; a hub dataset has none."""
     if isinstance(corpus, FileCorpus):
         return [corpus.source, corpus.target]
     return [] if isinstance(corpus, HubCorpus) else [corpus_name(corpus)]
 
 
 def load_hub(corpus: HubCorpus) -> Any:
-    """The split as a memory-mapped ``datasets.Dataset``. Raises DataError whatever keeps it from being loaded."""
+    """Load the split as a memory-mapped ``datasets.Dataset``. Raises DataError for any failure."""
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", corpus.hub) or Path(corpus.hub).exists():
-        # a word alone may name what reads local files of any kind, a folder is read by what lies in it
-        raise DataError(f"{corpus_name(corpus)}: not a dataset of the hub; its name is OWNER/NAME")
+        # a bare word may name a loader of local files, a directory is loaded by its content
+        raise DataError(f"{corpus_name(corpus)}: not a dataset of the hub; must be OWNER/NAME")
 
-    import datasets  # noqa: PLC0415  (slow to import, and only a hub corpus needs it here)
+    import datasets  # noqa: PLC0415  (slow to import; only a hub corpus needs it)
 
     reached = _reach_hub()
     try:
@@ -141,27 +138,27 @@ def load_hub(corpus: HubCorpus) -> Any:
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         if not reached:
-            reason = f"no connection to the hub, and not in its cache on this machine ({reason})"
+            reason = f"no connection to the hub, and not in its local cache ({reason})"
         if "script" in reason.lower():
-            reason = f"it is loaded by a script, and only script-free datasets can be used ({reason})"
+            reason = f"it needs a loading script, which is not supported ({reason})"
         raise DataError(
             f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}; "
-            f"local files need no hub: {{source: FILE, target: FILE}} in its place"
+            f"to use local files instead: {{source: FILE, target: FILE}}"
         ) from error
 
 
 @cache
 def _reach_hub() -> bool:
-    """Ask once whether there is a connection to the hub. Without one, use what is cached on this machine, as
-    ``HF_HUB_OFFLINE=1`` does, instead of asking five times for every file."""
+    """Test the connection to the hub once. Without one, use its local cache, as ``HF_HUB_OFFLINE=1`` does, instead of
+    retrying five times for every file."""
     import datasets  # noqa: PLC0415
     import huggingface_hub  # noqa: PLC0415
 
     if huggingface_hub.constants.HF_HUB_OFFLINE:
-        return True  # nobody wants to know
+        return True  # the user has chosen
     try:
         huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=HUB_SECONDS)
-    except Exception:  # of one HTTP library or another
+    except Exception:  # of any HTTP library
         huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
         return False
     return True
@@ -182,7 +179,7 @@ def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFil
 
 
 def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:
-    """Name two files that should be aligned line by line, and how many lines each has."""
+    """The error for two files that should be aligned line by line, with the number of lines of each."""
     return DataError(
         f"{source_name} has {source_count:,} lines and {other_name} has {other_count:,}: "
         f"line n of one must be the translation of line n of the other"
@@ -195,7 +192,7 @@ def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
         columns = line.split("\t")
         if len(columns) <= wanted:
             raise DataError(
-                f"{corpus.tsv}:{number}: {len(columns)} tab-separated column(s), but column {wanted} is asked for "
+                f"{corpus.tsv}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
                 f"(the first is 0)"
             )
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
@@ -215,18 +212,18 @@ def _hub_records(corpus: HubCorpus) -> Iterator[tuple[str, Any]]:
 
 
 def _text(record: Any, key: str, place: str) -> str:
-    """The text at a dotted key; its line breaks become spaces, since a sentence is a line everywhere else."""
+    """The text at a dotted key, with line breaks replaced by spaces."""
     value = record
     for part in key.split("."):
         if not isinstance(value, dict) or part not in value:
-            raise DataError(f"{place}: no key '{key}'; it has: {', '.join(_dotted_keys(record)) or 'no keys'}")
+            raise DataError(f"{place}: no key '{key}'; the keys are: {', '.join(_dotted_keys(record)) or 'none'}")
         value = value[part]
     if not isinstance(value, str):
         raise DataError(f"{place}: key '{key}' holds {type(value).__name__}, not text")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{place}: key '{key}': half of a surrogate pair at character {error.start + 1}") from error
+        raise DataError(f"{place}: key '{key}': unpaired surrogate at character {error.start + 1}") from error
     return value.replace("\r\n", " ").replace("\n", " ")
 
 

@@ -1,7 +1,7 @@
-"""From a configuration to encoded corpora: tokenizers, pieces in memory-mapped Arrow, and the report on the data.
+"""Preparation of the data of a run: tokenizers, memory-mapped ids, and the report on the data.
 
-The work is done once: what it makes is cached under a key computed from the content of the corpora, the tokenizers and
-the options, so another run over the same data finds it.
+The result is cached under a key made of the content of the corpora, the tokenizers and the options, so that other runs
+on the same data reuse it.
 """
 
 import hashlib
@@ -25,33 +25,28 @@ from numpy.typing import NDArray
 from nmt.config.schema import AnyCorpus, Config, GivenTokenizer
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data.encoding import encode_split
-from nmt.data.language_id import FORMAT as LANGUAGE_ID
-from nmt.data.language_id import LanguageId
+from nmt.data.language_id import LANGUAGE_ID_FORMAT, LanguageId
 from nmt.data.report import KEPT, REASONS, make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, of_key
 from nmt.foundation.files import printable, unchanged, write_checksums
 
 CORPUS_HASH = 2
-"""Part of a corpus' hash in the manifest of a run; with another number no older run could be resumed."""
-FORMAT = 3
-"""Part of every cache key; to be raised with any change of what is stored or of how pairs are encoded and filtered."""
+"""Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
+CACHE_FORMAT = 3
+"""Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 BUILDING = "building-"
-"""What a cache entry is called before it is whole."""
-DEAD = 24 * 3600
-"""Seconds after which an entry to which nothing was added will never be whole: its preparation was killed."""
-T = TypeVar("T")
-
-
-def ignore(_line: str) -> None:
-    """Take a progress line and say nothing."""
+"""Prefix of the names of unfinished cache entries."""
+ABANDONED = 24 * 3600
+"""Age in seconds at which an unfinished entry counts as left behind by a killed process."""
+Content = TypeVar("Content")
 
 
 class EncodedCorpus:
-    """Pieces of every pair, without BOS and EOS, memory-mapped: only the pages that are looked at are read."""
+    """Memory-mapped ids of every pair, without BOS and EOS."""
 
     def __init__(self, table: pa.Table) -> None:
-        """From a table whose columns ``source`` and ``target`` are lists of int32."""
+        """Wrap a table whose columns ``source`` and ``target`` are lists of int32."""
         self._source = _IdLists(table["source"])
         self._target = _IdLists(table["target"])
         self.source_lengths = self._source.lengths
@@ -63,7 +58,7 @@ class EncodedCorpus:
         return len(self.source_lengths)
 
     def rows(self, indices: Sequence[int] | NDArray[Any]) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-        """Source and target ids of the pairs at ``indices``, in that order: read-only views of the mapped file."""
+        """Source and target ids of the pairs at ``indices``, in this order, as read-only views of the mapped file."""
         wanted = np.asarray(indices, dtype=np.int64)
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a corpus of {len(self)}")
@@ -71,7 +66,7 @@ class EncodedCorpus:
 
 
 class _IdLists:
-    """A column of lists of int32, looked into without copying: the values of each chunk, and where its lists start."""
+    """A column of lists of int32, read without copying."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -91,8 +86,7 @@ class _IdLists:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """All that training needs of the data. ``validation_pairs`` are the raw text of ``validation``, row by row,
-    ``test_pairs`` that of the test set, line by line."""
+    """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
     train: EncodedCorpus
@@ -104,13 +98,13 @@ class PreparedData:
     language_id: LanguageId | None
 
 
-def prepare(config: Config, say: Callable[[str], None] = ignore) -> PreparedData:
-    """Read, learn (or load) the tokenizers, encode, filter and count; or find all of it in the cache.
+def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> PreparedData:
+    """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
-    Training pairs are filtered by ``data.filter``; a validation pair is dropped only if a side of it is empty, since
-    its loss needs both; a test pair is never dropped. ``say`` takes lines of progress.
+    ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
+    needs both; a test pair is never dropped. ``say`` receives progress lines.
 
-    Raises DataError where a corpus or tokenizer cannot be used, no pair is left, or the cache cannot be written.
+    Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data = config.data
     languages = data.source_language, data.target_language
@@ -122,7 +116,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> PreparedData
     cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
-    key = _key(FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID)
+    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT)
 
     def build(folder: Path) -> None:
         columns, heads = {}, {}
@@ -161,7 +155,7 @@ def prepare(config: Config, say: Callable[[str], None] = ignore) -> PreparedData
 
 
 def try_cache(config: Config) -> None:
-    """Raise DataError unless the cache can be written to; leave nothing behind."""
+    """Raise DataError if the cache is not writable; leave nothing behind."""
     cache = cache_folder(config)
     missing: list[Path] = []
     try:
@@ -172,24 +166,24 @@ def try_cache(config: Config) -> None:
         raise _unwritable(cache, error) from error
     finally:
         for folder in missing:
-            with suppress(OSError):  # it was not made, or another has begun to use it
+            with suppress(OSError):  # not created, or already used by another process
                 folder.rmdir()
 
 
 def cache_folder(config: Config) -> Path:
-    """Where encoded corpora and tokenizers are kept. Raises DataError if nobody knows, or the name cannot be used."""
+    """The directory of the cache. Raises DataError if there is no home directory or the name cannot be used."""
     named = config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
     try:
         if named.startswith("~/") and os.environ.get("HOME") == "":  # an empty HOME is not the root
             named = pwd.getpwuid(os.getuid()).pw_dir + named[1:]
         cache = Path(named).expanduser()
-    except (RuntimeError, KeyError) as error:  # nobody's home
-        raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a folder") from None
+    except (RuntimeError, KeyError) as error:  # no home directory
+        raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a directory") from None
     place = str(cache.absolute())
-    if printable(place) != place:  # Arrow opens no such file
+    if printable(place) != place:  # Arrow cannot open such a file
         raise DataError(
-            f"data.cache: {printable(place)}: a name that is not UTF-8; set data.cache, or the environment variable "
-            "NMT_CACHE, to another folder"
+            f"data.cache: {printable(place)}: not a UTF-8 name; set data.cache, or the environment variable "
+            "NMT_CACHE, to another directory"
         )
     return cache
 
@@ -197,7 +191,7 @@ def cache_folder(config: Config) -> Path:
 def _unwritable(cache: Path, error: OSError) -> DataError:
     return DataError(
         f"data.cache: {cache}: cannot be written: {error.strerror or error}; "
-        f"set data.cache, or the environment variable NMT_CACHE, to a folder with space"
+        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
     )
 
 
@@ -211,7 +205,7 @@ def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[s
         pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language, train_digest)
         learn(config.tokenizer, pairs).save(folder)
 
-    key = _key(FORMAT, train_digest, config.tokenizer.model_dump())
+    key = _key(CACHE_FORMAT, train_digest, config.tokenizer.model_dump())
     return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
@@ -220,7 +214,7 @@ def _require_pairs(name: str, corpus: AnyCorpus, reasons: NDArray[np.int8]) -> N
     if counts[KEPT] == 0:
         found = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
         remedy = "" if counts["empty"] == len(reasons) else "; see data.filter"
-        raise DataError(f"data.{name}: {corpus_name(corpus)}: every pair was dropped ({found}){remedy}")
+        raise DataError(f"data.{name}: {corpus_name(corpus)}: all pairs were dropped ({found}){remedy}")
 
 
 def _load_table(folder: Path, rows: int) -> pa.Table:
@@ -238,24 +232,26 @@ def _key(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], None], say: Callable[[str], None]) -> T:
-    """What is in ``folder``; built first where it is absent or, which is said, damaged.
+def _cached(
+    folder: Path, load: Callable[[Path], Content], build: Callable[[Path], None], say: Callable[[str], None]
+) -> Content:
+    """Load a cache entry; build it first if it is missing or damaged.
 
-    Built beside its place and then renamed, so that nobody reads half of it; of two that build at the same time, the
-    first to finish leaves its own for both.
+    An entry is built aside and then renamed, so that no process reads half of it. If two processes build the same
+    entry, both use that of the first to finish.
     """
     if folder.exists():
-        with suppress(Exception):  # whatever is wrong with it, building it anew puts it right
+        with suppress(Exception):  # any error: build it again
             if unchanged(folder):
                 return load(folder)
-        say(f"{folder}: damaged; it is made anew")
+        say(f"{folder}: damaged; building it again")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(folder.parent, BUILDING)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
             built = Path(scratch) / "entry"
             built.mkdir()
-            if folder.exists():  # damaged: out of the way, and removed with all that is here
+            if folder.exists():  # damaged: removed with the scratch directory
                 folder.rename(built.with_name("damaged"))
             build(built)
             write_checksums(built)
@@ -270,9 +266,9 @@ def _cached(folder: Path, load: Callable[[Path], T], build: Callable[[Path], Non
 
 
 def remove_abandoned(place: Path, prefix: str) -> None:
-    """Remove folders of such names that whoever was killed has left behind."""
+    """Remove directories with this prefix that killed processes left behind."""
     for scratch in place.glob(f"{prefix}*"):
-        with suppress(OSError):  # another is removing it
+        with suppress(OSError):  # another process is removing it
             touched = max(path.stat().st_mtime for path in (scratch, *scratch.rglob("*")))
-            if time.time() - touched > DEAD:
+            if time.time() - touched > ABANDONED:
                 shutil.rmtree(scratch, ignore_errors=True)

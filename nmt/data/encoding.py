@@ -1,4 +1,4 @@
-"""One split of a corpus into pieces, with ``datasets``: read, encode, filter, and count what the report is made of."""
+"""Encoding of one split with ``datasets``: read, encode, filter, and count for the report."""
 
 import hashlib
 import os
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter
 from nmt.data.corpus import Pair, read_pairs
-from nmt.data.language_id import LEARNING_PAIRS
+from nmt.data.language_id import FIRST_PAIRS
 from nmt.data.report import KEPT, REASONS
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtError
 
-LARGE = 100_000
-"""Pairs from which on encoding uses one process a core."""
+LARGE_CORPUS = 100_000
+"""Pairs from which on encoding uses one process per core."""
 ENCODE_BATCH = 1_000
 
 TEXT = {"source_text": datasets.Value("string"), "target_text": datasets.Value("string")}
@@ -31,7 +31,7 @@ COUNTS = {
     "pair_hash": datasets.Value("int64"),
     "source_hash": datasets.Value("int64"),
 }
-"""The columns of a :mod:`nmt.data.report`."""
+"""The columns that :mod:`nmt.data.report` counts."""
 
 
 def encode_split(
@@ -45,18 +45,18 @@ def encode_split(
     *,
     whole: bool = False,
 ) -> tuple[dict[str, NDArray[Any]], list[Pair]]:
-    """Write the kept pairs of a split to ``folder``, to be read with ``datasets.load_from_disk``.
+    """Write the kept pairs of a split to ``folder``, for ``datasets.load_from_disk``.
 
-    Its columns are ``source`` and ``target``, lists of int32; where ``rule`` is None, which is for validation and test
-    sets, also ``source_text`` and ``target_text``. With ``whole`` every pair is kept, blank ones too.
+    The columns are ``source`` and ``target``, lists of int32. If ``rule`` is None, as for validation and test sets,
+    there are also ``source_text`` and ``target_text``. ``whole`` keeps every pair, blank ones too.
 
-    Returns, of all pairs, kept or not, the columns that the report is made of, and the text of the first
-    ``LEARNING_PAIRS``. Raises DataError as reading does, also where the corpus is not what ``digest`` was taken of.
+    Returns the columns for the report, of all pairs, kept or dropped, and the text of the first ``FIRST_PAIRS`` pairs.
+    Raises DataError as :func:`read_pairs` does, also if the corpus has another digest than ``digest``.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
         text = _read(corpus, digest, languages, scratch)
         if processes is None:
-            processes = (os.cpu_count() or 1) if len(text) >= LARGE else 1
+            processes = (os.cpu_count() or 1) if len(text) >= LARGE_CORPUS else 1
         encoded = text.map(
             encode_batch,
             batched=True,
@@ -73,12 +73,12 @@ def encode_split(
             columns["reason"] = np.full(len(encoded), REASONS.index(KEPT), np.int8)
         kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
         kept.select_columns([*IDS, *(TEXT if rule is None else ())]).save_to_disk(str(folder))
-        head = text[:LEARNING_PAIRS]
+        head = text[:FIRST_PAIRS]
         return columns, list(map(Pair, head["source_text"], head["target_text"]))
 
 
 def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scratch: str) -> Any:
-    """The raw text as a memory-mapped dataset that lies in ``scratch``."""
+    """The raw text as a memory-mapped dataset in ``scratch``."""
     try:
         return datasets.Dataset.from_generator(
             read_rows,
@@ -93,13 +93,13 @@ def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scr
 
 
 def read_rows(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str]) -> Iterator[dict[str, str]]:
-    """The pairs as rows of a dataset."""
+    """The pairs of a corpus as rows of a dataset."""
     for source, target in read_pairs(corpus, *languages, digest):
         yield {"source_text": source, "target_text": target}
 
 
 def encode_batch(batch: dict[str, list[str]], tokenizers: Tokenizers, rule: Filter | None) -> dict[str, list[Any]]:
-    """Ids, counts and hashes for a batch of texts; without a rule a pair is dropped only if it is empty."""
+    """Ids, counts and hashes of a batch of texts; without a rule, only empty pairs are dropped."""
     texts = {"source": batch["source_text"], "target": batch["target_text"]}
     columns: dict[str, list[Any]] = {}
     for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
@@ -117,7 +117,7 @@ def encode_batch(batch: dict[str, list[str]], tokenizers: Tokenizers, rule: Filt
 
 
 def reason(words: tuple[int, int], pieces: tuple[int, int], rule: Filter | None) -> str:
-    """Why a pair whose sides have so many words and pieces is dropped: the first of ``REASONS`` that applies."""
+    """The first of ``REASONS`` that applies to a pair with these numbers of words and pieces."""
     if not all(words + pieces):
         return "empty"
     if rule is None:

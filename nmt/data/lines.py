@@ -1,7 +1,7 @@
-"""Lines of text files, and the digest of the bytes that were read.
+"""Text files: their lines, and the digest of their bytes.
 
-A line ends with ``\\n`` and with nothing else. One ``\\r`` before it and a byte-order mark at the start of the file are
-dropped; everything else, control characters included, is text.
+Only ``\\n`` ends a line. One ``\\r`` before it and a byte-order mark at the start of the file are dropped; everything
+else, control characters included, is text.
 """
 
 import gzip
@@ -24,9 +24,9 @@ BUFFER = 1 << 20
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a byte stream, each as soon as it has arrived.
+    """Decode the lines of a byte stream, each as soon as it arrives.
 
-    Raises DataError, with ``name`` and the line number, where the bytes are not UTF-8.
+    Raises DataError with ``name`` and the line number if the bytes are not UTF-8.
     """
     for number, raw in enumerate(stream, 1):
         dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
@@ -43,7 +43,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
 
 
 class HashedFile(io.RawIOBase):
-    """A file whose SHA-256 is taken of the very bytes that are read from it. Raises OSError as opening it does."""
+    """File that computes the SHA-256 of the bytes that are read from it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -51,17 +51,17 @@ class HashedFile(io.RawIOBase):
         self._hash = hashlib.sha256()
 
     def readable(self) -> bool:
-        """As ``io`` asks for it."""
+        """True, as ``io`` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next bytes, which enter the digest."""
+        """Read the next bytes into ``buffer`` and add them to the digest."""
         count = self._file.readinto(buffer) or 0
         self._hash.update(memoryview(buffer)[:count])
         return count
 
     def digest(self) -> str:
-        """The digest of the whole file, in hexadecimal; the rest of it is read first."""
+        """Read the rest of the file; -> the digest of the whole, in hexadecimal."""
         buffer = bytearray(BUFFER)
         while self.readinto(buffer):
             pass
@@ -74,9 +74,9 @@ class HashedFile(io.RawIOBase):
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a file, decompressed if its name ends in .gz or .xz.
+    """Read the lines of a file, decompressed if its name ends in .gz or .xz; an empty file has no lines.
 
-    Raises DataError where the file is missing, unreadable, damaged or not UTF-8. An empty file has no lines.
+    Raises DataError if the file is missing, unreadable, damaged or not UTF-8.
     """
     try:
         file = HashedFile(path)
@@ -87,13 +87,13 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def hashed_lines(file: HashedFile) -> Iterator[str]:
-    """As :func:`read_lines`; the file stays open."""
+    """Read lines as :func:`read_lines` does; leave the file open, so that its digest can follow."""
     suffix = file.path.suffix
     try:
         with OPENERS.get(suffix, _buffered)(file, "rb") as stream:
             yield from decode_lines(cast(BinaryIO, stream), str(file.path))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"{file.path}: damaged, or not a {suffix} file: {error}") from error
+        raise DataError(f"{file.path}: not a {suffix} file, or damaged: {error}") from error
     except OSError as error:
         raise unreadable(file.path, error) from error
 
@@ -104,14 +104,14 @@ def _buffered(file: HashedFile, _mode: str) -> Iterator["io.BufferedReader[Hashe
     try:
         yield reader
     finally:
-        with suppress(ValueError):  # the file is closed already
-            reader.detach()  # or the reader would close the file, which is still to be hashed to its end
+        with suppress(ValueError):  # the file is already closed
+            reader.detach()  # keep the file open for its digest
 
 
 def unreadable(path: str | Path, error: OSError) -> DataError:
-    """What to raise where a file cannot be opened or read."""
+    """The error for a file that cannot be opened or read."""
     if isinstance(error, FileNotFoundError):
         return MissingFile(path)
     if isinstance(error, IsADirectoryError):
-        return DataError(f"{path}: a folder, where a file is needed")
+        return DataError(f"{path}: a directory; must be a file")
     return DataError(f"{path}: cannot be read: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""What was read, what was dropped and why: counted from the columns that encoding leaves beside each pair."""
+"""Report on the data: pairs read and dropped by reason, lengths, unknown pieces, overlap of splits."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,21 +10,18 @@ from nmt.data.tokenizer import Tokenizers
 
 KEPT = "kept"
 REASONS = (KEPT, "empty", "too_long_words", "too_long_pieces", "ratio")
-"""A pair's ``reason`` column is a place in this list; a pair is dropped for the first that applies."""
+"""The ``reason`` of a pair is an index into this list: the first reason that applies."""
 HISTOGRAM = "source_length_histogram"
 HISTOGRAM_BIN = 10
-"""Source words of one bin of the length histogram: 1-10, 11-20, ..."""
+"""Width of a bin of the length histogram in source words: 1-10, 11-20, ..."""
 
 Columns = Mapping[str, NDArray[Any]]
-"""Of one split, a row a pair: ``reason``, ``pair_hash``, ``source_hash`` and, for both sides, ``SIDE_words``,
+"""Columns of one split, a row per pair: ``reason``, ``pair_hash``, ``source_hash`` and, for both sides, ``SIDE_words``,
 ``SIDE_pieces``, ``SIDE_unknown``."""
 
 
 def make_report(splits: Mapping[str, Columns], tokenizers: Tokenizers) -> dict[str, Any]:
-    """The report of all splits, of plain values that go into JSON.
-
-    ``train`` must be one of them; of every other split, the pairs and the sources that also stand in it are counted.
-    """
+    """Make the report of all splits, as JSON values; those without ``train`` also count pairs and sources in it."""
     report = {name: _split_report(columns) for name, columns in splits.items()}
     train = splits["train"]
     for name, columns in splits.items():
@@ -57,7 +54,7 @@ def _side_report(columns: Columns, side: str, kept: NDArray[np.bool_]) -> dict[s
 
 
 def _histogram(words: NDArray[Any]) -> list[dict[str, int]]:
-    """Pairs by source words, from ``low`` to ``high``, both included; a blank source is in no bin."""
+    """Count pairs by source words, from ``low`` to ``high`` inclusive; a blank source is in no bin."""
     pairs = np.bincount((words[words > 0] - 1) // HISTOGRAM_BIN)
     return [
         {"low": place * HISTOGRAM_BIN + 1, "high": (place + 1) * HISTOGRAM_BIN, "pairs": int(count)}
@@ -72,7 +69,7 @@ def _overlap(columns: Columns, train: Columns, key: str) -> int:
 
 
 def describe(report: Mapping[str, Any]) -> str:
-    """The report as a table for a terminal, a column a split, without a final line break."""
+    """Format the report as a table for a terminal, with a column per split."""
     splits: list[dict[str, Any]] = list(report["splits"].values())
     rows = [("", list(report["splits"]))]
 

@@ -1,6 +1,6 @@
 """Rules for clauses: tenses, negation in two parts, pronouns in front of the verb, questions, relative clauses.
 
-Every function is a rule of the grammar: it gives the phrase that its parts make, and chooses nothing.
+Every function is a rule of the grammar: it combines its parts into a phrase and makes no random choices.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ ADVERBS = [
 
 @dataclass(frozen=True, slots=True)
 class VerbGroup:
-    """What is said about the subject, without objects: a verb, its tense, whether it is denied or wanted, how often."""
+    """The verb of a clause without objects: tense, negation, adverb, modal verb, voice."""
 
     verb: Verb
     tense: Tense = "present"
     negation: str = ""
-    """One of NEGATIONS, or nothing."""
+    """A key of NEGATIONS, or empty."""
     adverb: Phrase = NOTHING
     modal: Verb | None = None
     """A verb that takes the infinitive of the other: wants to see, veut voir."""
     passive: bool = False
-    """The verb is done to the subject: is seen, est vu."""
+    """Passive voice: is seen, est vu."""
 
 
 def clause(
@@ -59,16 +59,16 @@ def clause(
     moved: Agreement | None = None,
     question: bool = False,
 ) -> Phrase:
-    """A subject, a verb and what follows it.
+    """A subject, a verb and its complements.
 
     The subject may be an empty phrase (a second verb of the same subject) or `who`/`qui` (a relative clause).
 
     Args:
-        subject: who does it.
+        subject: the subject, also of a passive verb.
         group: the verb with its tense, negation, adverb.
         complement: what follows the verb in both languages.
         pronoun: an object that French puts in front of the verb.
-        moved: the agreement of any other object in front of the verb: the pears that he ate, qu'il a mangées.
+        moved: the agreement of another object in front of the verb: the pears that he ate, qu'il a mangées.
         question: does he see..., est-ce qu'il voit...
     """
     to = group.verb.french.preposition
@@ -176,7 +176,7 @@ def _reflexive(verb: Verb, agreement: Agreement, tag: str) -> str:
 
 
 def who(antecedent: NounPhrase) -> NounPhrase:
-    """The subject of a relative clause about this: who for people, that for the rest."""
+    """The relative pronoun that refers to ``antecedent`` as a subject: who for people, that for the rest."""
     pronoun = word("who" if antecedent.kinds == "P" else "that", "qui")
     return NounPhrase(pronoun, antecedent.agreement, antecedent.kinds)
 
@@ -192,7 +192,7 @@ def where(antecedent: NounPhrase, relative: Phrase) -> NounPhrase:
 
 
 def compared(quality: Adjective, agreement: Agreement, degree: Literal["as", "less"], other: NounPhrase) -> Phrase:
-    """What the copula says of two things: as old as, aussi vieux que; less old than, moins vieux que."""
+    """A comparison for the copula: as old as, aussi vieux que; less old than, moins vieux que."""
     than, french = ("as", "aussi") if degree == "as" else ("than", "moins")
     return rule(
         f"{degree}/degree {{quality}} {than}/than {{other}}",
@@ -221,7 +221,7 @@ SUBORDINATORS: dict[Tense, list[Phrase]] = {
     "past": [_BECAUSE, _WHEREAS, _WHEN],
     "future": [_BECAUSE, _WHEREAS],
 }
-"""The ones whose two clauses may both have that tense in both languages."""
+"""Subordinators whose clauses may both have this tense in both languages."""
 
 THAT = word("that", "que|qu'")
 BY = word("by", "par")
@@ -235,6 +235,6 @@ TIMES: dict[Tense, list[Phrase]] = {
 
 
 def sentence(content: Phrase, mark: Literal[".", "?"] = ".") -> Sentence:
-    """A whole sentence, written. A mark that stands alone, as French ? does, is linked to the word with the other."""
+    """Write a sentence. A mark that stands alone, as French ? does, is linked to the word that ends with the other."""
     links = ((0, 0),) if mark == "?" else ()
     return write(content + Phrase((mark,), (mark,), links))

@@ -1,4 +1,4 @@
-"""Training, validation and test files of the demo language: the same bytes on every machine."""
+"""Training, validation and test files of the demo language, with the same bytes on every machine."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from nmt.errors import ConfigError, DataError
 SHORTEST, LONGEST = 3, 60
 """English words of a sentence, both included."""
 BINS = [(SHORTEST, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, LONGEST)]
-"""The test set has as many sentences of each."""
+"""Length bins of the test set, which has the same number of sentences in each."""
 LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (40, LONGEST)]
-"""Training and validation lengths: each of these ranges is as likely, so short sentences are many."""
+"""Length ranges of training and validation, equally likely, so that short sentences are frequent."""
 
 
 def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: int, seed: int) -> None:
-    """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in them all.
+    """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in all of them.
 
-    The alignments are Pharaoh links ``i-j`` of whitespace words, from 0. The test set depends on nothing but its own
-    size and the seed. A file that has its content already is not touched; any other is replaced whole.
+    The alignments are Pharaoh links ``i-j`` of words split at whitespace, counted from 0. The test set depends only on
+    its size and the seed. A file that already has its content is not touched; any other is replaced atomically.
 
     Args:
-        folder: made if it is missing.
-        train: pairs.
-        validation: pairs, their lengths drawn like the training lengths.
-        test_per_bin: pairs for each of BINS.
-        seed: of all random choices.
+        folder: created if it is missing.
+        train: number of pairs.
+        validation: number of pairs, with lengths distributed as in training.
+        test_per_bin: number of pairs for each of BINS.
+        seed: seed of all random choices.
 
     Raises:
         ConfigError: a size is negative.
@@ -35,7 +35,7 @@ def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: 
     """
     sizes = {"train": train, "validation": validation, "test_per_bin": test_per_bin}
     problems = [
-        f"{name}: {size} pairs cannot be made; it must be 0 or more" for name, size in sizes.items() if size < 0
+        f"{name}: found {size}; must be a number of pairs, 0 or more" for name, size in sizes.items() if size < 0
     ]
     if problems:
         raise ConfigError(*problems)
@@ -55,12 +55,12 @@ def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: 
 
 
 def pharaoh(pair: Sentence) -> str:
-    """The links of a pair as text: ``0-0 1-2 2-1``."""
+    """The links of a pair in Pharaoh format: ``0-0 1-2 2-1``."""
     return " ".join(f"{i}-{j}" for i, j in pair.alignment)
 
 
 def draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen: set[str]) -> list[Sentence]:
-    """New sentences; the derivation aims for a length drawn from one of the ranges and has to end up in that range."""
+    """Generate ``count`` new sentences, each with a length in a range drawn from ``lengths``."""
     pairs: list[Sentence] = []
     while len(pairs) < count:
         low, high = generator.dice.pick(lengths)
@@ -72,7 +72,7 @@ def draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen:
 
 
 def _write(path: Path, lines: list[str]) -> None:
-    """Replace a file if its content differs; a reader sees the old or the new one, never a part."""
+    """Replace a file atomically if its content differs."""
     content = "".join(f"{line}\n" for line in lines).encode()
     if path.exists() and path.read_bytes() == content:
         return

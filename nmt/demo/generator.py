@@ -1,4 +1,4 @@
-"""What to say: random derivations of the grammar that aim for a number of English words."""
+"""Random derivations of the grammar with a target number of English words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nmt.demo.nominal import Determiner, NounPhrase, ObjectPronoun
 from nmt.demo.phrase import NOTHING, Phrase, Sentence, rule, word
 
 LONGEST_CLAUSE = 13
-"""English words of one clause; what is longer becomes several."""
+"""English words of one clause; a longer budget becomes several clauses."""
 
 _ANIMATE, _LOCAL = "PA", "TL"
 _NOUNS = {kind: [noun for noun in NOUNS if noun.kind == kind] for kind in KINDS}
@@ -39,7 +39,7 @@ _DEFINITE = [
 ]  # fmt: skip
 
 Style = Literal["any", "after de", "negated", "existential"]
-"""How a noun phrase is determined. After de, French leaves out des; the indefinite object of a negated verb is de."""
+"""Context of a determiner. After de, French omits des; the indefinite object of a negated verb takes de."""
 
 _SINGULAR: dict[Style, list[Determiner]] = {
     "any": [*_DEFINITE, nominal.EACH, *[nominal.A] * 4],
@@ -59,7 +59,7 @@ _DEGREES: list[Literal["as", "less"]] = ["as", "less"]
 
 
 class Generator:
-    """Draws sentences: each a derivation of the grammar, its budget of English words split on the way down.
+    """Generator of sentences, each a derivation of the grammar that splits its budget of English words on the way down.
 
     The budget `words` of a clause includes its subject.
     """
@@ -68,7 +68,7 @@ class Generator:
         self.dice = Dice(seed)
 
     def sentence(self, words: int) -> Sentence:
-        """A sentence of about so many English words (3 or more)."""
+        """A sentence of about ``words`` English words (3 or more)."""
         tense = self.dice.pick(_TENSES)
         if 4 <= words <= LONGEST_CLAUSE and self.dice.chance(0.15):
             return clauses.sentence(self.question(words, tense), "?")
@@ -97,7 +97,7 @@ class Generator:
         subject = self.subject(self.dice.between(1, words // 3))
         if words < 9 or self.dice.chance(0.75):
             return self.predicate(subject, words, tense)
-        # Not "says that": of two verbs after one, nobody could tell whose the second is.
+        # Not "says that": the subject of the second verb would be ambiguous.
         first = self.predicate(subject, self.dice.between(subject.phrase.words + 2, words - 4), tense, saying=False)
         again = NounPhrase(NOTHING, subject.agreement, subject.kinds)
         return first + word("and", "et") + self.predicate(again, words - first.words - 1, tense)
@@ -120,7 +120,7 @@ class Generator:
     def predicate(
         self, subject: NounPhrase, words: int, tense: Tense, *, question: bool = False, saying: bool = True
     ) -> Phrase:
-        """A subject with a verb that suits it, and all that follows."""
+        """A subject, a verb that suits it, and its complements."""
         room = words - subject.phrase.words
         if set(subject.kinds) <= set(_ANIMATE):
             frames = [self.intransitive] * 2 + [self.transitive] * 6 * (room >= 2) + [self.indirect] * 2 * (room >= 3)
@@ -192,7 +192,7 @@ class Generator:
         return clause(subject, group, clauses.THAT + said, question=question)
 
     def group(self, verb: Verb, tense: Tense, words: int, *, modal: bool = True) -> VerbGroup:
-        """A verb with, where words are left, a negation, an adverb or a modal verb."""
+        """A verb and, if words are left, a negation, an adverb or a modal verb."""
         kind = self.dice.between(1, 10) if words >= 3 else 10
         if kind <= 3:
             return VerbGroup(verb, tense, negation=self.dice.pick(_NEGATIONS))
@@ -203,7 +203,7 @@ class Generator:
         return VerbGroup(verb, tense)
 
     def extended(self, core: Phrase, words: int, tense: Tense) -> Phrase:
-        """A clause and, in the words that are left, where or when."""
+        """A clause with a place or time in the words that are left."""
         room = words - core.words
         if room < 1:
             return core
@@ -219,7 +219,7 @@ class Generator:
     # --- noun phrases -------------------------------------------------------------------------------------------------
 
     def subject(self, words: int) -> NounPhrase:
-        """Who or what a clause is about."""
+        """The subject of a clause."""
         if words <= 1:
             return self.dice.pick(nominal.SUBJECT_PRONOUNS) if self.dice.chance(0.4) else self.person(1)
         return self.noun_phrase(words, _ANIMATE if self.dice.chance(0.75) else self.dice.pick("FBTL"))
@@ -231,18 +231,18 @@ class Generator:
         return nominal.name(f"{first} {self.dice.pick(SURNAMES)}" if words > 1 else first, feminine=feminine)
 
     def object_pronoun(self, subject: NounPhrase) -> ObjectPronoun:
-        """An object pronoun that is not the subject again: not I see me."""
+        """An object pronoun of another person than the subject: not I see me."""
         person = subject.agreement.person
         return self.dice.pick([p for p in nominal.OBJECT_PRONOUNS if person == 3 or p.agreement.person != person])
 
     def noun_phrase(self, words: int, kinds: str, *, listed: bool = True, style: Style = "any") -> NounPhrase:
-        """A noun phrase of about so many words.
+        """A noun phrase of about ``words`` words.
 
         Args:
             words: its budget.
             kinds: the kinds of noun that fit.
-            listed: whether it may be a list. French repeats de and à in front of everything in it, so not after those.
-            style: how it is determined.
+            listed: whether it may be a list; not after de and à, which French would repeat for each item.
+            style: context of its determiner.
         """
         if "P" in kinds and style != "existential" and (words < 2 or (words == 2 and self.dice.chance(0.25))):
             return self.person(words)
@@ -277,7 +277,7 @@ class Generator:
         return nominal.listing(items)
 
     def modified(self, head: NounPhrase, words: int) -> NounPhrase:
-        """A noun phrase with a prepositional phrase or a relative clause of so many words behind it."""
+        """A noun phrase, modified by a prepositional phrase or relative clause of about ``words`` words."""
         choice = self.dice.between(1, 6)
         if choice == 1:
             owner = self.noun_phrase(words - 1, "P", listed=False, style="after de")

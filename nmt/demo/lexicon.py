@@ -1,6 +1,6 @@
 """The words: nouns, adjectives, verbs, names, places. One table each, then the functions that read them.
 
-Kinds of noun, one letter each: P person, A animal, F food, B what one reads, T other thing, L place.
+Kinds of noun, one letter each: P person, A animal, F food, B reading matter, T other thing, L place.
 """
 
 import re

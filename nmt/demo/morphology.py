@@ -1,4 +1,4 @@
-"""English and French inflection: the regular patterns. What does not follow them is spelled out in the lexicon."""
+"""Regular English and French inflection; the lexicon has the irregular forms."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -7,7 +7,7 @@ Tense = Literal["present", "past", "future"]
 
 
 class Agreement(NamedTuple):
-    """What a subject asks of its verb and a noun of its adjectives. French `vous` is a second person plural."""
+    """Person, number and gender, for agreement. French `vous` is a second person plural."""
 
     person: int = 3
     plural: bool = False
@@ -16,7 +16,7 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True)
 class Noun:
-    """A common noun. `kind` is its letter in the lexicon: what verbs and adjectives ask for."""
+    """A common noun. `kind` is its letter in the lexicon, by which verbs and adjectives select nouns."""
 
     english: tuple[str, str]
     """Singular, plural."""
@@ -70,7 +70,7 @@ class FrenchVerb:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb and its translation. `objects` lists the kinds of noun it takes; empty is intransitive."""
+    """A verb and its translation. `objects` lists the kinds of noun it takes; empty: intransitive."""
 
     english: EnglishVerb
     french: FrenchVerb
@@ -115,7 +115,7 @@ def french_feminine(word: str) -> str:
 
 
 def agreeing(participle: str, agreement: Agreement) -> str:
-    """A participle with the gender and number of what it agrees with: vu, vue, vus, vues."""
+    """A participle in the gender and number of an agreement: vu, vue, vus, vues."""
     form = french_feminine(participle) if agreement.feminine else participle
     return french_plural(form) if agreement.plural else form
 
@@ -137,7 +137,7 @@ def regular_participle(infinitive: str) -> str:
 
 
 def person_index(agreement: Agreement) -> int:
-    """The place of a person among je, il, nous, vous, ils."""
+    """Index of a person in (je, il, nous, vous, ils)."""
     return {(1, False): 0, (3, False): 1, (1, True): 2, (2, True): 3, (3, True): 4}[agreement.person, agreement.plural]
 
 

@@ -1,6 +1,6 @@
 """Rules for noun phrases: determiners, agreement, adjectives that change sides, lists, names, numbers and dates.
 
-Every function is a rule of the grammar: it gives the phrase that its parts make, and chooses nothing.
+Every function is a rule of the grammar: it combines its parts into a phrase and makes no random choices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nmt.demo.phrase import Phrase, rule, word
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A noun phrase, a name or a pronoun; what it asks of verbs and adjectives; the kinds of noun in it."""
+    """A noun phrase, name or pronoun, with its agreement and the kinds of noun in it."""
 
     phrase: Phrase
     agreement: Agreement
@@ -25,7 +25,7 @@ class NounPhrase:
 
 
 class Determiner(NamedTuple):
-    """English singular and plural; French masculine, feminine and plural."""
+    """A determiner: English singular and plural; French masculine, feminine and plural."""
 
     one: str
     many: str
@@ -63,14 +63,14 @@ def noun_phrase(
     before: Adjective | None = None,
     after: Adjective | None = None,
 ) -> NounPhrase:
-    """A noun with what agrees with it: the small red houses, les petites maisons rouges.
+    """A noun with its determiner and adjectives: the small red houses, les petites maisons rouges.
 
     Args:
         determiner: a number (2 or more) makes the noun plural.
         noun: the noun.
         plural: its number.
         before: an adjective that stays in front of the noun in French.
-        after: one that goes behind it.
+        after: an adjective that follows it.
     """
     plural = plural or isinstance(determiner, int)
     agreement = Agreement(3, plural, noun.feminine)
@@ -112,7 +112,7 @@ SUBJECT_PRONOUNS = [
 
 
 class ObjectPronoun(NamedTuple):
-    """An object pronoun: English, and the French direct and indirect (to somebody) ones."""
+    """An object pronoun: English, French direct and French indirect (to somebody)."""
 
     english: str
     direct: str
@@ -131,7 +131,7 @@ OBJECT_PRONOUNS = [
 
 
 def listing(items: Sequence[NounPhrase]) -> NounPhrase:
-    """A list: a, b and c. It is plural, and feminine if everything in it is."""
+    """A list: a, b and c. It is plural, and feminine if every item is."""
     phrase = items[0].phrase
     for item in items[1:-1]:
         phrase = rule("{left} , {right}", "{left} , {right}", left=phrase, right=item.phrase)
@@ -141,7 +141,7 @@ def listing(items: Sequence[NounPhrase]) -> NounPhrase:
 
 
 def attached(head: NounPhrase, modifier: Phrase) -> NounPhrase:
-    """A noun phrase and what follows it in both languages."""
+    """A noun phrase with a modifier that follows it in both languages."""
     return NounPhrase(head.phrase + modifier, head.agreement, head.kinds)
 
 

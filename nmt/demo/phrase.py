@@ -1,4 +1,4 @@
-"""Phrases in two languages at once, the rules that join them, and their spelling.
+"""Bilingual phrases, the rules that combine them, and their spelling.
 
 A token may be written ``before-consonant|before-vowel``: ``le|l'``, ``beau|bel``, ``a|an``. A leading ``*`` makes a
 word sound as if it began with a consonant, whatever its letter: ``*héros`` (h aspiré), ``*useful``.
@@ -36,7 +36,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """English tokens, French tokens, and which translates which: links (English position, French position)."""
+    """English tokens, French tokens, and links (English index, French index) between translations."""
 
     english: tuple[str, ...] = ()
     french: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ class Phrase:
 
     @property
     def words(self) -> int:
-        """English words once it is written; a punctuation mark is part of the word before it."""
+        """Number of English words in writing, where a punctuation mark belongs to the word before it."""
         return sum(token not in PUNCTUATION for token in self.english)
 
     def __add__(self, other: Phrase) -> Phrase:
-        """One after the other in both languages."""
+        """Concatenate phrases in both languages."""
         return rule("{left} {right}", "{left} {right}", left=self, right=other)
 
 
@@ -85,7 +85,7 @@ def rule(english: str, french: str, **parts: Phrase) -> Phrase:
 def _side(
     template: str, parts: dict[str, tuple[str, ...]]
 ) -> tuple[tuple[str, ...], dict[str, int], dict[str, list[int]]]:
-    """Fill one side of a rule: its tokens, where each part starts, where each tag stands."""
+    """Fill one side of a rule: -> its tokens, the first index of each part, the indices of each tag."""
     tokens: list[str] = []
     starts: dict[str, int] = {}
     tags: dict[str, list[int]] = {}
@@ -102,7 +102,7 @@ def _side(
 
 @cache
 def _parse(template: str) -> tuple[tuple[str, str, str], ...]:
-    """A template as (part name, token, tag), the ones that do not apply empty."""
+    """Parse a template into (part name, token, tag); those that do not apply are empty."""
     items = []
     for item in template.split():
         if item.startswith("{"):
@@ -114,7 +114,7 @@ def _parse(template: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def write(phrase: Phrase) -> Sentence:
-    """Spell a whole sentence in both languages; links between tokens become links between the words they end up in."""
+    """Spell a sentence in both languages; links between tokens become links between the words that contain them."""
     english, english_word = _spell(phrase.english, ENGLISH_VOWELS, attached=PUNCTUATION)
     french, french_word = _spell(phrase.french, FRENCH_VOWELS, attached=(",", "."))
     links = {(english_word[i], french_word[j]) for i, j in phrase.links}
@@ -122,7 +122,7 @@ def write(phrase: Phrase) -> Sentence:
 
 
 def _spell(tokens: tuple[str, ...], vowels: str, attached: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Words separated by spaces, and for each token the number of the word it is in."""
+    """Join tokens to words: -> the words, and the index of the word that contains each token."""
     following = (*tokens[1:], ".")
     spelled = [_choose(token, next_token, vowels) for token, next_token in zip(tokens, following, strict=True)]
     words: list[str] = []
@@ -141,7 +141,7 @@ def _spell(tokens: tuple[str, ...], vowels: str, attached: Sequence[str]) -> tup
 
 
 def _choose(token: str, following: str, vowels: str) -> str:
-    """The spelling of a token in front of another."""
+    """Choose the spelling of a token in front of another."""
     before_consonant, _, before_vowel = token.partition("|")
     if before_vowel and following[0].lower() in vowels:
         return before_vowel

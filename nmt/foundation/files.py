@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and files that may come from a stranger."""
+"""Atomic writing of files, checksums, and checks of files that may come from a stranger."""
 
 import errno
 import hashlib
@@ -13,14 +13,14 @@ from typing import Any
 from nmt.errors import FileError, tried
 
 CHECKSUMS = "sha256.json"
-"""Where the checksums of a folder's files are."""
+"""File with the checksums of a folder."""
 LARGEST_JSON = 1 << 20
-"""Bytes."""
+"""Bytes of a JSON file."""
 
 
 def printable(name: str) -> str:
-    """A file's name, or what it stands in, as text that can be written down: bytes that are not UTF-8 become
-    ``\\xNN``, halves of characters ``\\udNNN``."""
+    """Escape what cannot be printed in a file name or a text that contains one: bytes that are not UTF-8 as ``\\xNN``,
+    unpaired surrogates as ``\\udNNN``."""
     try:
         return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
     except UnicodeEncodeError:
@@ -28,7 +28,7 @@ def printable(name: str) -> str:
 
 
 def why_unwritable(path: Path) -> str:
-    """Why a file, or a file in a directory, cannot be written, in the operating system's words; "" if it can."""
+    """The operating system's reason why a file or directory is not writable; "" if it is."""
     wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
     if os.access(path, wanted):
         return ""
@@ -37,32 +37,32 @@ def why_unwritable(path: Path) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """A file, written aside, on the disk, and then in place; a link in its place, or aside, is not followed."""
+    """Write a file atomically: under another name, synced to disk, then renamed. Links are replaced, not followed."""
     aside = path.with_name(f".{path.name}.new")
     try:
         aside.unlink(missing_ok=True)
-        with aside.open("xb") as file:  # made here, or an error
+        with aside.open("xb") as file:  # fails if somebody else has created it
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-    except OSError as error:  # of writing it does not say where, and nobody knows what is aside
+    except OSError as error:  # without a path, or with the temporary one
         raise OSError(error.errno, error.strerror, str(path)) from None
     sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
-    """As :func:`write_bytes`, in UTF-8."""
+    """Write text in UTF-8 as :func:`write_bytes` does."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """As :func:`write_bytes`, a JSON file."""
+    """Write a JSON file as :func:`write_bytes` does."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file. Raises FileError."""
+    """Read a JSON file. Raises FileError."""
     require_regular_file(path, LARGEST_JSON)
     try:
         return json.loads(path.read_text("utf-8"))
@@ -77,13 +77,12 @@ def digest(path: Path) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the SHA-256 of every file below a folder into ``sha256.json`` there."""
+    """Write the SHA-256 of every file below a folder to its ``sha256.json``."""
     write_json(folder / CHECKSUMS, _checksums(folder))
 
 
 def unchanged(folder: Path) -> bool:
-    """Whether the files below a folder are those that :func:`write_checksums` found. Raises FileError if it has
-    never been called."""
+    """Whether the files below a folder match its ``sha256.json``. Raises FileError if that cannot be read."""
     return bool(read_json(folder / CHECKSUMS) == _checksums(folder))
 
 
@@ -93,7 +92,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def sync(path: Path) -> None:
-    """Have the operating system put a file, or the names in a folder, on the disk before going on."""
+    """Flush a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,20 +101,20 @@ def sync(path: Path) -> None:
 
 
 def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:
-    """Raise FileError if one of the files of a folder lies, by a symbolic link, outside of it."""
+    """Raise FileError if a file of a folder is a symbolic link out of it, or below one."""
     home = folder.resolve()
     outside = []
     for file in files:
         with suppress(RuntimeError):  # a link to itself, before Python 3.13
             real = file.resolve()
             if home not in real.parents:
-                outside.append(f"{file}: leads out of the run, to {real}")
+                outside.append(f"{file}: a link out of the run directory, to {real}")
     if outside:
-        raise FileError(*outside, "a run directory needs no other file; copy in what it links to, if you trust it")
+        raise FileError(*outside, "a run directory may not use files outside it; copy them into it if you trust it")
 
 
 def require_regular_file(path: Path, most: int) -> None:
-    """Raise FileError for what is no ordinary file of at most so many bytes; reading it could last for ever."""
+    """Raise FileError unless a path is a regular file of up to ``most`` bytes, which can be read in finite time."""
     try:
         found = path.stat()
     except OSError as error:
@@ -123,6 +122,6 @@ def require_regular_file(path: Path, most: int) -> None:
         reason = f"missing{tried(path)}" if missing else f"cannot be read: {error.strerror}"
         raise FileError(f"{path}: {reason}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise FileError(f"{path}: not a file, but a folder, pipe or device")
+        raise FileError(f"{path}: a directory, pipe or device; must be a regular file")
     if found.st_size > most:
-        raise FileError(f"{path}: {found.st_size:,} bytes are more than any such file needs ({most:,})")
+        raise FileError(f"{path}: has {found.st_size:,} bytes; the limit is {most:,}")

@@ -172,7 +172,7 @@ class Translator:
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
-                lines.append(Line.of(number, ids))
+                lines.append(Line(number, ids))
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
@@ -188,8 +188,8 @@ class Translator:
     def _search(
         self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
     ) -> list[list[Hypothesis]]:
-        source, lengths = pad_source([line.ids for line in batch], self.specials)
         specials = self.specials
+        source, lengths = pad_source([line.ids for line in batch], specials.source_eos, specials.source_pad)
         max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
         limits = Limits(
             specials.target_bos,
@@ -222,7 +222,7 @@ class Translator:
                     None if attention is None else attention[:, : line.length],
                 )
             )
-        pieces = self.tokenizers.source.pieces([*line.ids.tolist(), self.specials.source_eos])
+        pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
 
 

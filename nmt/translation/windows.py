@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
-from nmt.data.batching import ROWS, Ids
+from nmt.data.batching import ROWS
 from nmt.translation.options import SearchOptions
 
 WINDOW = 4096
@@ -28,17 +27,12 @@ class Line:
     """A line to translate: its number in the input, from 1, and its pieces, without EOS."""
 
     number: int
-    ids: Ids
+    ids: list[int]
 
     @property
     def length(self) -> int:
         """Pieces, EOS included."""
         return len(self.ids) + 1
-
-    @classmethod
-    def of(cls, number: int, ids: Sequence[int]) -> "Line":
-        """Make a line of a list of ids."""
-        return cls(number, np.array(ids, np.int32))
 
 
 def windows(lines: Iterable[str], first: int, most: int) -> Iterator[list[str]]:

@@ -174,7 +174,7 @@ DRY: dict[str, tuple[Mistake, tuple[str, ...], str]] = {
     "a filter that leaves nothing": (
         _nothing,
         ("--set", "tokenizer.type=character", "--set", "data.filter.max_pieces=1"),
-        "every pair was dropped",
+        "all pairs were dropped",
     ),
     "gold links that are missing": (
         _nothing,
