@@ -20,7 +20,7 @@ from nmt.foundation.device import autocast, instructions, resolve_device, resolv
 from nmt.kernels.int8 import rates
 from nmt.model.frozen import Frozen, freeze
 from nmt.model.seq2seq import Seq2Seq
-from nmt.runs.directory import load_run
+from nmt.runs.loading import load_run
 from nmt.search import Hypothesis, Limits, Sampling, beam_search, greedy_search, sample_search
 
 WINDOW = 4096
