@@ -95,7 +95,7 @@ def train(configuration: Config, stop_after: int | None = None, stop: Stop | Non
     said: list[str] = []
     stop = stop or Stop(math.inf if stop_after is None else stop_after)
     with patch.object(Trainer, "update", stop.counting(Trainer.update)):
-        finished = train_run(configuration, say=said.append, stopping=nullcontext(stop), **how)
+        finished = train_run(configuration, say=said.append, stop_request=nullcontext(stop), **how)
     assert finished == (stop.made < stop.updates and stop.answered <= stop.asked)
     return said
 

@@ -17,12 +17,10 @@ from nmt.config import Config
 from nmt.errors import ConfigError, FileError
 from nmt.foundation.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
-from nmt.runs.directory import (
-    RunDirectory,
-    TrainingCheckpoint,
-    load_run,
-    load_weights,
-)
+from nmt.runs.checkpoints import TrainingCheckpoint
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run, load_weights
+from nmt.runs.metrics import cut_metrics
 from nmt.runs.tensors import average, load_tensors, unshared
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles
@@ -328,7 +326,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.runs.directory.sync", full)
+        patch.setattr("nmt.runs.checkpoints.sync", full)
         with pytest.raises(FileError) as error:
             run.save("last", weights_of(2))
     assert str(error.value) == f"{run.checkpoints}/last: cannot be written: [Errno 28] No space left on device"
@@ -379,19 +377,19 @@ def test_a_last_line_without_its_end_is_cut(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     line = json.dumps({"step": 1, "split": "train"})
     run.metrics.write_text(f"{line}\n{line}")
-    run.cut_metrics(3, 3)
+    cut_metrics(run.metrics, 3, 3)
     assert run.metrics.read_text() == f"{line}\n"
     run.metrics.write_text("")
-    run.cut_metrics(3, 3)
+    cut_metrics(run.metrics, 3, 3)
     assert run.metrics.read_text() == ""
 
 
 def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunDirectory(tmp_path)
     run.metrics.write_bytes(b"[\n" * 1001)
-    monkeypatch.setattr("nmt.runs.directory.MOST_DROPPED", 1000)
-    with pytest.raises(FileError, match="the end of it is not what a training writes"):
-        run.cut_metrics(3, 3)
+    monkeypatch.setattr("nmt.runs.metrics.MOST_DROPPED", 1000)
+    with pytest.raises(FileError, match="nmt-train did not write the end of this file"):
+        cut_metrics(run.metrics, 3, 3)
     assert run.metrics.stat().st_size == 2002, "nothing of it is lost"
 
 
@@ -404,16 +402,16 @@ def test_a_checkpoint_says_when_it_was_written(run: RunDirectory) -> None:
 
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.cut_metrics(3, 3)
+    cut_metrics(run.metrics, 3, 3)
     assert not run.metrics.exists()
     lines = [
         json.dumps({"step": step, "split": split})
         for step, split in [(1, "train"), (3, "train"), (3, "validation"), (3, "average"), (3, "test"), (4, "train")]
     ]
     run.metrics.write_bytes("\n".join([*lines, "[" * 100_000, '{"step": 3, "spl']).encode() + b"\xff")
-    run.cut_metrics(3, 3)
+    cut_metrics(run.metrics, 3, 3)
     assert run.metrics.read_text().splitlines() == lines[:3]
-    run.cut_metrics(3, 2)  # a validation that is to be made again
+    cut_metrics(run.metrics, 3, 2)  # a validation that is to be made again
     assert run.metrics.read_text().splitlines() == lines[:2]
 
 
@@ -483,5 +481,5 @@ def test_a_file_system_without_locks_is_trained_on_all_the_same(
     said: list[str] = []
     with RunDirectory(tmp_path).locked(said.append):
         assert said == [
-            f"{tmp_path}: cannot be locked (Operation not supported); take care that nobody else trains there"
+            f"{tmp_path}: cannot be locked (Operation not supported); make sure that no other nmt-train writes there"
         ]

@@ -134,7 +134,7 @@ def test_a_run_that_has_saved_nothing_cannot_be_resumed(train: Train, run: Path)
     for name in ("last", "previous"):
         shutil.rmtree(run / "checkpoints" / name)
     assert refused(train("--output", run)) == [
-        f"output: {run} holds a run that had saved nothing yet; replace it with --overwrite"
+        f"output: {run} holds a run without a checkpoint; replace it with --overwrite"
     ]
 
 
@@ -214,7 +214,7 @@ def test_a_write_that_fails_ends_training_with_its_file(
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.runs.directory.sync", full)
+    monkeypatch.setattr("nmt.runs.checkpoints.sync", full)
     [*_, line] = refused(train("--output", tmp_path / "run"))
     assert line.startswith(f"{tmp_path}") and line.endswith(": No space left on device")
 
@@ -258,7 +258,7 @@ def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
         f"{run}: seed was 1 and is now 2",
         f"{run}: training.batch_tokens was 100 and is now 99",
         f"{run}: training.label_smoothing was 0.0 and is now 0.1",
-        "a run is resumed as it was begun; restore these, or train into a new --output",
+        "a run resumes with the configuration it started with; restore it, or use a new --output",
     ]
     assert snapshot(run) == before
 
@@ -290,7 +290,7 @@ def test_a_run_is_resumed_on_the_text_it_was_begun_on(train: Train, run: Path, c
         file.write_text(text)
     assert corpus_line.startswith(f"{run}/manifest.json: corpus_sha256 was ")
     assert tokenizer_line.startswith(f"{run}/manifest.json: tokenizer_sha256 was ")
-    assert advice == "the text has changed since the run was begun; restore it, or train into a new --output"
+    assert advice == "the text has changed since the run started; restore it, or use a new --output"
 
 
 def test_a_run_knows_the_configuration_that_it_goes_on_with(
@@ -312,7 +312,7 @@ def test_a_checkpoint_cut_short_is_named(train: Train, run: Path) -> None:
     file = run / "checkpoints" / "last" / "training.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     code, err = train("--output", run, "--resume")
-    assert code == 0 and f"{file}: not a whole safetensors file: " in err
+    assert code == 0 and f"{file}: not a whole safetensors file (" in err
 
 
 def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run)
     assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
     assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
-    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, made=batches)
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, done=batches)
     assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
 
 
@@ -402,7 +402,7 @@ def test_a_dry_run_of_a_resumption_refuses_what_resuming_would(train: Train, run
     state = run / "checkpoints" / "last" / "training.json"
     state.write_text("[]")
     reseal(state.parent)
-    assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a training")
+    assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a run")
 
 
 def test_a_dry_run_tries_the_cache_that_training_would_use(train: Train, tmp_path: Path) -> None:
@@ -444,7 +444,9 @@ def test_a_dry_run_says_where_it_works(train: Train, tmp_path: Path, monkeypatch
     monkeypatch.setattr(dry_run, "train_run", fail)
     [first, second] = refused(train("--output", tmp_path / "run", "--dry-run"))
     assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+/run/config.yaml: No space left on device", first)
-    assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+ is where a dry run works; .* set TMPDIR .*", second)
+    assert re.fullmatch(
+        rf"{tmp_path}/tmp/nmt-dry-run-\w+ is the temporary directory of the dry run; .* set TMPDIR .*", second
+    )
 
 
 def test_a_dry_run_translates_the_longest_lines(
@@ -510,17 +512,19 @@ def test_a_folder_for_temporary_files_that_cannot_be_used(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     code, err = train("--output", tmp_path / "run", "--dry-run")
-    assert code == 0 and f"TMPDIR: {tmp_path}/none: cannot be written to; the dry run works in " in err
+    assert code == 0 and f"TMPDIR: {tmp_path}/none: not writable; the dry run uses " in err
     monkeypatch.setattr(tempfile, "tempdir", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
     [line] = refused(train("--output", tmp_path / "run", "--dry-run"))
-    assert line == f"TMPDIR: {tmp_path}/\\xe9: a name that is not UTF-8; set it to another folder"
+    assert line == f"TMPDIR: {tmp_path}/\\xe9: a name that is not UTF-8; set it to another directory"
 
 
 def test_a_run_cannot_be_made_shorter(train: Train, run: Path) -> None:
     before = snapshot(run)
     for more in ([], ["--dry-run"]):
         [*_, line] = refused(train("--output", run, "--resume", "--set", "training.updates=1", *more))
-        assert line.startswith("training.updates: 1, and 2 are made already; a run can be made longer, not shorter")
+        assert line.startswith(
+            "training.updates: 1, but the run has already made 2; a run can be extended, not shortened"
+        )
         assert snapshot(run) == before
 
 

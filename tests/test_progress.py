@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import Training
 from nmt.data.batching import Position
-from nmt.training.progress import Kept, Progress, Window
+from nmt.training.progress import Candidate, Progress, Window
 
 numbers = st.floats(allow_nan=False)
-kept = st.builds(Kept, st.integers(0), numbers)
+kept = st.builds(Candidate, st.integers(0), numbers)
 seconds = st.floats(0, allow_nan=False, allow_infinity=False)
 progresses = st.builds(
     Progress,
@@ -89,11 +89,11 @@ def test_what_is_not_progress_is_refused(value: Any, problem: str) -> None:
 def test_the_best_is_the_highest_and_of_equals_the_first() -> None:
     path = history([1.0, 3.0, 2.0, 3.0, 4.0], training())
     assert [progress.best for progress in path] == [
-        Kept(10, 1.0),
-        Kept(20, 3.0),
-        Kept(20, 3.0),
-        Kept(20, 3.0),
-        Kept(50, 4.0),
+        Candidate(10, 1.0),
+        Candidate(20, 3.0),
+        Candidate(20, 3.0),
+        Candidate(20, 3.0),
+        Candidate(50, 4.0),
     ]
     assert [progress.waited for progress in path] == [0, 0, 1, 2, 0]
 
@@ -139,7 +139,7 @@ def test_only_the_plateau_schedule_slows_down() -> None:
 def test_the_best_k_are_kept_best_first_and_of_equals_the_earlier(scores: list[float], count: int) -> None:
     last = history(scores, training(average=count))[-1]
     ranked = sorted(((-score, 10 * number) for number, score in enumerate(scores, 1)))[:count]
-    assert last.kept == tuple(Kept(update, -score) for score, update in ranked)
+    assert last.kept == tuple(Candidate(update, -score) for score, update in ranked)
     assert last.best == last.kept[0]
 
 

@@ -214,7 +214,7 @@ def test_a_best_that_is_never_come_to_is_not_used(folder: Path, monkeypatch: pyt
             train(config(folder, output="never", updates=6, **how))
     run = RunDirectory(folder / "never")
     assert (run.update("best"), run.training("last").state["update"]) == (4, 2)
-    with pytest.raises(CheckpointError, match=r"best: of update 4, and training goes on from 2; "):
+    with pytest.raises(CheckpointError, match=r"best: from update 4, but training resumes from update 2, "):
         train(config(folder, output="never", updates=2, **how), resume=True)
     train(config(folder, output="never", updates=4, **how), resume=True)
     train(config(folder, output="not never", updates=4, **how))
@@ -241,7 +241,7 @@ def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
     if damage == "gone":
         path.unlink()
     said = train(damaged, resume=True)
-    [line] = [line for line in said if "going on from" in line]
+    [line] = [line for line in said if "resuming from" in line]
     assert f"last/{file}" in line or (file == "sha256.json" and "last/" in line)
     assert line.endswith("checkpoints/previous, which is older")
     assert "resumed after update 4" in said
@@ -271,7 +271,7 @@ def test_where_last_is_gone_that_is_said(folder: Path, tmp_path: Path) -> None:
     checkpoints = tmp_path / "run" / "checkpoints"
     shutil.rmtree(checkpoints / "last")
     said = train(run, resume=True)
-    assert f"{checkpoints}/last: missing; going on from {checkpoints}/previous, which is older" in said
+    assert f"{checkpoints}/last: missing; resuming from {checkpoints}/previous, which is older" in said
 
 
 def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_where_all_is_damaged_all_is_named(folder: Path, tmp_path: Path) -> None
         train(damaged, resume=True)
     assert [line.partition(": ")[0] for line in error.value.problems] == [
         *(f"{checkpoints}/{name}/model.safetensors" for name in ("last", "previous")),
-        "put one of them back as it was, or begin anew with --overwrite",
+        "restore one of them, or start again with --overwrite",
     ]
 
 
@@ -296,14 +296,13 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, tmp_pat
     train(damaged, stop_after=5)
     run = RunDirectory(tmp_path / "damaged")
     kept = [f"update-{each['update']}" for each in run.training("last").state["kept"]]
-    size = (run.checkpoints / "best" / "model.safetensors").stat().st_size
     for path in (run.checkpoints / "best" / "model.safetensors", run.tokenizer / "source.model"):
         path.write_bytes(path.read_bytes()[:-1])
     said = train(damaged, resume=True)
-    assert [line for line in said if "takes its place" in line] == [
-        f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file: {size - 1:,} bytes instead of "
-        f"{size:,}; {kept[0]} takes its place"
-    ]
+    size = (run.checkpoints / kept[0] / "model.safetensors").stat().st_size
+    [line] = [line for line in said if "takes its place" in line]
+    assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
+    assert line.endswith(f"; it has {size - 1:,} bytes); {kept[0]} takes its place")
     assert_same_run(run.path, tmp_path / "whole")
 
 
@@ -321,7 +320,7 @@ def test_training_state_that_is_none_is_named(folder: Path, tmp_path: Path, cont
     last = tmp_path / "run" / "checkpoints" / "last"
     (last / "training.json").write_text(content)
     reseal(last)
-    with pytest.raises(CheckpointError, match=r"last/training\.json: not the progress of a training"):
+    with pytest.raises(CheckpointError, match=r"last/training\.json: not the progress of a run"):
         train(damaged, resume=True)
 
 
@@ -335,7 +334,7 @@ def test_a_crafted_candidate_deletes_nothing(folder: Path, tmp_path: Path) -> No
     file.write_text(json.dumps(state))
     reseal(file.parent)
     longer = Config.model_validate(crafted.model_dump() | {"training": {**crafted.training.model_dump(), "updates": 4}})
-    with pytest.raises(CheckpointError, match=r"not the progress of a training \(kept\.1\.update: "):
+    with pytest.raises(CheckpointError, match=r"not the progress of a run \(kept\.1\.update: "):
         train(longer, resume=True)
     assert mine.is_dir()
 

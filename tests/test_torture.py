@@ -14,7 +14,7 @@ from nmt.cli import translate
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
-from nmt.runs import directory as checkpoint
+from nmt.runs import checkpoints as checkpoint
 from nmt.training import dry_run, pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
@@ -211,7 +211,7 @@ CARELESS = [
     ("numbers", trainer.Trainer, "_skip", step_with_nothing),
     ("no-numbers", trainer, "SKIPS", 11),
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
-    ("changed", pipeline, "HARMLESS", {*pipeline.HARMLESS, "seed"}),
+    ("changed", pipeline, "CHANGEABLE_KEYS", {*pipeline.CHANGEABLE_KEYS, "seed"}),
     ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
     ("output", translate, "writing", lambda _: suppress(OSError)),
     ("extremes", dry_run, "dry_run", fail),

@@ -28,10 +28,11 @@ from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device
 from nmt.model import build_model
-from nmt.runs.directory import RunDirectory, load_run
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log, duration
-from nmt.training.progress import Kept
+from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translation.forced import word_attention
@@ -212,7 +213,7 @@ def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make,
     trainer = make(updates=5, log_every=2, validation={"every": 5})
     trainer.gradients = Faulty(trainer.gradients, trainer.model, poisoned(kind, {1, 3, 4}.__contains__, seed=1))
     trainer.fit()
-    losses = [record["loss"] for record in metrics(trainer.run.path, "train")]
+    losses = [record["loss"] for record in metrics(trainer.checkpointing.run.path, "train")]
     if kind == KINDS[0]:
         assert losses[1] is None, "of 3 and 4 there is none"
     assert all(0 < loss < 10 for loss in losses if loss is not None) and losses[0] and losses[2]
@@ -249,7 +250,7 @@ def test_a_line_of_progress_has_the_loss_per_token_of_its_updates(make: Make) ->
     updates = recorded(trainer)
     trainer.fit()
     assert len({update.tokens for _, update in updates}) > 1, "or a mean of means would be the same"
-    for line, group in zip(metrics(trainer.run.path, "train"), (updates[:2], updates[2:]), strict=True):
+    for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
         tokens = sum(update.tokens for _, update in group)
         assert line["loss"] == pytest.approx(sum(update.loss * update.tokens for _, update in group) / tokens)
 
@@ -275,8 +276,8 @@ def test_training_that_only_fails_is_ended(make: Make) -> None:
     poison(trainer)
     with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
         trainer.fit()
-    assert not trainer.run.has("last"), "nothing is saved between the bad ones"
-    for line in trainer.run.metrics.read_text().splitlines():  # JSON knows no NaN
+    assert not trainer.checkpointing.run.has("last"), "nothing is saved between the bad ones"
+    for line in trainer.checkpointing.run.metrics.read_text().splitlines():  # JSON knows no NaN
         record = json.loads(line, parse_constant=pytest.fail)
         assert record["split"] == "validation" or (record["loss"] is None and record["gradient_norm"] is None)
 
@@ -286,11 +287,11 @@ def test_skips_are_counted_across_a_resumption(make: Make) -> None:
     poison(stopped)
     for _ in range(trainer_module.SKIPS - 1):
         stopped.update([batch_of(stopped, [1])], Position(0, 1))
-    resumed.run = stopped.run
+    resumed.checkpointing = replace(resumed.checkpointing, run=stopped.checkpointing.run)
     with torch.no_grad():
         stopped.model.output.bias[5] = 0.0  # infinite weights would not be saved
     stopped.save()
-    resumed.restore("last")
+    resumed.resume("last")
     poison(resumed)
     with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient"):
         resumed.update([batch_of(resumed, [1])], Position(0, 1))
@@ -327,8 +328,7 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
     torch.testing.assert_close(parameters(little), parameters(roomy), rtol=1e-9, atol=1e-12)
     assert (little.progress.halved, little.progress.update) == (1, 1)
     assert [line.partition(";")[0] for line in said] == [
-        f"update 1 (epoch 1, batch 1): memory does not suffice for {pairs} pairs at once, they are halved"
-        for pairs in (7, 4)
+        f"update 1 (epoch 1, batch 1): out of memory with {pairs} pairs" for pairs in (7, 4)
     ]
 
 
@@ -342,9 +342,7 @@ def test_two_pairs_are_halved_too(make: Make) -> None:
 def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
     trainer = make()
     cramp(trainer, 0)
-    with pytest.raises(
-        CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): memory does not suffice for a pair of it"
-    ):
+    with pytest.raises(CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): out of memory with a single pair"):
         trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
 
 
@@ -429,9 +427,14 @@ def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str) -> None
         f"stopped early after update 8: the validation {name} has not improved in 2 validations "
         "(training.validation.patience); the best is that of update 4"
     )
-    assert trainer.progress.update == 8 and trainer.progress.best == Kept(4, -1.0)
-    assert [line["best"] for line in metrics(trainer.run.path, "validation")] == [True, True, False, False]
-    saved, last = trainer.run.weights("best"), trainer.run.weights("last")
+    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, -1.0)
+    assert [line["best"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    saved, last = trainer.checkpointing.run.weights("best"), trainer.checkpointing.run.weights("last")
     assert not torch.equal(saved["output.weight"], last["output.weight"])
 
 
@@ -457,7 +460,7 @@ def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:
     trainer = make(updates=6, validation={"every": 2, "metric": "loss"})
     trainer.validator = results(math.nan, 3.0, math.nan)  # type: ignore[assignment]
     trainer.fit()
-    assert trainer.progress.best == Kept(4, -3.0)
+    assert trainer.progress.best == Candidate(4, -3.0)
 
 
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
@@ -465,20 +468,20 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
         trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
         trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
         trainer.fit()
-        assert sorted(path.name for path in trainer.run.checkpoints.iterdir()) == [
+        assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == [
             "best",
             "last",
             "previous",
             "update-2",
             "update-4",
         ]
-        before = trainer.run.weights("best")
+        before = trainer.checkpointing.run.weights("best")
         trainer.average_best()
-        two, four = trainer.run.weights("update-2"), trainer.run.weights("update-4")
-        for name, tensor in trainer.run.weights("best").items():
+        two, four = trainer.checkpointing.run.weights("update-2"), trainer.checkpointing.run.weights("update-4")
+        for name, tensor in trainer.checkpointing.run.weights("best").items():
             expected = (two[name] + four[name]) / 2 if chosen else before[name]
             torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
-        [line] = metrics(trainer.run.path, "average")
+        [line] = metrics(trainer.checkpointing.run.path, "average")
         assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
 
 
@@ -490,11 +493,13 @@ def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
     with pytest.raises(Stopped):
         trainer.validator.loss(stop)
     trainer.fit()
-    before = trainer.run.weights("best"), metrics(trainer.run.path)
+    before = trainer.checkpointing.run.weights("best"), metrics(trainer.checkpointing.run.path)
     with pytest.raises(Stopped):
         trainer.average_best(stop)
-    assert all(torch.equal(tensor, before[0][name]) for name, tensor in trainer.run.weights("best").items())
-    assert metrics(trainer.run.path) == before[1]
+    assert all(
+        torch.equal(tensor, before[0][name]) for name, tensor in trainer.checkpointing.run.weights("best").items()
+    )
+    assert metrics(trainer.checkpointing.run.path) == before[1]
 
 
 def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -> None:
@@ -503,12 +508,12 @@ def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -
     short.validator = results(2.0, 1.0, 0.5)  # type: ignore[assignment]
     short.fit()
     short.average_best()
-    longer.run = short.run
-    longer.restore("last")
+    longer.checkpointing = replace(longer.checkpointing, run=short.checkpointing.run)
+    longer.resume("last")
     longer.validator = results(1.5, 3.0)  # type: ignore[assignment]
     longer.fit()
     longer.average_best()
-    best, four = longer.run.weights("best"), longer.run.weights("update-4")
+    best, four = longer.checkpointing.run.weights("best"), longer.checkpointing.run.weights("update-4")
     assert all(torch.equal(best[name], four[name]) for name in four)
 
 
@@ -550,8 +555,10 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
 def test_an_early_validation_comes_once(make: Make) -> None:
     trainer = make(updates=8, validation={"every": 4, "first": 1})
     trainer.fit()
-    assert [line["step"] for line in metrics(trainer.run.path, "validation")] == [1, 4, 8]
-    assert [line["epoch"] for line in metrics(trainer.run.path, "train")] == [trainer.progress.position.epoch + 1]
+    assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [1, 4, 8]
+    assert [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")] == [
+        trainer.progress.position.epoch + 1
+    ]
 
 
 def test_the_time_left_is_told_after_a_few_seconds_and_written_down_nowhere(
@@ -565,7 +572,7 @@ def test_the_time_left_is_told_after_a_few_seconds_and_written_down_nowhere(
     lines = [line for line in said if line.startswith("update ")]
     assert [line.partition("  ")[0] for line in lines] == ["update 2/6", "update 4/6", "update 6/6"]
     assert re.fullmatch(r"update 2/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[0])
-    assert [line["step"] for line in metrics(trainer.run.path, "train")] == [4, 6]
+    assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "train")] == [4, 6]
     quiet: list[str] = []
     silent = make(quiet, updates=2, log_every=4)
     monkeypatch.setattr(trainer_module, "FIRST_LINE", 60.0)
@@ -712,11 +719,11 @@ def test_a_log_that_cannot_be_begun_leaves_no_file_open(tmp_path: Path) -> None:
 
 def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) -> None:
     trainer = make()
-    trainer.run.save("update-7", trainer.model.state_dict())
-    trainer.progress = replace(trainer.progress, kept=(Kept(9, 1.0),))
-    trainer.run.save("update-9", trainer.model.state_dict())
+    trainer.checkpointing.run.save("update-7", trainer.model.state_dict())
+    trainer.progress = replace(trainer.progress, kept=(Candidate(9, 1.0),))
+    trainer.checkpointing.run.save("update-9", trainer.model.state_dict())
     trainer.save()
-    assert sorted(path.name for path in trainer.run.checkpoints.iterdir()) == ["last", "update-9"]
+    assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == ["last", "update-9"]
 
 
 def test_memory_that_does_not_suffice_is_an_error_line(
@@ -739,37 +746,37 @@ def test_memory_that_does_not_suffice_is_an_error_line(
 def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
     """At update 4 of 6, with nothing kept beside ``last`` and a ``best`` that is cut short."""
     trainer = make(said, updates=6)
-    found = {"update": 4, "best": Kept(2, 1.0), "kept": (Kept(2, 1.0),), **progress}
+    found = {"update": 4, "best": Candidate(2, 1.0), "kept": (Candidate(2, 1.0),), **progress}
     trainer.progress = replace(trainer.progress, **found)
-    trainer.run.save("best", {"a": torch.zeros(1)})
+    trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
     trainer.save()
-    (trainer.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
+    (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
     return trainer
 
 
 def test_a_damaged_best_is_made_anew(make: Make) -> None:
     said: list[str] = []
     trainer = damaged_best(make, said)
-    trainer.mend()
+    trainer.progress = trainer.checkpointing.mend(trainer.progress)
     assert trainer.progress.best is None
     assert said[-1].endswith("; the next validation makes another")
-    trainer = damaged_best(make, said, best=Kept(4, 1.0))
-    trainer.mend()
+    trainer = damaged_best(make, said, best=Candidate(4, 1.0))
+    trainer.progress = trainer.checkpointing.mend(trainer.progress)
     assert trainer.progress.best is not None
     assert said[-1].endswith("; last takes its place")
-    assert set(trainer.run.weights("best")) == set(trainer.run.weights("last"))
+    assert set(trainer.checkpointing.run.weights("best")) == set(trainer.checkpointing.run.weights("last"))
     trainer = damaged_best(make, said, update=6)
-    with pytest.raises(CheckpointError, match="nothing is left of the best weights: put the file back"):
-        trainer.mend()
+    with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
+        trainer.progress = trainer.checkpointing.mend(trainer.progress)
 
 
 def test_infinite_weights_are_not_saved(make: Make) -> None:
     said: list[str] = []
     trainer = make(said)
     trainer.save()
-    before = trainer.run.weights("last")
+    before = trainer.checkpointing.run.weights("last")
     poison(trainer)
     trainer.save()
     assert said == ["update 0: the weights are not finite and are not saved"]
-    after = trainer.run.weights("last")
+    after = trainer.checkpointing.run.weights("last")
     assert all(torch.equal(before[name], after[name]) for name in before)

@@ -31,7 +31,7 @@ from nmt.plots.files import make_folder
 if TYPE_CHECKING:
     import torch
 
-    from nmt.runs.directory import LoadedRun
+    from nmt.runs.loading import LoadedRun
 
 
 def parser() -> argparse.ArgumentParser:
@@ -57,7 +57,7 @@ def main(arguments: argparse.Namespace) -> None:
     make_folder(arguments.output)
     with importing():
         from nmt.foundation.device import resolve_device  # noqa: PLC0415
-        from nmt.runs.directory import load_run  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device or "auto")
     runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part

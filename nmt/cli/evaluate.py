@@ -124,7 +124,7 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
     """How well the attention of a run, made to read the references, links the words that people have linked."""
     with importing():
         from nmt.foundation.device import resolve_device  # noqa: PLC0415
-        from nmt.runs.directory import load_run  # noqa: PLC0415  (PyTorch, as below)
+        from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch, as below)
         from nmt.translation.forced import word_attention  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")

@@ -82,7 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
         dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
         return 0
     stop = StopRequest()
-    if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stopping=stop):
+    if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stop_request=stop):
         return 0
     again = [as_typed("nmt-train"), "--resume", "--output", str(config.output)]
     say(f"stopped; continue with: {shlex.join(again)}")

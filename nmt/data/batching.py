@@ -182,15 +182,27 @@ class FirstPieces:
 
 
 def training_batches(
-    corpus: EncodedPairs, specials: Specials, batch_tokens: int, *, seed: int, position: Position
+    corpus: EncodedPairs,
+    specials: Specials,
+    batch_tokens: int,
+    *,
+    seed: int,
+    position: Position,
+    rank: int = 0,
+    size: int = 1,
 ) -> Iterator[tuple[Position, Batch]]:
-    """Endless batches from a position on, each with the position after it."""
+    """Endless batches from a position on, each with the position after it.
+
+    With ``size`` processes, each takes the ``rank``-th of every ``size`` batches; the position after them is the same
+    in all processes.
+    """
     epoch, first = position.epoch, position.batch
     while True:
         plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
-        for i in range(first, len(plan)):
-            after = Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
-            yield after, collate(*corpus.rows(plan[i]), specials)
+        for i in range(first, len(plan), size):
+            after = Position(epoch, i + size) if i + size < len(plan) else Position(epoch + 1, 0)
+            if i + rank < len(plan):
+                yield after, collate(*corpus.rows(plan[i + rank]), specials)
         epoch, first = epoch + 1, 0
 
 

@@ -1,1 +1,1 @@
-"""Training: the objective, the optimizer and its schedule, the loop, and what it writes down."""
+"""Training: objective, optimizer, loop, checkpoints and log."""

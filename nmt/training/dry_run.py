@@ -1,4 +1,4 @@
-"""A training in a folder that vanishes, for all to fail now that would fail after hours."""
+"""Rehearse training in a temporary directory, so that late failures happen now."""
 
 import json
 import os
@@ -36,31 +36,30 @@ from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
-"""Of the name of the folder that vanishes."""
+"""The prefix of the name of the temporary directory."""
 UPDATES = 4
-"""Updates that are tried: the first is of the largest batch, the others tell the rate."""
+"""The number of updates: the first has the largest batch, the others measure the speed."""
 RUN, CACHE = "run", "cache"
-"""What is in it."""
+"""The directories in the temporary directory."""
 
 
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
-    """Do once, in a folder that vanishes, everything that could fail later: the largest batch, a validation of the
-    longest lines, a checkpoint written and read, BLEU of the test set's longest lines; with ``resume``, compare
-    configuration and text with those of the run, and load it. Only the mean of several checkpoints is left out: it
-    needs nothing else.
+    """Do everything once, in a temporary directory, that could fail later: the largest batch, a validation on the
+    longest lines, writing and reading a checkpoint, BLEU on the longest lines of the test set; with ``resume``, compare
+    configuration and text with those of the run, and load it. Only averaging is left out, which needs nothing else.
 
-    Raises what training would, and ConfigError if checkpoints or cache would not fit on their disks.
+    Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
-    _try_temporary_folder(say)
+    _check_temporary_directory(say)
     remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
     if run.path.exists():
-        with run.locked(say):  # nobody else trains there
+        with run.locked(say):  # raises if another process trains there
             pass
     if resume:
         refuse_other_config(run, config)
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _in(folder):
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _explained(folder):
         training = config.training
         once = config.model_copy(
             update={
@@ -71,46 +70,46 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
                 ),
             }
         )
-        made = _try_restoring(run, once.model_copy(update={"training": training}), say) if resume else 0
+        updates = _check_resume(run, once.model_copy(update={"training": training}), say) if resume else 0
         found: list[PreparedData] = []
 
-        def narrowed(prepared: PreparedData) -> PreparedData:
+        def narrow(prepared: PreparedData) -> PreparedData:
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
-        train_run(once, say=say, narrowed=narrowed)
+        train_run(once, say=say, narrow=narrow)
         _refuse_small_disks(config, run, Path(folder))
         whole, hardest = found
-        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), made))
+        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), updates))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
-def _try_temporary_folder(say: Say) -> None:
-    """Raise ConfigError for a folder for temporary files that has no name a run can have; say if another is meant."""
+def _check_temporary_directory(say: Say) -> None:
+    """Raise ConfigError for a temporary directory whose name is not UTF-8; say so if TMPDIR is not used."""
     found, named = tempfile.gettempdir(), os.environ.get("TMPDIR")
     if printable(found) != found:
-        raise ConfigError(f"TMPDIR: {printable(found)}: a name that is not UTF-8; set it to another folder")
+        raise ConfigError(f"TMPDIR: {printable(found)}: a name that is not UTF-8; set it to another directory")
     if named and not os.access(named, os.W_OK | os.X_OK):
-        say(f"TMPDIR: {named}: cannot be written to; the dry run works in {found}")
+        say(f"TMPDIR: {named}: not writable; the dry run uses {found}")
 
 
 @contextmanager
-def _in(folder: str) -> Iterator[None]:
-    """To an error in this folder, of which nobody has heard, it is added what the folder is."""
+def _explained(folder: str) -> Iterator[None]:
+    """Explain the temporary directory in errors that mention it."""
     try:
         yield
     except (NmtError, OSError) as error:
-        told = error.problems if isinstance(error, NmtError) else [f"{error.filename}: {error.strerror}"]
-        if not any(folder in problem for problem in told):
+        problems = error.problems if isinstance(error, NmtError) else [f"{error.filename}: {error.strerror}"]
+        if not any(folder in problem for problem in problems):
             raise
-        what = (problem.partition("; set data.cache")[0] for problem in told)  # which is not where that is
-        raise DataError(
-            *what, f"{folder} is where a dry run works; if it has too little room, set TMPDIR to a folder with more"
-        ) from error
+        # the cache of a dry run is not at data.cache
+        problems = [problem.partition("; set data.cache")[0] for problem in problems]
+        explanation = f"{folder} is the temporary directory of the dry run; if it is full, set TMPDIR to a larger disk"
+        raise DataError(*problems, explanation) from error
 
 
 def _hardest(config: Config, prepared: PreparedData) -> PreparedData:
-    """Of validation and test set, the lines whose translation needs most memory: so many that batches are as large."""
+    """Reduce validation and test set to the lines whose translation needs most memory, enough to fill every batch."""
     decoding, validation, source = config.decoding, config.training.validation, prepared.tokenizers.source
     device = resolve_device(config.device)
 
@@ -128,26 +127,25 @@ def _hardest(config: Config, prepared: PreparedData) -> PreparedData:
     )
 
 
-def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, tried: RunDirectory, made: int = 0) -> str:
-    """How long training will take after the updates ``made``, and how much memory it needs, by what a short run took.
+def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, short: RunDirectory, done: int = 0) -> str:
+    """Estimate the time of training after ``done`` updates, and its memory, from a short run.
 
-    ``tried`` is that run, which validated on the pairs of ``narrowed`` alone.
-
-    A network that has learned nothing writes long translations, so that validations take less time later.
+    The short run validated on the pairs of ``narrowed`` alone. An untrained network writes long translations, so later
+    validations take less time.
     """
     training, validation = config.training, config.training.validation
-    lines = [json.loads(line) for line in tried.metrics.read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in short.metrics.read_text("utf-8").splitlines()]
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
     rate = statistics.median(rates[1:] or rates)
     lengths = prepared.train.source_lengths, prepared.train.target_lengths
     batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
-    updates = training.updates - made
+    updates = training.updates - done
     epochs = updates * training.accumulation / batches
     tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    count = training.updates // validation.every - made // validation.every + (made == 0)
+    count = training.updates // validation.every - done // validation.every + (done == 0)
     return (
         f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
         f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "
@@ -156,19 +154,20 @@ def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, tri
 
 
 def _peak_memory(device: torch.device) -> int:
-    """Bytes that were used at most: on a GPU by tensors, on a CPU by the process."""
+    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None:
-    """Raise ConfigError if what a training writes would not fit where it goes, by what it wrote into a folder that is
-    going to vanish."""
-    tried, cache = RunDirectory(folder / RUN), folder / CACHE
-    best, last = _size(tried.checkpoints / "best"), _size(tried.checkpoints / "last")
+    """Raise ConfigError if the files of training would not fit on their disks, judging by those of the dry run."""
+    short, cache = RunDirectory(folder / RUN), folder / CACHE
+    best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
-    checkpoints = 3 * last + (2 + (average if average > 1 else 0)) * best  # last, previous, each once more, aside
+    checkpoints = (
+        3 * last + (2 + (average if average > 1 else 0)) * best
+    )  # last, previous, and a new one of each while it is written
     real = cache_folder(config)
     encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
@@ -183,8 +182,8 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
         free = shutil.disk_usage(wants[0][1]).free + sum(there for *_, there in wants)
         free += _size(folder) if folder.stat().st_dev == disk else 0
         if sum(needed for _, _, needed, _ in wants) > free:
-            told = [f"{what} {needed / 1e6:,.1f} MB" for what, _, needed, _ in wants if needed]
-            problems.append(f"{'; '.join(told)}; {free / 1e6:,.1f} MB are free there")
+            needs = [f"{what} {needed / 1e6:,.1f} MB" for what, _, needed, _ in wants if needed]
+            problems.append(f"{'; '.join(needs)}; {free / 1e6:,.1f} MB are free there")
     if problems:
         raise ConfigError(*problems)
 
@@ -193,16 +192,16 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _try_restoring(run: RunDirectory, config: Config, say: Say) -> int:
-    """Raise what resuming a run would; it is only read. -> the updates that it has made."""
+def _check_resume(run: RunDirectory, config: Config, say: Say) -> int:
+    """Return the number of updates of a run, which is only read. Raises the errors of resuming it."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
     refuse_other_data(run, make_manifest(config, prepared, device))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, make_model(config, prepared), run, log, device)
-        trainer.restore(run.resumable(say))
-        refuse_fewer_updates(config, trainer.progress)
-        for problems in trainer.damaged().values():
+        progress = trainer.checkpointing.restore(run.resumable(say))
+        refuse_fewer_updates(config, progress)
+        for problems in trainer.checkpointing.damaged(progress).values():
             say("; ".join(problems))
-    say(f"{run.path} can be resumed after update {trainer.progress.update}")
-    return trainer.progress.update
+    say(f"{run.path} can be resumed after update {progress.update}")
+    return progress.update

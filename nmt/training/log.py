@@ -1,4 +1,4 @@
-"""What training writes down: metrics.jsonl, TensorBoard, and a line of progress."""
+"""The log of a run: metrics.jsonl, TensorBoard, and messages."""
 
 import json
 import math
@@ -17,34 +17,40 @@ from torch.utils.tensorboard import summary
 
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
+from nmt.training.world import ONE_PROCESS, World
+
+NOWHERE = Path(os.devnull)
 
 
 class Log:
-    """Three places that are told the same.
+    """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
     Args:
-        run: whose ``metrics.jsonl`` and ``tensorboard/`` are appended to.
-        say: takes lines meant for a person.
-        purge: after a resume, the step from which on TensorBoard forgets what it was told before.
+        run: the run directory.
+        say: prints one message.
+        purge: after a resume, the step from which TensorBoard discards earlier records.
+        world: the processes; only one of them writes.
 
-    Everything raises CheckpointError where it cannot be written.
+    All methods raise CheckpointError if a file cannot be written.
     """
 
-    def __init__(self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None) -> None:
-        self.say = say
-        self._metrics = GrowingFile(run.metrics)
+    def __init__(
+        self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None, world: World = ONE_PROCESS
+    ) -> None:
+        self.say = say if world.writes else _say_nothing
+        self._metrics = GrowingFile(run.metrics if world.writes else None)
         try:
-            self._board = _EventFile(run.tensorboard, purge)
+            self._board = _EventFile(run.tensorboard if world.writes else None, purge)
         except BaseException:
             self._metrics.close()
             raise
 
     def record(self, step: int, split: str, **values: Any) -> None:
-        """One line of metrics.jsonl; numbers become TensorBoard scalars ``split/name``.
+        """Write one line of metrics.jsonl, and its numbers as TensorBoard scalars ``split/name``.
 
-        JSON has no infinity and no NaN: such a number is null.
+        JSON has no infinity and no NaN: they become null.
         """
-        values = {name: None if _no_number(value) else value for name, value in values.items()}
+        values = {name: None if _is_not_finite(value) else value for name, value in values.items()}
         record = {"step": step, "split": split, **values}
         self._metrics.write((json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
         for name, value in values.items():
@@ -52,32 +58,32 @@ class Log:
                 self._board.add(step, summary=summary.scalar(f"{split}/{name}", value))
 
     def text(self, step: int, name: str, markdown: str) -> None:
-        """A text for TensorBoard."""
+        """Write a text to TensorBoard."""
         self._board.add(step, summary=summary.text(name, markdown))
 
     def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
-        """An image for TensorBoard, (height, width, 3)."""
+        """Write an image, (height, width, 3), to TensorBoard."""
         self._board.add(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def sync(self) -> None:
-        """Have metrics.jsonl on the disk before going on: a checkpoint must not outlive the lines before it."""
+        """Sync metrics.jsonl to disk, so that no checkpoint outlives the lines before it."""
         self._metrics.sync()
 
     def close(self) -> None:
-        """Close the files; nothing is pending."""
+        """Close the files."""
         self._metrics.close()
         self._board.close()
 
 
 class GrowingFile:
-    """A file that is appended to, at once."""
+    """A file to which data is appended without buffering; without a path, data is discarded."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._file = path.open("ab")
+        self._file = (path or NOWHERE).open("ab")
 
     def write(self, data: bytes) -> None:
-        """Append; nothing is held back."""
+        """Append and flush."""
         try:
             self._file.write(data)
             self._file.flush()
@@ -85,25 +91,28 @@ class GrowingFile:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def sync(self) -> None:
-        """Have the operating system put it on the disk."""
+        """Sync the file to disk."""
+        if self.path is None:
+            return
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
-        """Say nothing of what goes wrong now: it has been said."""
+        """Close the file and ignore errors, which an earlier write has reported."""
         with suppress(OSError):
             self._file.close()
 
 
 class _EventFile:
-    """What TensorBoard reads. PyTorch's SummaryWriter writes it from another thread, where errors get lost."""
+    """A TensorBoard event file. PyTorch's SummaryWriter writes in another thread, where errors are lost."""
 
-    def __init__(self, folder: Path, purge: int | None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads the files of a folder in the order of their names
-        self._file = GrowingFile(folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
+    def __init__(self, folder: Path | None, purge: int | None) -> None:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads the files of a directory in the order of their names
+        self._file = GrowingFile(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
         self._records = RecordWriter(self._file)
         try:
             self.add(0, file_version="brain.Event:2")
@@ -120,12 +129,16 @@ class _EventFile:
         self._file.close()
 
 
-def _no_number(value: Any) -> bool:
+def _say_nothing(_: str) -> None:
+    """Discard a message."""
+
+
+def _is_not_finite(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: ``45s``, ``12m 05s``, ``3h 20m``."""
+    """Format seconds: ``45s``, ``12m 05s``, ``3h 20m``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

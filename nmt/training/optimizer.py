@@ -35,7 +35,7 @@ def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimi
 
 
 def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimizer remembers of the updates made, by the parameter's number and the moment's name."""
+    """The state of the optimizer, by parameter index and moment name."""
     return {
         f"optimizer.{index}.{name}": value
         for index, moments in optimizer.state_dict()["state"].items()
@@ -50,18 +50,18 @@ def load_moments(
     moments: Mapping[str, Tensor],
     where: str,
     *,
-    begun: bool,
+    stepped: bool,
 ) -> None:
-    """Put :func:`saved_moments` back; ``begun`` is whether an update was made before they were saved.
+    """Load :func:`saved_moments`; ``stepped`` says whether the optimizer had made a step before they were saved.
 
-    Raises CheckpointError unless they are what this optimizer remembers: its kernels would read beyond the end of a
-    tensor that is too small.
+    Raises CheckpointError unless names and shapes are exactly those of this optimizer, whose kernels would read beyond
+    the end of a tensor that is too small.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     shapes = {
         f"optimizer.{index}.{name}": torch.Size() if name == "step" else parameter.shape
         for index, parameter in enumerate(parameters)
-        for name in (_moment_names(config) if begun else ())
+        for name in (_moment_names(config) if stepped else ())
     }
     refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
@@ -72,7 +72,7 @@ def load_moments(
 
 
 def _moment_names(config: schema.AnyOptimizer) -> list[str]:
-    """What the optimizer remembers of each parameter: seen from one update of one number."""
+    """The names of the optimizer's moments of one parameter, found by one step on one number."""
     parameter = nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     optimizer = build_optimizer([parameter], config)
@@ -81,13 +81,13 @@ def _moment_names(config: schema.AnyOptimizer) -> list[str]:
 
 
 def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale: float = 1.0) -> float:
-    """The rate of one update.
+    """The learning rate of one update.
 
     Args:
-        schedule: which one.
+        schedule: the configured schedule.
         base: the optimizer's learning rate.
-        update: counted from 1.
-        scale: what the plateau schedule has come down to.
+        update: the number of the update, from 1.
+        scale: the current factor of the plateau schedule.
     """
     warm = min(1.0, update / schedule.warmup) if schedule.warmup else 1.0
     if isinstance(schedule, schema.InverseSquareRootSchedule):

@@ -23,24 +23,25 @@ from nmt.evaluation.writing import DEFAULT, BinnedBy, lengths, tokenizer_of_run,
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.foundation.files import read_json, why_unwritable, write_json, write_text
 from nmt.model import Seq2Seq, build_model
-from nmt.runs.directory import RunDirectory, load_run
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
+from nmt.runs.metrics import cut_metrics
+from nmt.training.checkpointing import saved_progress
 from nmt.training.log import Log
 from nmt.training.progress import Progress
-from nmt.training.trainer import Trainer, saved_progress
+from nmt.training.trainer import Trainer
 from nmt.training.validation import gold_pairs
+from nmt.training.world import OneProcess
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 from nmt.translation.windows import WINDOW
 
 Say = Callable[[str], None]
-Stopping = AbstractContextManager[Callable[[], bool]]
-"""Entered before anything is written into the run; what it gives says, between two steps or batches, whether to
-stop."""
-NEVER: Stopping = nullcontext(lambda: False)
+NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
 
 MOST_NAMED = 3
-"""Files that a message names."""
-HARMLESS = {
+"""The number of files that a message names."""
+CHANGEABLE_KEYS = {
     "output",
     "device",
     "threads",
@@ -55,10 +56,10 @@ HARMLESS = {
     "decoding.batch_tokens",
     "evaluation",
 }
-"""What may differ between a run and its resumption: dotted keys, or the sections that hold them.
+"""Dotted keys, or sections of them, that may change when a run resumes.
 
-Validation has a beam of its own but else decodes as ``decoding`` says, and its BLEU decides what is best. Another
-device, number of threads or batch of translations adds up in another order: the same but for rounding, not bit for bit.
+The other keys of ``decoding`` also affect validation, whose BLEU decides which checkpoint is best. Another device,
+number of threads or translation batch changes the order of additions: results are then equal only up to rounding.
 """
 
 
@@ -68,16 +69,22 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     say: Say,
-    stopping: Stopping = NEVER,
-    narrowed: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
+    stop_request: AbstractContextManager[Callable[[], bool]] = NO_STOP_REQUEST,
+    narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
 ) -> bool:
-    """Prepare, train, validate, keep the best, score the test set; -> False if ``stopping`` ended it early.
+    """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
-    A run that is resumed after its last update does again what comes after it. ``narrowed`` may leave out a part of
-    what is prepared.
+    Args:
+        config: the configuration.
+        resume: continue the run in its directory; a run past its last update repeats only the steps after that.
+        overwrite: replace the run in its directory.
+        say: prints one message.
+        stop_request: entered before anything is written into the run; its value says, between two updates or batches,
+            whether to stop.
+        narrow: may leave out a part of the prepared data.
 
-    Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is asked for, or if it was started
-    with another configuration; DataError, CheckpointError as the parts do.
+    Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
+    another configuration; DataError and CheckpointError as the parts do.
     """
     run = run_directory(config, resume=resume, overwrite=overwrite)
     device = resolve_device(config.device)
@@ -87,34 +94,34 @@ def train_run(
         torch.set_num_threads(config.threads)
     if resume:
         refuse_other_config(run, config)
-    tokenizer_of_run(config)  # one that is not installed is found out before the slow part
-    prepared = narrowed(prepare(config, say))
+    tokenizer_of_run(config)  # fails before the slow part if it is not installed
+    prepared = narrow(prepare(config, say))
     if not resume:
         say(describe(prepared.report))
     gold_pairs(config)
     torch.manual_seed(config.seed)
-    model = make_model(config, prepared)  # what cannot be read or built costs no run that is there
-    with run.locked(say), stopping as stopped:
-        checkpoint = _opened(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
+    model = make_model(config, prepared)  # before the run directory is touched, because any of this may fail
+    world = OneProcess()
+    with run.locked(say), stop_request as stop_requested:
+        checkpoint = _open(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
         if prepared.language_id:
             prepared.language_id.save(run.path)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
-        begun = saved_progress(run, checkpoint) if checkpoint else None
-        if begun is not None:
-            run.cut_metrics(begun.update, begun.validated)
-        with closing(Log(run, say, purge=None if begun is None else begun.update + 1)) as log:
-            trainer = Trainer(config, prepared, model, run, log, device)
+        saved = saved_progress(run, checkpoint) if checkpoint else None
+        if saved is not None:
+            cut_metrics(run.metrics, saved.update, saved.validated)
+        with closing(Log(run, say, purge=None if saved is None else saved.update + 1, world=world)) as log:
+            trainer = Trainer(config, prepared, model, run, log, device, world)
             if checkpoint:
-                trainer.restore(checkpoint)
-                trainer.mend()
+                trainer.resume(checkpoint)
                 say(f"resumed after update {trainer.progress.update}")
             else:
-                trainer.save()  # from here on there is something to resume; and a disk that is full is found out
+                trainer.save()  # makes the run resumable, and fails now if the disk is full
 
             def check_stop() -> None:
-                if stopped():
+                if world.any(stop_requested()):
                     raise Stopped
 
             try:
@@ -127,7 +134,7 @@ def train_run(
     return True
 
 
-def _opened(
+def _open(
     run: RunDirectory,
     config: Config,
     prepared: PreparedData,
@@ -137,22 +144,22 @@ def _opened(
     overwrite: bool,
     say: Say,
 ) -> str | None:
-    """Make the run directory ready; -> the checkpoint to go on from, None for a new run."""
+    """Create or repair the run directory; return the checkpoint to resume from, None for a new run."""
     manifest = make_manifest(config, prepared, device)
     if resume:
-        refuse_other_config(run, config)  # once more: somebody may have trained here meanwhile
+        refuse_other_config(run, config)  # again, because another process may have changed the run
         refuse_other_data(run, manifest)
         whole = run.resumable(say)
         refuse_fewer_updates(config, saved_progress(run, whole))
         if whole == "previous":
             run.fall_back()
         write_text(run.config, dump_config(config))
-        prepared.tokenizers.save(run.tokenizer)  # the same, and whole
+        prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
         return "last"
     if overwrite:
         run.remove()
-    elif run.exists:  # made by somebody else meanwhile
-        raise _exists_already(run)
+    elif run.exists:  # another process has made it since the first check
+        raise _existing_run_error(run)
     run.create(config, prepared.tokenizers, prepared.report, manifest)
     return None
 
@@ -164,7 +171,7 @@ def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
-    """Where the run goes. Raises ConfigError if there is none, or one that must not be touched."""
+    """The run directory of a configuration. Raises ConfigError if there is none, or if it must not be used."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
@@ -179,8 +186,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         found = ", ".join(run.foreign[:MOST_NAMED]) + (", ..." if len(run.foreign) > MOST_NAMED else "")
         raise ConfigError(f"output: {run.path} holds other files ({found}); name a new or empty directory")
     if run.exists and not (resume or overwrite):
-        with run.locked(lambda _: None):  # a run that is being trained must not be called one to replace
-            raise _exists_already(run)
+        with run.locked(lambda _: None):  # do not suggest to replace a run that is in training
+            raise _existing_run_error(run)
     if resume and not run.exists:
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
@@ -188,14 +195,14 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     return run
 
 
-def _exists_already(run: RunDirectory) -> ConfigError:
+def _existing_run_error(run: RunDirectory) -> ConfigError:
     if not run.has("last"):
-        return ConfigError(f"output: {run.path} holds a run that had saved nothing yet; replace it with --overwrite")
+        return ConfigError(f"output: {run.path} holds a run without a checkpoint; replace it with --overwrite")
     return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
 
 
 def _refuse_unwritable(folder: Path) -> None:
-    """Raise ConfigError for a directory that cannot be made, or not written to."""
+    """Raise ConfigError for a directory that cannot be created or is not writable."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise ConfigError(f"output: {existing} is a file; name a directory")
@@ -214,9 +221,9 @@ def score_test(
     step: int,
     check_stop: CheckStop,
 ) -> None:
-    """Translate the test set with the best checkpoint; keep the output and its scores in the run.
+    """Translate the test set with the best checkpoint; write the output and its scores into the run.
 
-    ``check_stop`` may end it between two batches; then nothing is kept.
+    If ``check_stop`` raises between two batches, nothing is written.
     """
     translator = Translator.of(load_run(run.path, device, kernels=config.kernels), device, torch.float32)
     sources, references = zip(*pairs, strict=True)
@@ -241,7 +248,7 @@ def score_test(
 
 
 def make_manifest(config: Config, prepared: PreparedData, device: torch.device) -> dict[str, Any]:
-    """What ``manifest.json`` says: of what, with what and where a run was begun."""
+    """The content of ``manifest.json``: data, software and hardware at the start of a run."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -260,30 +267,33 @@ def make_manifest(config: Config, prepared: PreparedData, device: torch.device) 
 
 
 def refuse_other_config(run: RunDirectory, config: Config) -> None:
-    """Raise ConfigError, with a list, if a run was begun with another configuration but for what is HARMLESS."""
+    """Raise ConfigError that lists the keys, except CHANGEABLE_KEYS, that differ from those of a run."""
     before = _flat(load_run_config(run.path).model_dump(mode="json"))
     now = _flat(config.model_dump(mode="json"))
     differences = [
-        f"{run.path}: {key} was {_told(before.get(key))} and is now {_told(now.get(key))}"
+        f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
         for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and not any(key == h or key.startswith(h + ".") for h in HARMLESS)
+        if before.get(key) != now.get(key)
+        and not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
     ]
     if differences:
-        raise ConfigError(*differences, "a run is resumed as it was begun; restore these, or train into a new --output")
+        raise ConfigError(
+            *differences, "a run resumes with the configuration it started with; restore it, or use a new --output"
+        )
 
 
 def refuse_fewer_updates(config: Config, progress: Progress) -> None:
-    """Raise ConfigError if more updates are made than shall be: no training can take them back."""
+    """Raise ConfigError if a run has already made more updates than the configuration allows."""
     if config.training.updates < progress.update:
         raise ConfigError(
-            f"training.updates: {config.training.updates}, and {progress.update} are made already; a run can be made "
-            "longer, not shorter: train into a new --output"
+            f"training.updates: {config.training.updates}, but the run has already made {progress.update}; a run can "
+            "be extended, not shortened: use a new --output"
         )
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Raise ConfigError if a run was begun with other text or tokenizers than a manifest names, BLEU's included: the
-    scores of checkpoints could not be compared."""
+    """Raise ConfigError if a run started with other text or tokenizers than a manifest names. They include BLEU's
+    tokenizer: the scores of the checkpoints would not be comparable."""
     before = read_json(run.manifest)
     if not isinstance(before, dict):
         raise CheckpointError(f"{run.manifest}: not the manifest of a run")
@@ -291,7 +301,7 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
     if changed:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
-            "the text has changed since the run was begun; restore it, or train into a new --output",
+            "the text has changed since the run started; restore it, or use a new --output",
         )
     scored, now = before.get("bleu_tokenizer", DEFAULT), manifest["bleu_tokenizer"]
     if scored != now:
@@ -301,8 +311,8 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
         )
 
 
-def _told(value: Any) -> str:
-    """As YAML has it."""
+def _format_value(value: Any) -> str:
+    """Format a value as in YAML."""
     return repr(value) if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""How far a training has come: a value, saved with the weights, that decides what happens next."""
+"""The progress of a run: a value, saved with the weights, that decides what happens next."""
 
 import json
 import math
@@ -14,16 +14,21 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A checkpoint that may enter the average."""
+class Candidate:
+    """A validated checkpoint that may become best or enter the average."""
 
     update: Count
     score: float
 
+    @property
+    def checkpoint(self) -> str:
+        """The name of its checkpoint."""
+        return f"update-{self.update}"
+
 
 @dataclass(frozen=True)
 class Window:
-    """Sums since the last line of progress, over the updates whose loss is a number."""
+    """Sums since the last progress line, over the updates with a finite loss."""
 
     loss: float = 0.0
     """Negative log-likelihood, nats."""
@@ -32,53 +37,70 @@ class Window:
 
     @property
     def mean(self) -> float:
-        """Nats per token; NaN where there is none."""
+        """Nats per token; NaN without tokens."""
         return self.loss / self.tokens if self.tokens else math.nan
 
     @property
     def rate(self) -> float:
-        """Tokens per second; NaN where there is none."""
+        """Tokens per second; NaN without time."""
         return self.tokens / self.seconds if self.seconds else math.nan
 
     def plus(self, loss: float, tokens: int, seconds: float) -> Self:
-        """With one update more."""
+        """The window with one more update."""
         return replace(self, loss=self.loss + loss, tokens=self.tokens + tokens, seconds=self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Counters and scores between two updates. Scores are such that higher is better (BLEU, or minus the loss)."""
+    """Counters and scores between two updates. A higher score is better (BLEU, or minus the loss)."""
 
     update: Count = 0
     position: Position = field(default_factory=Position)
     target_tokens: Count = 0
-    """Real target tokens trained on so far."""
+    """Real target tokens so far."""
     seconds: Seconds = 0.0
-    """Time spent in updates so far."""
+    """Time in updates so far."""
     validation_seconds: Seconds = 0.0
-    """Time spent in validations so far."""
+    """Time in validations so far."""
     validated: Count = 0
-    """The update after which was the last validation."""
+    """The update of the last validation."""
     skipped: Count = 0
-    """Updates left out because their gradient was not finite."""
+    """Updates skipped because their gradient was not finite."""
     skipped_in_a_row: Count = 0
-    """Of these, the ones since the last update that was made."""
+    """Skipped updates since the last one that was not."""
     halved: Count = 0
-    """Updates whose batches were halved, for memory did not suffice."""
+    """Updates whose batches were halved because memory was too small."""
     window: Window = field(default_factory=Window)
-    best: Kept | None = None
+    best: Candidate | None = None
     waited: Count = 0
     """Validations since the best one."""
     plateau: Count = 0
     """Validations since the best one or the last reduction of the learning rate."""
     scale: float = 1.0
-    """Share of the learning rate that the plateau schedule has come down to."""
-    kept: tuple[Kept, ...] = ()
+    """The factor to which the plateau schedule has reduced the learning rate."""
+    kept: tuple[Candidate, ...] = ()
     """The best checkpoints, best first."""
 
+    def updated(self, after: Position, tokens: int, *, skipped: bool, halved: bool) -> Self:
+        """The progress after one more update."""
+        return replace(
+            self,
+            update=self.update + 1,
+            position=after,
+            target_tokens=self.target_tokens + tokens,
+            skipped=self.skipped + skipped,
+            skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
+            halved=self.halved + halved,
+        )
+
+    def timed(self, loss: float, tokens: int, seconds: float) -> Self:
+        """The progress with the loss and duration of the last update; a loss that is not finite is left out."""
+        window = self.window.plus(loss * tokens, tokens, seconds) if math.isfinite(loss) else self.window
+        return replace(self, seconds=self.seconds + seconds, window=window)
+
     def judged(self, score: float, config: Training) -> Self:
-        """After a validation with this score."""
-        this = Kept(self.update, score)
+        """The progress after a validation with this score."""
+        this = Candidate(self.update, score)
         better = self.best is None or score > self.best.score
         plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
         schedule = config.schedule
@@ -91,29 +113,34 @@ class Progress:
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
-            kept=tuple(sorted((*self.kept, this), key=lambda kept: -kept.score)[: config.average]),
+            kept=tuple(sorted((*self.kept, this), key=lambda candidate: -candidate.score)[: config.average]),
         )
 
     def validation_due(self, config: Training) -> bool:
-        """Whether a validation comes next."""
+        """Whether a validation follows."""
         validation = config.validation
         due = self.update % validation.every == 0 or self.update in (validation.first, config.updates)
         return due and self.update > self.validated
 
+    def save_due(self, config: Training) -> bool:
+        """Whether ``last`` is to be saved without a validation; never between skipped updates."""
+        due = config.save_every is not None and self.update % config.save_every == 0
+        return due and not self.skipped_in_a_row
+
     def finished(self, config: Training) -> bool:
-        """Whether all updates are made or patience is at its end."""
+        """Whether all updates are done or patience has run out."""
         patience = config.validation.patience
         return self.update >= config.updates or (patience is not None and self.waited >= patience)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Convert to JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Back from JSON. Raises ValueError for what :meth:`to_json` cannot have made."""
+        """Convert from JSON. Raises ValueError for values that :meth:`to_json` cannot have returned."""
         if isinstance(value, dict):
-            older = {"halved": 0, "validated": value.get("update", 0)}  # before these were written down
+            older = {"halved": 0, "validated": value.get("update", 0)}  # for checkpoints from before these existed
             value = older | value
         text = json.dumps(value, sort_keys=True)
         try:

@@ -15,7 +15,7 @@ from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.device import resolve_device, resolve_precision
-from nmt.runs.directory import LoadedRun, load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Limits, Searchable, beam_search, greedy_search, sample_search
 from nmt.translation.options import SearchOptions
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows

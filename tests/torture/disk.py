@@ -19,7 +19,7 @@ from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
-from nmt.runs import directory as checkpoint
+from nmt.runs import checkpoints as checkpoint
 from nmt.training import log
 from tests.torture.work import Result, Trials, Work, differences, mended, start, wait_for
 
@@ -257,7 +257,7 @@ def damaged(work: Work, times: int) -> Result:
             del content[place:]
         file.write_bytes(content)
         code, err = work.train(run.name)
-        said = "going on from" in err
+        said = "resuming from" in err
         problems = [] if code == 0 and said else [f"{file.name} damaged at {place}: ended with {code}: {err[-200:]}"]
         trials.add(problems + ([] if code else differences(calm, run)))
         shutil.rmtree(run)

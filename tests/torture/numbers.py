@@ -170,7 +170,7 @@ def little_memory(work: Work, times: int) -> Result:
         if number % 4 == 3:
             with faulty(cramped(0, error)):
                 code, err = work.train(run.name)
-            well = code == 2 and "memory does not suffice for a pair" in err and "Traceback" not in err
+            well = code == 2 and "out of memory with a single pair" in err and "Traceback" not in err
             trials.add(([] if well else [f"no pair: {err[-200:]}"]) + gone_on(work, run, work.saved(run), calm))
             continue
         pairs = chance.randint(1, 6)
@@ -179,7 +179,7 @@ def little_memory(work: Work, times: int) -> Result:
         if code:
             trials.add([f"{pairs} pairs: ended with {code}: {err[-200:]}"])
             continue
-        named = set(re.findall(r"^update (\d+) \(epoch \d+, batch \d+\): .*they are halved", err, re.M))
+        named = set(re.findall(r"^update (\d+) \(epoch \d+, batch \d+\): .*retrying in halves", err, re.M))
         counted = RunDirectory(run).training("last").state["halved"]
         problems = [] if named and counted == len(named) else [f"{pairs} pairs: {counted} counted, {len(named)} named"]
         apart = max(abs(a - b) for a, b in zip(_losses(plain), _losses(run), strict=True))

@@ -207,7 +207,7 @@ DRY: dict[str, tuple[Mistake, tuple[str, ...], str]] = {
         "training.safetensors: not a whole safetensors file",
     ),
     "a device that is not there": (_nothing, ("--set", "device=cuda:99"), "'cuda:99' was asked for"),
-    "memory for not one pair": (lambda *_: faulty(cramped(0, NO_MEMORY[0])), (), "memory does not suffice for a pair"),
+    "memory for not one pair": (lambda *_: faulty(cramped(0, NO_MEMORY[0])), (), "out of memory with a single pair"),
 }
 """By what is wrong: how it is brought about, the options of the dry run, and what it has to say."""
 

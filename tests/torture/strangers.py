@@ -23,7 +23,7 @@ from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.data.tokenizer import ModelProto
 from nmt.errors import NmtError
 from nmt.foundation.files import CHECKSUMS, LARGEST_JSON, digest
-from nmt.runs.directory import load_run
+from nmt.runs.loading import load_run
 from tests.torture.work import Result, Trials, Work
 
 SECONDS, MEGABYTES = 1.0, 150.0

@@ -1,0 +1,181 @@
+"""Checkpoints: written whole, verified when read, one generation of ``last`` in reserve."""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nmt.errors import CheckpointError, FileError
+from nmt.foundation.files import (
+    CHECKSUMS,
+    LARGEST_JSON,
+    digest,
+    read_json,
+    refuse_links_outside,
+    require_regular_file,
+    sync,
+    write_checksums,
+    write_json,
+)
+from nmt.runs.tensors import inspect, load_tensors, unshared
+
+UPDATE = "update"
+"""The metadata key of the number of updates."""
+CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
+"""The names of checkpoints."""
+
+
+@dataclass(frozen=True)
+class TrainingCheckpoint:
+    """The state beside the weights that training needs to resume exactly."""
+
+    tensors: Mapping[str, Tensor]
+    """Optimizer moments and random generator states."""
+    state: Mapping[str, Any]
+    """Counters and scores: JSON."""
+
+
+class Checkpoints:
+    """The checkpoints of a run, by name."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+
+    def save(
+        self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None, *, update: int = 0
+    ) -> None:
+        """Write a checkpoint, after ``update`` updates, beside its predecessor and then replace that; the predecessor
+        of ``last`` becomes ``previous``.
+
+        Raises CheckpointError if it cannot be written; its predecessor is then intact.
+        """
+        folder = self._place(name)
+        aside, before = folder.with_name(f".{name}.new"), self._before(name)
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            if not self.checkpoints.exists():
+                self.checkpoints.mkdir()  # without parents: a run that has vanished must not come back in parts
+                sync(self.path)
+            aside.mkdir()
+            save_file(unshared(model), aside / "model.safetensors", {UPDATE: str(update)})
+            if training is not None:
+                save_file(dict(training.tensors), aside / "training.safetensors")
+                write_json(aside / "training.json", training.state)
+            for file in aside.glob("*.safetensors"):
+                file.chmod(aside.stat().st_mode & 0o666)  # save_file makes them readable by their owner alone
+                sync(file)
+            write_checksums(aside)  # the last file; writing it syncs the directory, too
+            oldest = folder.with_name(f".{name}.oldest")
+            shutil.rmtree(oldest, ignore_errors=True)
+            if folder.exists():  # otherwise a crash has left the predecessor as the only one
+                if before.exists():
+                    before.rename(oldest)
+                folder.rename(before)
+            aside.rename(folder)
+            sync(self.checkpoints)
+            for useless in (oldest,) if name == "last" else (oldest, before):
+                shutil.rmtree(useless, ignore_errors=True)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{folder}: cannot be written: {error}") from None
+
+    def has(self, name: str) -> bool:
+        """Whether a checkpoint exists."""
+        return self.folder(name).exists()
+
+    def resumable(self, say: Callable[[str], None]) -> str:
+        """The newest checkpoint from which training can resume: ``last``, or ``previous`` with a message if ``last`` is
+        damaged. Raises CheckpointError if there is none."""
+        there = [name for name in ("last", "previous") if self._place(name).exists()]
+        unsealed = [name for name in there if not (self._place(name) / CHECKSUMS).exists()]
+        problems: list[str] = []
+        for name in sorted(there, key=lambda name: name in unsealed):  # verifiable ones first
+            try:
+                self.weights(name)
+                self.training(name)
+            except FileError as error:
+                problems += error.problems
+                continue
+            if name in unsealed:
+                say(f"{self._place(name) / CHECKSUMS}: missing; the files beside it cannot be verified")
+            elif name == "previous":
+                problems += [f"{self._place(other) / CHECKSUMS}: missing" for other in unsealed]
+                problems += [] if "last" in there else [f"{self._place('last')}: missing"]
+            for problem in problems:
+                say(f"{problem}; resuming from {self._place(name)}{', which is older' if name == 'previous' else ''}")
+            return name
+        if not problems:
+            raise CheckpointError(f"{self.checkpoints / 'last'}: missing, nothing to resume from")
+        raise CheckpointError(*problems, "restore one of them, or start again with --overwrite")
+
+    def fall_back(self) -> None:
+        """Replace ``last``, damaged or missing, by ``previous``, which the next save would otherwise delete."""
+        last, aside = self.checkpoints / "last", self.checkpoints / ".last.old"
+        shutil.rmtree(aside, ignore_errors=True)
+        if last.exists():
+            last.rename(aside)
+        (self.checkpoints / "previous").rename(last)
+        sync(self.checkpoints)
+
+    def delete(self, name: str) -> None:
+        """Remove a checkpoint."""
+        shutil.rmtree(self._place(name), ignore_errors=True)
+
+    def keep(self, names: Set[str]) -> None:
+        """Remove every checkpoint ``update-N`` except these, and the remains of a crash during :meth:`save`."""
+        for folder in self.checkpoints.iterdir():
+            remains = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old|oldest)", folder.name)
+            # an old one may be the only one of its name
+            useless = remains and (remains[2] != "old" or (self.checkpoints / remains[1]).exists())
+            if useless or (folder.name.startswith("update-") and folder.name not in names):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
+        return load_tensors(self._verified(name, "model.safetensors"))
+
+    def training(self, name: str) -> TrainingCheckpoint:
+        """The state from which training resumes. Raises CheckpointError."""
+        tensors, state = (self._verified(name, file) for file in ("training.safetensors", "training.json"))
+        return TrainingCheckpoint(load_tensors(tensors), read_json(state))
+
+    def update(self, name: str) -> int:
+        """The number of updates before a checkpoint was written; 0 if it does not say. Raises CheckpointError."""
+        written = inspect(self._verified(name, "model.safetensors")).metadata.get(UPDATE, "0")
+        return int(written) if written.isdecimal() and len(written) < 20 else 0
+
+    def folder(self, name: str) -> Path:
+        """The directory of a checkpoint; after a crash between the two renames of :meth:`save`, its predecessor's."""
+        folder, before = self._place(name), self._before(name)
+        return before if before.exists() and not folder.exists() else folder
+
+    def _verified(self, name: str, file: str) -> Path:
+        """A file of a checkpoint, compared with its checksum if there is one. Raises CheckpointError."""
+        path = self.folder(name) / file
+        sums = path.with_name(CHECKSUMS)
+        refuse_links_outside(self.path, [path, sums])
+        if path.suffix == ".safetensors":
+            inspect(path)  # before the whole of a crafted file is read for its checksum
+        else:
+            require_regular_file(path, LARGEST_JSON)
+        if sums.exists():
+            expected = read_json(sums)
+            if not isinstance(expected, dict) or expected.get(file) != digest(path):
+                raise CheckpointError(f"{path}: damaged: it does not match its checksum in {CHECKSUMS}")
+        return path
+
+    def _before(self, name: str) -> Path:
+        """The directory to which :meth:`save` moves the checkpoint that it replaces."""
+        return self.checkpoints / "previous" if name == "last" else self.checkpoints / f".{name}.old"
+
+    def _place(self, name: str) -> Path:
+        """The directory of a new checkpoint. Raises CheckpointError for a name that could lead elsewhere."""
+        if not CHECKPOINT.fullmatch(name):
+            raise CheckpointError(f"{self.checkpoints}: no checkpoint is called {name!r}; best, last or update-N is")
+        return self.checkpoints / name

@@ -1,0 +1,94 @@
+"""From a run directory to a network that translates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt import fast
+from nmt.config import Config, load_run_config, schema
+from nmt.data.tokenizer import Tokenizers
+from nmt.errors import CheckpointError, NmtError, tried
+from nmt.foundation.files import CHECKSUMS, read_json, refuse_links_outside
+from nmt.model import Seq2Seq, TeacherForced, build_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.tensors import inspect, refuse_other_tensors, unshared
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained run, ready to translate."""
+
+    config: Config
+    tokenizers: Tokenizers
+    model: Seq2Seq
+
+    @property
+    def network(self) -> TeacherForced:
+        """The model for forced decoding, with the kernels of the configuration."""
+        return fast.training(self.model, self.config.kernels)
+
+
+def load_run(
+    path: str | Path, device: torch.device, checkpoint: str = "best", kernels: schema.Kernels | None = None
+) -> LoadedRun:
+    """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
+
+    The run may be untrusted: nothing in it is executed, and no file outside it is opened.
+    Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
+    """
+    run = RunDirectory(path)
+    if not run.path.is_dir():
+        raise CheckpointError(f"{run.path}: no such run directory{tried(run.path)}; nmt-train makes one")
+    if not run.config.exists():
+        raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
+    folder = run.folder(checkpoint)
+    weights_file = folder / "model.safetensors"
+    models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
+    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest])
+    try:
+        config = load_run_config(run.path)
+        tokenizers = Tokenizers.load(run.tokenizer)
+    except NmtError as error:
+        raise CheckpointError(*error.problems) from None
+    if checkpoint == "best" and not run.has("best"):
+        raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
+    _refuse_other_tokenizers(run, tokenizers)
+    config = config.model_copy(update={"kernels": kernels or config.kernels})
+    sizes = tokenizers.source.size, tokenizers.target.size
+    _refuse_other_size(config, sizes, weights_file, run.config)
+    weights = run.weights(checkpoint)
+    model = build_model(config.model, *sizes)
+    where = f"{run.checkpoints / checkpoint}"
+    load_weights(model, weights, where)
+    wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.isfinite().all()]
+    if wrong:
+        raise CheckpointError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
+    return LoadedRun(config, tokenizers, model.to(device).eval())
+
+
+def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
+    """Raise CheckpointError for tokenizers other than those of the manifest, if there is a manifest."""
+    manifest = read_json(run.manifest) if run.manifest.exists() else {}
+    known = manifest.get("tokenizer_sha256") if isinstance(manifest, dict) else None
+    if known is not None and known != tokenizers.sha256:
+        raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
+
+
+def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
+    """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
+    with torch.device("meta"):  # sizes alone
+        parameters = build_model(config.model, *sizes).parameters()
+        described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    found = inspect(weights).size
+    if found > 2 * described or described > 2 * found:
+        raise CheckpointError(f"{where}: describes a network of {described:,} bytes; {weights} holds {found:,}")
+
+
+def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:
+    """Copy weights into a model. Raises CheckpointError that lists every name or shape that differs."""
+    shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
+    refuse_other_tensors(weights, shapes, where, "model")
+    model.load_state_dict(dict(weights), strict=False)  # tied tensors are in the file once

@@ -1,0 +1,44 @@
+"""``metrics.jsonl``: cut back to the checkpoint from which a run resumes."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from nmt.errors import CheckpointError
+from nmt.foundation.files import LARGEST_JSON, require_regular_file
+
+LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
+"""Limits for an untrusted run: bytes of the file, and lines written since the last checkpoint."""
+
+
+def cut_metrics(path: Path, step: int, validated: int) -> None:
+    """Drop the last lines, which a run writes again when it resumes from this step, after the validation at update
+    ``validated``: lines of later steps, and the results of a finished run. Raises CheckpointError."""
+    if not path.exists():
+        return
+    require_regular_file(path, LARGEST_METRICS)
+    last, dropped = {"train": step, "validation": validated}, 0
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        with mmap(file.fileno(), 0, access=ACCESS_READ) if end else nullcontext(b"") as text:
+            while end:
+                start = text.rfind(b"\n", 0, end - 1) + 1
+                if end - start < LARGEST_JSON and _stays(text[start:end], last):
+                    break
+                end, dropped = start, dropped + 1
+                if dropped > MOST_DROPPED:
+                    raise CheckpointError(f"{path}: nmt-train did not write the end of this file")
+        file.truncate(end)
+        os.fsync(file.fileno())
+
+
+def _stays(line: bytes, last: Mapping[str, int]) -> bool:
+    """Whether a line is whole and not later than the ``last`` step of its split."""
+    try:
+        record = json.loads(line)
+        return line.endswith(b"\n") and bool(record["step"] <= last[record["split"]])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False  # a crash cut the line short

@@ -1,0 +1,179 @@
+"""Checkpoints of a run in training: which are saved, kept, repaired and averaged."""
+
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from nmt.config.schema import Training
+from nmt.errors import CheckpointError, FileError
+from nmt.model import Seq2Seq
+from nmt.runs.checkpoints import TrainingCheckpoint
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_weights
+from nmt.runs.tensors import average, unshared
+from nmt.training.log import Log
+from nmt.training.optimizer import load_moments, saved_moments
+from nmt.training.progress import Progress
+from nmt.training.validation import ValidationResult
+from nmt.training.world import World
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """The connection between a run directory and the model and optimizer in training.
+
+    Progress is a value that the methods take and return. Only the process that writes files saves or deletes.
+    """
+
+    config: Training
+    run: RunDirectory
+    model: Seq2Seq
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    log: Log
+    world: World
+
+    def save(self, progress: Progress) -> None:
+        """Save ``last``: weights, optimizer, random generators and progress, unless the weights are not finite."""
+        if not self.world.writes:
+            return
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            self.log.say(f"update {progress.update}: the weights are not finite and are not saved")
+            return
+        self.log.sync()
+        self.run.save("last", self.model.state_dict(), self._training_state(progress), update=progress.update)
+        self._drop_others(progress)  # not earlier: the previous ``last`` may need others
+
+    def save_best(self, before: Progress, after: Progress) -> None:
+        """Save the weights as ``best`` or as a candidate for the average if the last validation says so."""
+        if not self.world.writes:
+            return
+        weights = self.model.state_dict()
+        if after.best is not before.best:
+            self.run.save("best", weights, update=after.update)
+        if self.config.average > 1:
+            for candidate in set(after.kept) - set(before.kept):
+                self.run.save(candidate.checkpoint, weights, update=candidate.update)
+
+    def restore(self, checkpoint: str) -> Progress:
+        """Load the model, the optimizer and the random generators; return the progress. Raises CheckpointError."""
+        load_weights(self.model, self.run.weights(checkpoint), str(self.run.checkpoints / checkpoint))
+        progress = saved_progress(self.run, checkpoint)
+        tensors = dict(self.run.training(checkpoint).tensors)
+        where = str(self.run.checkpoints / checkpoint / "training.safetensors")
+        random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
+        stepped = progress.update > progress.skipped
+        load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
+        try:
+            torch.set_rng_state(random["random.cpu"])
+            if self.device.type == "cuda" and "random.cuda" in random:
+                torch.cuda.set_rng_state(random["random.cuda"], self.device)
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
+        return progress
+
+    def damaged(self, progress: Progress) -> dict[str, Sequence[str]]:
+        """The problems of the checkpoints beside ``last`` that the end of training needs, by name.
+
+        Raises CheckpointError if the run is finished and nothing can replace a damaged ``best``, or if ``best`` is from
+        an update that the run does not reach again.
+        """
+        names = ["best"] if progress.best is not None else []
+        names += self._candidates(progress)
+        problems = {}
+        for name in names:
+            try:
+                self.run.weights(name)
+            except FileError as error:
+                problems[name] = error.problems
+        later = 0 if names[:1] != ["best"] or "best" in problems else self.run.update("best")
+        if later > (progress.update if progress.finished(self.config) else self.config.updates):
+            raise CheckpointError(
+                f"{self.run.checkpoints / 'best'}: from update {later}, but training resumes from update "
+                f"{progress.update}, and training.updates or training.validation.patience ends it before update {later}"
+            )
+        if "best" in problems and self._replacement(progress, problems) is None and progress.finished(self.config):
+            raise CheckpointError(*problems["best"], "no other copy of the best weights is left; restore the file")
+        return problems
+
+    def mend(self, progress: Progress) -> Progress:
+        """Replace a damaged ``best`` by the best undamaged checkpoint, or else let the next validation make one, and
+        delete other damaged checkpoints. Raises CheckpointError as :meth:`damaged` does."""
+        damaged = self.damaged(progress)
+        for name in damaged.keys() - {"best"}:
+            self.log.say(f"{'; '.join(damaged[name])}; the average is made without it")
+            self.run.delete(name)
+        if "best" in damaged:
+            replacement = self._replacement(progress, damaged)
+            if replacement is None:
+                self.log.say(f"{'; '.join(damaged['best'])}; the next validation makes another")
+                progress = replace(progress, best=None)
+            else:
+                self.log.say(f"{'; '.join(damaged['best'])}; {replacement} takes its place")
+                self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
+        self._drop_others(progress)
+        return progress
+
+    def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
+        """Replace ``best`` by the average of the best checkpoints if ``validate`` prefers the average.
+
+        The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
+        been averaged, and its next ``best`` has to beat the checkpoints, not the average.
+        """
+        names = self._candidates(progress)  # some may be missing: see mend
+        if self.config.average == 1 or len(names) < 2 or progress.best is None:
+            return
+        mean = average(self.run.weights(name) for name in names)
+        load_weights(self.model, mean, "the average of the best checkpoints")
+        result = validate()
+        better = score(result, self.config) > progress.best.score
+        updates = sorted(candidate.update for candidate in progress.kept if candidate.checkpoint in names)
+        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
+        self.log.say(
+            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
+            f"{'becomes' if better else 'does not become'} best"
+        )
+        best = mean if better else self.run.weights(names[0])  # in an extended run ``best`` may be an older average
+        if self.world.writes:
+            self.run.save("best", best, update=progress.update)
+
+    def _training_state(self, progress: Progress) -> TrainingCheckpoint:
+        """Everything beside the weights on which the next update depends."""
+        tensors = {"random.cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimizer)), progress.to_json())
+
+    def _candidates(self, progress: Progress) -> list[str]:
+        """The existing checkpoints that may enter the average, best first."""
+        return [candidate.checkpoint for candidate in progress.kept if self.run.has(candidate.checkpoint)]
+
+    def _replacement(self, progress: Progress, damaged: Container[str]) -> str | None:
+        """The best undamaged checkpoint other than ``best``."""
+        names = [name for name in self._candidates(progress) if name not in damaged]
+        if not names and progress.best is not None and progress.best.update == progress.update:
+            names = ["last"]
+        return next(iter(names), None)
+
+    def _drop_others(self, progress: Progress) -> None:
+        """Delete the checkpoints that can no longer enter the average."""
+        self.run.keep({candidate.checkpoint for candidate in progress.kept})
+
+
+def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
+    """The progress in a checkpoint. Raises CheckpointError."""
+    state = run.training(checkpoint).state
+    try:
+        return Progress.from_json(state)
+    except ValueError as error:
+        where = run.checkpoints / checkpoint / "training.json"
+        raise CheckpointError(f"{where}: not the progress of a run ({error})") from None
+
+
+def score(result: ValidationResult, config: Training) -> float:
+    """The configured metric of a validation as a number that is higher for a better model."""
+    if config.validation.metric == "bleu":
+        return result.bleu
+    return -math.inf if math.isnan(result.loss) else -result.loss
