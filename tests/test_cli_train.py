@@ -33,8 +33,8 @@ from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translation, Translator, lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options
+from tests.torture.comparison import snapshot
 from tests.torture.strangers import reseal
-from tests.torture.work import snapshot
 
 Train = Callable[..., tuple[int, str]]
 
