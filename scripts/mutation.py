@@ -133,7 +133,7 @@ def run_tests(checkout: Path, tests: Iterable[str], limit: float | None = None) 
 
 
 def verdict(checkout: Path, mutant: Mutant, limit: float) -> str:
-    """Return ``killed`` if a test fails, crashes or runs out of time; else ``survived`` or the reason for no verdict."""
+    """Return ``killed`` if a test fails, crashes or runs out of time; else ``survived`` or why there is no verdict."""
     with copied(checkout) as copy:
         file = copy / mutant.file
         file.write_text(mutant.applied(file.read_text("utf-8")), "utf-8")
