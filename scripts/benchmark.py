@@ -1,12 +1,12 @@
-"""How fast training and decoding are, held against what the machine multiplies: the tables of ``docs/performance.md``.
+"""Measure training and decoding, and compare them with the matrix products of the machine.
 
-Without options: training on the CPU at the reference shape, every variant and precision. With ``--config``: training as
-it really goes, data loading included. With ``--decode``: translation of a file by a trained model.
+Without options: training steps of the reference shape on the CPU, in every variant and precision. With --config:
+training on the corpus of a configuration, with data loading. With --decode: translation of a file by a trained model.
+The tables of docs/performance.md come from here.
 """
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.decoding import Decoding, measure_decoding
+from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
-from benchmarks.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
-from nmt.cli.common import command, say, whole, writing
+from benchmarks.training import VARIANTS, Case, TrainingRow, measure, measure_config, measure_parts
+from nmt.cli.common import command, refuse_unwritable, say, whole, writing
 from nmt.cli.evaluate import read_test_set
 from nmt.config import load_config, load_run_config
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.device import resolve_device
@@ -34,13 +34,13 @@ UPDATES = 40
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """A Markdown table."""
+    """Format rows as a Markdown table."""
     lines = ["| " + " | ".join(rows[0]) + " |", "|" + " --- |" * len(rows[0])]
     return "\n".join(lines + ["| " + " | ".join(row.values()) + " |" for row in rows])
 
 
-def training_cells(row: Row) -> dict[str, str]:
-    """A row of the table of training."""
+def training_cells(row: TrainingRow) -> dict[str, str]:
+    """Format a row of the training table."""
     return {
         "variant": row.variant,
         "kernels": row.kernels,
@@ -56,8 +56,8 @@ def training_cells(row: Row) -> dict[str, str]:
     }
 
 
-def decoding_cells(row: Decoding, plain: dict[tuple[int, str], list[str]]) -> dict[str, str]:
-    """A row of the table of decoding."""
+def decoding_cells(row: DecodingRow, plain: dict[tuple[int, str], list[str]]) -> dict[str, str]:
+    """Format a row of the decoding table; ``plain`` has the translations of the plain path."""
     same = plain.get((row.beam_size, row.precision))
     equal = "" if same is None else f"{sum(map(str.__eq__, same, row.hypotheses))} of {row.sentences}"
     return {
@@ -73,56 +73,88 @@ def decoding_cells(row: Decoding, plain: dict[tuple[int, str], list[str]]) -> di
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
-    arguments.add_argument("--variant", choices=list(VARIANTS), action="append", help="default: all")
-    arguments.add_argument("--precision", choices=["fp32", "bf16", "int8"], action="append", help="default: all")
     arguments.add_argument(
-        "--kernels", choices=["auto", "plain"], action="append", help="default auto; of --decode, and on a GPU, both"
+        "--variant", choices=list(VARIANTS), action="append", help="attention variant; may be repeated; default: all"
     )
-    arguments.add_argument("--shape", metavar="BxSxT", action="append", help=f"default {' and '.join(SHAPES)}")
-    arguments.add_argument("--device", metavar="NAME", help="default cpu; with --config, what the configuration says")
-    arguments.add_argument("--repeats", type=whole(1), metavar="N", help="each figure is the median of so many (9)")
-    arguments.add_argument("--parts", action="store_true", help="where the time of a step goes, on the CPU")
-    arguments.add_argument("--config", metavar="FILE", action="append", help="measure training by this instead")
     arguments.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="of --config"
+        "--precision", choices=["fp32", "bf16", "int8"], action="append", help="may be repeated; default: all"
     )
-    arguments.add_argument("--updates", type=whole(1), metavar="N", help="of --config (40)")
-    arguments.add_argument("--decode", metavar="RUN", help="measure translation by this run instead")
-    arguments.add_argument("--input", metavar="FILE", help="what --decode translates")
-    arguments.add_argument("--reference", metavar="FILE", help="score what --decode translates")
     arguments.add_argument(
-        "--beam-size", type=whole(1), metavar="N", action="append", help="of --decode; default 1 and 5"
+        "--kernels",
+        choices=["auto", "plain"],
+        action="append",
+        help="may be repeated; default: auto; with --decode and on a GPU: both",
     )
-    arguments.add_argument("--json", metavar="FILE", help="write the rows as JSON too")
+    arguments.add_argument(
+        "--shape",
+        metavar="BxSxT",
+        action="append",
+        help=f"sentences x source pieces x target pieces; may be repeated; default: {' and '.join(SHAPES)}",
+    )
+    arguments.add_argument(
+        "--device", metavar="NAME", help="default: cpu; with --config, the device of the configuration"
+    )
+    arguments.add_argument(
+        "--repeats",
+        type=whole(1),
+        metavar="N",
+        help="repeat each measurement N times and report the median; default: 9",
+    )
+    arguments.add_argument("--parts", action="store_true", help="measure the parts of a training step, on the CPU")
+    arguments.add_argument(
+        "--config", metavar="FILE", action="append", help="measure training with this configuration; may be repeated"
+    )
+    arguments.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override an option of --config; may be repeated",
+    )
+    arguments.add_argument(
+        "--updates", type=whole(1), metavar="N", help="with --config: number of updates; default: 40"
+    )
+    arguments.add_argument("--decode", metavar="RUN", help="measure translation with this run directory")
+    arguments.add_argument("--input", metavar="FILE", help="with --decode: the file to translate")
+    arguments.add_argument("--reference", metavar="FILE", help="with --decode: reference translations, to compute BLEU")
+    arguments.add_argument(
+        "--beam-size",
+        type=whole(1),
+        metavar="N",
+        action="append",
+        help="with --decode: beam size; may be repeated; default: 1 and 5",
+    )
+    arguments.add_argument("--json", metavar="FILE", help="also write the rows to FILE, as JSON")
     return arguments
 
 
 STEPS = "single steps (neither --config nor --decode)"
-MEANT_FOR = {
+OPTIONS_OF = {
     STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
 }
-"""What is measured, and the options that have a meaning there."""
+"""The options that each kind of measurement takes."""
 
 
 def measured(options: argparse.Namespace) -> str:
-    """Which of ``MEANT_FOR``. Raises ConfigError for options that mean nothing there, and combinations with none."""
+    """Return the kind of measurement. Raises ConfigError for options that it does not take, and for contradictions."""
     kind = next((f"--{name}" for name in ("parts", "config", "decode") if getattr(options, name)), STEPS)
     problems = []
     for name, value in vars(options).items():
-        if value and name not in MEANT_FOR[kind] and any(name in names for names in MEANT_FOR.values()):
+        if value and name not in OPTIONS_OF[kind] and any(name in names for names in OPTIONS_OF.values()):
             option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
-            wanted = " or ".join(other for other, names in MEANT_FOR.items() if name in names)
+            wanted = " or ".join(other for other, names in OPTIONS_OF.items() if name in names)
             if option == wanted:
-                problems.append(f"{option}: measures something else than {kind}; give one of them")
+                problems.append(f"{option}: cannot be combined with {kind}; give one of them")
             else:
                 problems.append(f"{option}: is for {wanted}, not for {kind}")
     if kind == "--decode" and not options.input:
-        problems.append("--decode needs --input: a file to translate")
+        problems.append("--decode needs --input, a file to translate")
     if kind in (STEPS, "--parts") and "int8" in (options.precision or []):
-        problems.append("--precision int8: is for --decode alone; training is in bf16 or fp32")
+        problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
         problems.append("--precision int8: the plain path computes in fp32 or bf16; leave --kernels plain out")
     if problems:
@@ -131,7 +163,7 @@ def measured(options: argparse.Namespace) -> str:
 
 
 def shape(text: str) -> tuple[int, int, int]:
-    """``64x15x14``. Raises ConfigError."""
+    """Parse a shape such as ``64x15x14``. Raises ConfigError."""
     numbers = text.split("x")
     if len(numbers) != 3 or not all(number.isdecimal() and int(number) for number in numbers):
         raise ConfigError(
@@ -141,16 +173,8 @@ def shape(text: str) -> tuple[int, int, int]:
     return sentences, source, target
 
 
-def writable(path: Path) -> None:
-    """Raise DataError unless a file can be written there."""
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: cannot be written: there is no folder {path.parent}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise DataError(f"{path}: cannot be written: {'a folder' if path.is_dir() else 'no permission'}")
-
-
 def cases(options: argparse.Namespace) -> list[Case]:
-    """The steps of the reference shape that are asked for. Raises ConfigError."""
+    """Return the steps of the reference shape that the options select. Raises ConfigError."""
     device = options.device or "cpu"
     gpu = resolve_device(device).type == "cuda"
     return [
@@ -162,8 +186,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
     ]
 
 
-def training(options: argparse.Namespace) -> list[Row]:
-    """Every case, each alone."""
+def training(options: argparse.Namespace) -> list[TrainingRow]:
+    """Measure every case in a process of its own."""
     rows = []
     for case in cases(options):
         rows.append(alone(measure, case))
@@ -171,14 +195,14 @@ def training(options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def real_training(options: argparse.Namespace) -> list[Row]:
-    """Every configuration, each alone."""
+def real_training(options: argparse.Namespace) -> list[TrainingRow]:
+    """Measure every configuration in a process of its own."""
     settings = options.overrides, options.device, options.updates or UPDATES
     return [alone(measure_config, path, *settings) for path in options.config]
 
 
 def parts(options: argparse.Namespace) -> list[dict[str, str]]:
-    """A row of the table of parts for each case."""
+    """Measure the parts of a step and format a row for each case."""
     rows = []
     for case in cases(options):
         taken = alone(measure_parts, case)
@@ -188,8 +212,8 @@ def parts(options: argparse.Namespace) -> list[dict[str, str]]:
     return rows
 
 
-def decoding(options: argparse.Namespace) -> list[Decoding]:
-    """Every way to translate the file, each alone."""
+def decoding(options: argparse.Namespace) -> list[DecodingRow]:
+    """Measure every setting of decoding in a process of its own."""
     device, lines = options.device or "cpu", list(read_lines(options.input))
     gpu = resolve_device(device).type == "cuda"
     rows = []
@@ -208,8 +232,8 @@ def main(options: argparse.Namespace) -> None:
     """Measure and print."""
     kind = measured(options)
     references: list[str] = []
-    if options.json:  # now, not after minutes
-        writable(Path(options.json))
+    if options.json:  # fail now, not after minutes
+        refuse_unwritable(options.json)
     if options.reference:
         _, references = read_test_set(options.input, options.reference)
     where = options.device or "cpu"
@@ -218,9 +242,9 @@ def main(options: argparse.Namespace) -> None:
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
     elif kind != "--decode":
-        cases(options)  # a wrong shape is said before anything is printed
+        cases(options)  # refuses a wrong shape before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
-    rows: Sequence[Row | Decoding]
+    rows: Sequence[TrainingRow | DecodingRow]
     scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(table(parts(options)))
@@ -240,7 +264,7 @@ def main(options: argparse.Namespace) -> None:
     print(table(cells))
     if options.json:
         written = [asdict(row) for row in rows]
-        for each, score in zip(written, scores, strict=False):  # there are none without --reference
+        for each, score in zip(written, scores, strict=False):  # empty without --reference
             each.update(score)
         with writing(options.json):
             Path(options.json).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")

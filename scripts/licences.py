@@ -1,4 +1,4 @@
-"""Print the licences of the packages in constraints.txt, as they themselves state them: docs/licences.md."""
+"""Print docs/licences.md: the licences of the packages in constraints.txt, from their metadata."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from nmt.errors import DataError
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 120
-"""Of what is a name; some packages put the whole text of a licence in its place."""
+"""Most characters of a licence's name; some packages give the whole text instead."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def licence(package: str) -> str:
-    """What an installed package says: an SPDX expression, a classifier, or a name."""
+    """Return the licence in the metadata of an installed package: an SPDX expression, a classifier, or a name."""
     stated = metadata(package)
 
     def first(field: str) -> str:
@@ -34,9 +34,8 @@ def licence(package: str) -> str:
 @command(parser)
 def main(_: argparse.Namespace) -> None:
     """Print the page."""
-    print(
-        "# Licences\n\nOf what the toolkit and its tests need, as `scripts/licences.py` reads it from the packages.\n"
-    )
+    print("# Licences\n")
+    print("The licences of the packages that the toolkit and its tests need, as `scripts/licences.py` reads them.\n")
     print("| package | version | licence |\n| --- | --- | --- |")
     for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines():
         name, equals, version = line.partition("==")

@@ -1,7 +1,7 @@
-"""Print constraints that pin every dependency of the project to the lowest version it claims to work with.
+"""Print constraints that pin every dependency to the lowest version that pyproject.toml allows.
 
-PyTorch stays at the tested version of constraints.txt, for its wheels are gigabytes; so do the tools of development,
-which nobody needs who only uses the project.
+PyTorch stays at the tested version of constraints.txt, because its wheels take gigabytes. The development tools also
+stay: users of the package do not need them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def lowest(requirements: list[str]) -> list[str]:
-    """``name==version`` for each requirement ``name>=version``; one without a version is left out."""
+    """Return ``name==version`` for each requirement ``name>=version``; leave out requirements without a version."""
     pins = []
     for requirement in map(Requirement, requirements):
         versions = [each.version for each in requirement.specifier if each.operator == ">="]
@@ -32,7 +32,7 @@ def lowest(requirements: list[str]) -> list[str]:
 
 @command(parser)
 def main(_: argparse.Namespace) -> None:
-    """Print them."""
+    """Print the constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     tools = {Requirement(tool).name.lower() for tool in project["optional-dependencies"]["dev"]}
     tested = (ROOT / "constraints.txt").read_text("utf-8").splitlines()

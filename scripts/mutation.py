@@ -1,4 +1,4 @@
-"""Make the mistakes listed in scripts/mutants.yaml, one at a time, and report which of them the tests notice."""
+"""Make the mistakes listed in scripts/mutants.yaml, one at a time, and report which of them the tests detect."""
 
 import argparse
 import ast
@@ -24,7 +24,7 @@ from nmt.errors import DataError
 ROOT = Path(__file__).parent.parent
 TABLE = "scripts/mutants.yaml"
 PARTS = ("nmt", "tests", "pyproject.toml")
-"""Copied from the checkout; the tests of a neighbourhood need no more."""
+"""The parts of the checkout that are copied; the listed tests need no others."""
 NO_TEST_FAILED, SOME_TEST_FAILED = 0, 1
 """Exit codes of pytest; any greater one means that it could not run the tests."""
 
@@ -40,7 +40,7 @@ class _Change(BaseModel):
     text: str
     becomes: str
     tests: Names | None = None
-    """Instead of those of the file."""
+    """Replaces the tests of the file."""
 
 
 class _Changes(BaseModel):
@@ -54,10 +54,10 @@ class _Changes(BaseModel):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mistake in one file, and the tests that must fail because of it."""
+    """A mistake in a file, and the tests that must fail because of it."""
 
     file: str
-    """Relative to the checkout."""
+    """Path relative to the checkout."""
     mistake: str
     text: str
     """Occurs exactly once in the file."""
@@ -70,11 +70,11 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """``model`` of ``nmt/model/decoder.py``."""
+        """The directory of the file: ``model`` for ``nmt/model/decoder.py``."""
         return Path(self.file).parent.name
 
     def applied(self, code: str) -> str:
-        """The file's code with the mistake. Raises DataError if the entry does not fit the code."""
+        """Put the mistake into the code of the file. Raises DataError if the entry does not fit the code."""
         count = code.count(self.text)
         if count != 1:
             raise DataError(f"{TABLE}: {self}: {self.text!r} occurs {count} times in {self.file}; it must occur once")
@@ -87,7 +87,7 @@ class Mutant:
 
 
 def read_mutants(path: Path) -> list[Mutant]:
-    """The table. Raises DataError if it is malformed."""
+    """Read the table of mutants. Raises DataError if it is malformed."""
     try:
         table = TypeAdapter(dict[str, _Changes]).validate_python(yaml.safe_load(path.read_text("utf-8")))
     except (yaml.YAMLError, ValidationError) as error:
@@ -101,7 +101,7 @@ def read_mutants(path: Path) -> list[Mutant]:
 
 @contextmanager
 def copied(checkout: Path) -> Iterator[Path]:
-    """A copy of the checkout in a temporary directory, so that nothing is changed in the checkout itself."""
+    """Copy the checkout to a temporary directory, so that the checkout itself never changes."""
     with TemporaryDirectory(prefix="nmt-mutation-") as folder:
         copy = Path(folder) / "checkout"
         copy.mkdir()
@@ -114,7 +114,7 @@ def copied(checkout: Path) -> Iterator[Path]:
 
 
 def run_tests(checkout: Path, tests: Iterable[str], limit: float | None = None) -> tuple[int | None, str]:
-    """Run tests until the first failure: pytest's exit code, None after ``limit`` seconds, and its output."""
+    """Run tests until the first failure; return pytest's exit code, or None after ``limit`` seconds, and its output."""
     scratch = checkout.parent / "tmp"
     scratch.mkdir()
     # a fixed seed: Hypothesis then tries the same examples each time
@@ -133,7 +133,7 @@ def run_tests(checkout: Path, tests: Iterable[str], limit: float | None = None) 
 
 
 def verdict(checkout: Path, mutant: Mutant, limit: float) -> str:
-    """``killed`` if a test fails, crashes or does not end in time; else ``survived``, or why there is no verdict."""
+    """Return ``killed`` if a test fails, crashes or runs out of time; else ``survived`` or why there is no verdict."""
     with copied(checkout) as copy:
         file = copy / mutant.file
         file.write_text(mutant.applied(file.read_text("utf-8")), "utf-8")
@@ -144,7 +144,7 @@ def verdict(checkout: Path, mutant: Mutant, limit: float) -> str:
 
 
 def refuse_failing_tests(checkout: Path, mutants: Sequence[Mutant]) -> None:
-    """Raise DataError if the tests fail without any mutant: their failures would say nothing about mutants."""
+    """Raise DataError if the tests fail without a mutant: their failures would say nothing about mutants."""
     tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
     with copied(checkout) as copy:
         code, output = run_tests(copy, tests)
@@ -153,7 +153,7 @@ def refuse_failing_tests(checkout: Path, mutants: Sequence[Mutant]) -> None:
 
 
 def format_verdicts(verdicts: Sequence[tuple[Mutant, str]]) -> str:
-    """A Markdown table by package, and below it every mutant that was not killed."""
+    """Format a Markdown table by package, and below it a list of the mutants that were not killed."""
     packages: defaultdict[str, list[bool]] = defaultdict(list)
     for mutant, each in verdicts:
         packages[mutant.package].append(each == "killed")
@@ -175,21 +175,31 @@ def parser() -> argparse.ArgumentParser:
         "--only",
         action="append",
         metavar="TEXT",
-        help="mutants with TEXT in 'FILE: MISTAKE', as in --only nmt/search; may be given again; default: all",
+        help="try the mutants with TEXT in 'FILE: MISTAKE', such as nmt/search; may be repeated; default: all",
     )
     arguments.add_argument(
-        "--jobs", type=whole(1), default=os.cpu_count(), metavar="N", help="at a time; default: cores"
+        "--jobs",
+        type=whole(1),
+        default=os.cpu_count(),
+        metavar="N",
+        help="number of mutants at the same time; default: number of cores",
     )
     arguments.add_argument(
-        "--limit", type=whole(1), default=300, metavar="SECONDS", help="for the tests of one mutant; default: 300"
+        "--limit",
+        type=whole(1),
+        default=300,
+        metavar="SECONDS",
+        help="time limit for the tests of one mutant; default: 300",
     )
-    arguments.add_argument("--checkout", type=Path, default=ROOT, metavar="DIR", help="default: the one of this script")
+    arguments.add_argument(
+        "--checkout", type=Path, default=ROOT, metavar="DIR", help="the checkout to test; default: that of this script"
+    )
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
-    """Try the mutants and print the table; 1 if any of them was not killed."""
+    """Try the mutants and print the table; return 1 if any of them was not killed."""
     checkout: Path = arguments.checkout
     mutants = read_mutants(checkout / TABLE)
     mutants = [each for each in mutants if not arguments.only or any(text in str(each) for text in arguments.only)]

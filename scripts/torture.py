@@ -1,4 +1,4 @@
-"""Make a small training, its runs and its text suffer in every way that is known, and say what survived."""
+"""Expose small training runs to faults, crafted run directories and hostile text, and count what they survive."""
 
 import argparse
 import json
@@ -13,34 +13,46 @@ from nmt.cli.common import command, refuse_unwritable, say, whole
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 
-from tests.torture.trials import TRIALS, suffer
-from tests.torture.work import Result
+from tests.torture.tally import Result
+from tests.torture.trials import TRIALS, run_trial
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="torture.py", description=__doc__)
-    arguments.add_argument("--only", action="append", choices=tuple(TRIALS), help="may be given again; default: all")
-    arguments.add_argument("--times", type=whole(1), metavar="N", help="of each kind, instead of its own number")
     arguments.add_argument(
-        "--jobs", type=whole(1), default=os.cpu_count(), metavar="N", help="at a time; default: cores"
+        "--only",
+        action="append",
+        choices=tuple(TRIALS),
+        metavar="TRIAL",
+        help=f"one of {', '.join(TRIALS)}; may be repeated; default: all",
     )
-    arguments.add_argument("--json", metavar="FILE", help="write the rows there too")
+    arguments.add_argument(
+        "--times", type=whole(1), metavar="N", help="make each trial N times; default: a number for each"
+    )
+    arguments.add_argument(
+        "--jobs",
+        type=whole(1),
+        default=os.cpu_count(),
+        metavar="N",
+        help="number of trials at the same time; default: number of cores",
+    )
+    arguments.add_argument("--json", metavar="FILE", help="also write the table to FILE, as JSON")
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
-    """Do it all, and print the table; 1 if anything was lost."""
+    """Make the trials and print the table; return 1 if anything was lost."""
     if arguments.json is not None:
         refuse_unwritable(arguments.json)
     results = []
-    # each in a process that begins with nothing: what one does to its own, no other sees
+    # a new process for each kind: what a trial changes in its process does not reach another
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        doing = {
-            name: pool.submit(suffer, name, arguments.times or TRIALS[name][1]) for name in arguments.only or TRIALS
+        submitted = {
+            name: pool.submit(run_trial, name, arguments.times or TRIALS[name][1]) for name in arguments.only or TRIALS
         }
-        for name, done in doing.items():
+        for name, done in submitted.items():
             result, seconds = done.result()
             say(f"{name}: {result.survived} of {result.tried} survived, {seconds:.0f}s")
             results.append(result)
@@ -51,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def format_results(results: list[Result]) -> str:
-    """As a Markdown table."""
+    """Format the results as a Markdown table."""
     rows = [("fault", "tried", "survived", "lost", "notes"), ("---",) * 5]
     rows += [
         (each.fault, f"{each.tried:,}", f"{each.survived:,}", f"{each.lost:,}", _one_line("; ".join(each.notes)))
@@ -61,7 +73,7 @@ def format_results(results: list[Result]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Text that a cell of a table can hold."""
+    """Make text fit into a cell of a Markdown table."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
 
 

@@ -1,5 +1,5 @@
-"""Build the wheel and the source distribution, install one after the other into an empty environment, and have each
-train, translate, score and draw there.
+"""Build the wheel and the source distribution, install each into an empty environment, and train, translate, score and
+draw there.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from nmt.errors import DataError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 
-from tests.torture.work import Work
+from tests.torture.trial_folder import TrialFolder
 
 ROOT = Path(__file__).parent.parent
 BUILD = "import setuptools.build_meta, sys; setuptools.build_meta.build_{}(sys.argv[1])"
@@ -30,13 +30,13 @@ assert Path(sys.prefix) in Path(nmt.__file__).parents, nmt.__file__
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="try_package.py", description=__doc__)
-    arguments.add_argument("--keep", metavar="FOLDER", help="put both packages there, too")
+    arguments.add_argument("--keep", metavar="FOLDER", help="also copy both packages to FOLDER")
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
-    """Do it; what does not work ends it with what was said."""
+    """Try both packages."""
     constraints = str(ROOT / "constraints.txt")
     torch = next(line for line in Path(constraints).read_text("utf-8").splitlines() if line.startswith("torch=="))
     with tempfile.TemporaryDirectory(prefix="nmt-package-") as name:
@@ -58,8 +58,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def build(checkout: Path, place: Path) -> list[Path]:
-    """The wheel and the source distribution of what git knows, or would, of a checkout; offline, with the setuptools
-    that is here. Raises DataError."""
+    """Build the wheel and the source distribution of the files of a checkout that git does not ignore; offline, with
+    the installed setuptools. Raises DataError."""
     listing = _run("git", "-C", checkout, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="nmt-build-") as folder:
@@ -72,14 +72,15 @@ def build(checkout: Path, place: Path) -> list[Path]:
 
 
 def smoke(environment: Path, folder: Path) -> str:
-    """Train, translate, score and draw with what is installed in an environment, in a new folder; -> the score.
+    """Train, translate, score and draw in a new folder with the package that is installed in an environment; return the
+    score.
 
-    Raises DataError, with what was said, if something fails.
+    Raises DataError, with the error output, if a command fails.
     """
     commands = environment / "bin"
     folder.mkdir()
     _run(commands / "python", "-c", IS_INSTALLED, cwd=folder)
-    Work(folder, updates=4)
+    TrialFolder(folder, updates=4)
     text = ("--source", "test.source", "--reference", "test.target")
     _run(commands / "nmt-train", "--config", "config.yaml", "--output", "run", cwd=folder)
     _run(commands / "nmt-translate", "--model", "run", "--input", "test.source", "--output", "out", cwd=folder)
@@ -92,7 +93,7 @@ def smoke(environment: Path, folder: Path) -> str:
 
 
 def _run(*words: str | Path, cwd: str | Path | None = None) -> str:
-    """-> standard output of a command, which is told of no other place to import from. Raises DataError if it fails."""
+    """Execute a command that imports only from its own environment; return its output. Raises DataError if it fails."""
     line: Sequence[str] = [str(word) for word in words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False)

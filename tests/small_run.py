@@ -1,4 +1,4 @@
-"""A task that is learned in seconds, and trainings of it."""
+"""A task that is learned in seconds, and training runs of it."""
 
 import json
 import math
@@ -12,8 +12,8 @@ from unittest.mock import patch
 from nmt.config import Config
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
-from tests.torture.work import WORDS
 
+WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 32},
@@ -22,24 +22,41 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
 
 
 def translate(line: str) -> str:
-    """The language learned: the words in reverse order, in capitals."""
+    """Translate into the language to be learned: the words in reverse order, in capitals."""
     return " ".join(reversed(line.upper().split()))
 
 
-def write_corpus(folder: Path, train: int = 300, longest: int = 4, seed: int = 1) -> dict[str, dict[str, str]]:
-    """Files of training, validation and test pairs; -> where they are, as the data section names them."""
+def write_corpus(
+    folder: Path,
+    train: int = 300,
+    validation: int = 20,
+    test: int = 20,
+    longest: int = 4,
+    seed: int = 1,
+    sides: tuple[str, str] = ("low", "up"),
+) -> dict[str, dict[str, str]]:
+    """Write pairs of up to ``longest`` words; return the files, named by split and side, as the data section has them.
+
+    Args:
+        folder: where the files go.
+        train, validation, test: number of pairs.
+        longest: most words of a sentence.
+        seed: of the random words.
+        sides: file extensions of source and target.
+    """
     generator = random.Random(seed)
     corpora = {}
-    for split, size in (("train", train), ("validation", 20), ("test", 20)):
+    for split, size in (("train", train), ("validation", validation), ("test", test)):
         lines = [" ".join(generator.choices(WORDS, k=generator.randint(1, longest))) for _ in range(size)]
-        (folder / f"{split}.low").write_text("".join(f"{line}\n" for line in lines))
-        (folder / f"{split}.up").write_text("".join(f"{translate(line)}\n" for line in lines))
-        corpora[split] = {"source": str(folder / f"{split}.low"), "target": str(folder / f"{split}.up")}
+        source, target = (folder / f"{split}.{side}" for side in sides)
+        source.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        target.write_text("".join(f"{translate(line)}\n" for line in lines), "utf-8")
+        corpora[split] = {"source": str(source), "target": str(target)}
     return corpora
 
 
 def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[str, Any]:
-    """The configuration of a tiny training on the corpus in ``folder``, which is written if it is not there."""
+    """The configuration of a tiny training run on the corpus in ``folder``, which is written if it is missing."""
     if not (folder / "train.low").exists():
         write_corpus(folder)
     splits = ("train", "validation", "test")
@@ -70,7 +87,7 @@ def config(folder: Path, attention: str = "bahdanau", output: str = "run", **tra
 
 
 class Stop:
-    """Asks a training to stop after so many updates, or after having been asked so often, in the place of a signal."""
+    """Requests a stop, as a signal does, after ``updates`` updates or after ``asked`` questions whether to stop."""
 
     def __init__(self, updates: float = math.inf, asked: float = math.inf) -> None:
         self.updates, self.asked = updates, asked
@@ -81,7 +98,7 @@ class Stop:
         return self.made >= self.updates or self.answered > self.asked
 
     def counting(self, update: Callable[..., Any]) -> Callable[..., Any]:
-        """``Trainer.update``, counted."""
+        """``Trainer.update``, with a counter."""
 
         def counted(*arguments: Any) -> Any:
             self.made += 1
@@ -91,7 +108,7 @@ class Stop:
 
 
 def train(configuration: Config, stop_after: int | None = None, stop: Stop | None = None, **how: Any) -> list[str]:
-    """Train, to the end or until it is stopped ``stop_after`` so many updates; -> what was said."""
+    """Train to the end, or until ``stop`` or ``stop_after`` updates stop the run; return the lines that were said."""
     said: list[str] = []
     stop = stop or Stop(math.inf if stop_after is None else stop_after)
     with patch.object(Trainer, "update", stop.counting(Trainer.update)):
@@ -101,13 +118,13 @@ def train(configuration: Config, stop_after: int | None = None, stop: Stop | Non
 
 
 def metrics(run: Path, split: str | None = None) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``, of one split or all."""
+    """The lines of ``metrics.jsonl``, of one split or of all."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     return [line for line in lines if split in (None, line["split"])]
 
 
 def pickles(folder: Path) -> list[Path]:
-    """Files that begin as a pickle of protocol 2 or later does, or as PyTorch's archive of one."""
+    """Files that begin like a pickle of protocol 2 or later, or like PyTorch's archive of pickles."""
 
     def is_pickle(content: bytes) -> bool:
         return content[:4] == b"PK\x03\x04" or (content[:1] == b"\x80" and content[1:2] in b"\x02\x03\x04\x05")

@@ -2,11 +2,13 @@
 
 import json
 import mmap
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks import training
 from benchmarks.measuring import peak_memory
 from benchmarks.training import VARIANTS, measure_config, reference, variant_name
 from nmt.data.batching import Batch, Position
@@ -77,7 +79,7 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
             ["--shape", "64x15"],
             "--shape 64x15: must be sentences x source pieces x target pieces, each at least 1, like 64x15x14",
         ),
-        (["--decode", "runs/none"], "--decode needs --input: a file to translate"),
+        (["--decode", "runs/none"], "--decode needs --input, a file to translate"),
         (["--set", "seed=2"], "--set: is for --config, not for single steps (neither --config nor --decode)"),
         (
             ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
@@ -90,12 +92,12 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["--json", "no/such/folder/rows.json"],
-            "no/such/folder/rows.json: cannot be written: there is no folder no/such/folder",
+            "no/such/folder/rows.json: cannot be written: No such file or directory",
         ),
-        (["--config", "a.yaml", "--decode", "runs/none"], "--decode: measures something else than --config; give one"),
-        (["--json", "."], ".: cannot be written: a folder"),
+        (["--config", "a.yaml", "--decode", "runs/none"], "--decode: cannot be combined with --config; give one"),
+        (["--json", "."], ".: cannot be written: Is a directory"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
-        (["--precision", "int8"], "--precision int8: is for --decode alone; training is in bf16 or fp32"),
+        (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
     ],
 )
 def test_wrong_options_are_explained(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,9 +126,9 @@ def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeyp
         assert len(batches) == 2
 
     monkeypatch.setattr(Trainer, "update", update)
-    monkeypatch.setattr("benchmarks.training.time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr("benchmarks.training.product_rate", lambda *_: 1e9)
-    monkeypatch.setattr("benchmarks.training.WARM", 1)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(training, "product_rate", lambda *_: 1e9)
+    monkeypatch.setattr(training, "WARM", 1)
     row = measure_config(str(tmp_path / "run" / "config.yaml"), ["training.accumulation=2"], "cpu", 2)
     assert given[1:3] == given[3:5] == given[5:7] and len(given) == 7
     assert row.target_tokens_per_second == pytest.approx(sum(given[1:3]) / 4)

@@ -34,8 +34,8 @@ from nmt.translation.translator import Translation, Translator
 from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options
+from tests.torture.comparison import snapshot
 from tests.torture.strangers import reseal
-from tests.torture.work import snapshot
 
 Train = Callable[..., tuple[int, str]]
 

@@ -14,8 +14,7 @@ import pytest
 
 from nmt.config import Config, dump_config
 from tests.outside_make import outside_make
-from tests.small_run import config, translate
-from tests.torture.work import WORDS
+from tests.small_run import WORDS, config, translate
 
 ROOT = Path(__file__).parent.parent
 

@@ -19,8 +19,8 @@ from nmt.runs.tensors import load_tensors
 from nmt.training.trainer import Trainer
 from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
+from tests.torture.comparison import differences
 from tests.torture.strangers import reseal
-from tests.torture.work import differences
 
 
 @pytest.fixture(scope="module")

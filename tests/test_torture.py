@@ -1,4 +1,4 @@
-"""Short forms of what scripts/torture.py does at length."""
+"""The trials of scripts/torture.py in short forms, and tests that each can see a loss."""
 
 import json
 import shutil
@@ -9,24 +9,27 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from nmt.cli import translate
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
-from nmt.runs import checkpoints as checkpoint
 from nmt.training import dry_run, pipeline, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 from tests.torture import disk, faults, refusals, strangers, text
-from tests.torture.trials import TRIALS, suffer
-from tests.torture.work import Result, Trials, Work, differences, metrics
+from tests.torture.attacks import ATTACKS, WEIGHTS
+from tests.torture.comparison import differences, metrics
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder
+from tests.torture.trials import TRIALS, run_trial
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialFolder]:
     threads = torch.get_num_threads()
-    yield Work(tmp_path_factory.mktemp("torture"), updates=15)
+    yield TrialFolder(tmp_path_factory.mktemp("torture"), updates=15)
     torch.set_num_threads(threads)
 
 
@@ -51,7 +54,7 @@ TIMES = {
     "again": 1,
     "batches": 6,
     "moved": 1,
-    "dry-run": len(refusals.DRY),
+    "dry-run": len(refusals.MISTAKES),
 }
 
 
@@ -61,73 +64,73 @@ def test_every_kind_of_trial_has_a_short_form() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TIMES)
-def test_nothing_is_lost(work: Work, name: str) -> None:
+def test_nothing_is_lost(folder: TrialFolder, name: str) -> None:
     trial, _ = TRIALS[name]
-    result = trial(work, TIMES[name])
+    result = trial(folder, TIMES[name])
     assert result.lost == 0, result.notes
     assert result.tried >= TIMES[name]
 
 
-@pytest.mark.parametrize("attack", strangers.ATTACKS)
-def test_a_crafted_run_is_refused(work: Work, attack: str) -> None:
-    result = strangers.strangers(work, 1, [attack])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_crafted_run_is_refused(folder: TrialFolder, attack: str) -> None:
+    result = strangers.crafted_runs(folder, 1, [attack])
     assert result.lost == 0, result.notes
 
 
 @pytest.mark.slow
-def test_large_text_goes_through(work: Work) -> None:
-    result = text.large(work, 2, megabytes=1, empty_lines=10_000)
+def test_large_text_goes_through(folder: TrialFolder) -> None:
+    result = text.large(folder, 2, megabytes=1, empty_lines=10_000)
     assert result.lost == 0, result.notes
 
 
 @pytest.mark.slow
-def test_text_that_takes_too_much_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_takes_too_much_is_seen(folder: TrialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "MEGABYTES", 10)
-    assert text.large(work, 1, megabytes=1).lost == 1
+    assert text.large(folder, 1, megabytes=1).lost == 1
 
 
 # --- that the harness can see a loss ----------------------------------------------------------------------------------
 
 
-def test_a_good_run_is_not_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(strangers.ATTACKS, "none", lambda _: None)
-    assert strangers.strangers(work, 1, ["none"]).notes[0] == "none: it was not refused"
+def test_a_good_run_is_not_refused(folder: TrialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ATTACKS, "none", lambda _: None)
+    assert strangers.crafted_runs(folder, 1, ["none"]).notes[0] == "none: it was not refused"
 
 
-def test_a_payload_that_runs_is_seen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_that_runs_is_seen(folder: TrialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     import pickle
 
     def careless(path: Path, _: object) -> None:
-        pickle.loads((Path(path) / strangers.WEIGHTS).read_bytes())
+        pickle.loads((Path(path) / WEIGHTS).read_bytes())
 
-    calm = work.calm()
-    monkeypatch.setattr(strangers, "load_run", lambda path, device: None if path == calm else careless(path, device))
-    result = strangers.strangers(work, 1, ["a pickle as weights"])
+    good = folder.undisturbed()
+    monkeypatch.setattr(strangers, "load_run", lambda path, device: careless(path, device) if path != good else None)
+    result = strangers.crafted_runs(folder, 1, ["a pickle as weights"])
     assert result.lost == 1
     assert any("it was executed" in note for note in result.notes)
 
 
-def test_the_training_that_all_are_compared_with_lacks_nothing(work: Work) -> None:
-    lines = metrics(work.calm())
+def test_the_undisturbed_run_lacks_nothing(folder: TrialFolder) -> None:
+    lines = metrics(folder.undisturbed())
     assert [line["step"] for line in lines if line["split"] == "train"] == [*range(2, 15, 2), 15]
     assert [line["step"] for line in lines if line["split"] == "validation"] == [5, 10, 15]
     assert [line["split"] for line in lines][-2:] == ["average", "test"]
 
 
-def test_a_difference_is_seen(work: Work, tmp_path: Path) -> None:
-    calm = work.calm()
-    other = Path(shutil.copytree(calm, tmp_path / "other"))
-    assert differences(calm, other) == []
+def test_a_difference_is_seen(folder: TrialFolder, tmp_path: Path) -> None:
+    undisturbed = folder.undisturbed()
+    other = Path(shutil.copytree(undisturbed, tmp_path / "other"))
+    assert differences(undisturbed, other) == []
     lines = (other / "metrics.jsonl").read_text("utf-8").splitlines(keepends=True)
     for changed in (lines[:-1], [*lines, lines[-1]], [*lines[:-1], lines[-1].replace("bleu", "blue")]):
         (other / "metrics.jsonl").write_text("".join(changed), "utf-8")
-        assert len(differences(calm, other)) == 1
+        assert len(differences(undisturbed, other)) == 1
     (other / "metrics.jsonl").write_text("".join(lines), "utf-8")
     shutil.copy(other / "checkpoints/previous/model.safetensors", other / "checkpoints/last/model.safetensors")
     (other / "checkpoints/last/sha256.json").unlink()
-    assert differences(calm, other) == [
+    assert differences(undisturbed, other) == [
         f"{other}/checkpoints/last/model.safetensors differs",
-        f"{other}: of only one of the two are ['checkpoints/last/sha256.json']",
+        f"{other}: only one of the two runs has ['checkpoints/last/sha256.json']",
     ]
 
 
@@ -144,14 +147,14 @@ def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:
     (tmp_path / "a").rename(tmp_path / "c")
 
 
-def test_a_disk_fails_in_what_python_does_not_tell_of(tmp_path: Path) -> None:
+def test_a_disk_fails_in_operations_without_audit_events(tmp_path: Path) -> None:
     log = GrowingFile(tmp_path / "log")
     (tmp_path / "a").write_text("1")
     for operation in (
         lambda: log.write(b"2"),
         log.sync,
         lambda: sync(tmp_path / "a"),
-        lambda: checkpoint.save_file({}, tmp_path / "b"),  # type: ignore[attr-defined]
+        lambda: save_file({}, tmp_path / "b"),
     ):
         with disk.DISK.failing(tmp_path, 0, 28), pytest.raises((OSError, CheckpointError), match="No space left"):
             operation()
@@ -160,13 +163,13 @@ def test_a_disk_fails_in_what_python_does_not_tell_of(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == b"2" and (tmp_path / "b").exists()
 
 
-def lose(work: Work, run: Path) -> None:
-    """Everything that was saved."""
+def lose(folder: TrialFolder, run: Path) -> None:
+    """Delete all checkpoints."""
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
-def fall_behind(work: Work, run: Path) -> None:
-    """The newest checkpoint, though nothing is wrong with it."""
+def fall_behind(folder: TrialFolder, run: Path) -> None:
+    """Delete the newest checkpoint, though nothing is wrong with it."""
     last = run / "checkpoints" / "last"
     if last.with_name("previous").exists():
         shutil.rmtree(last, ignore_errors=True)
@@ -175,17 +178,17 @@ def fall_behind(work: Work, run: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [lose, fall_behind])
 def test_what_is_lost_between_two_kills_is_seen(
-    work: Work, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Work, Path], None]
+    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, loss: Callable[[TrialFolder, Path], None]
 ) -> None:
-    begin = Work.start
+    begin = TrialFolder.start
 
-    def losing(self: Work, name: str, *more: str) -> Any:
+    def losing(self: TrialFolder, name: str, *more: str) -> Any:
         loss(self, self.run(name))
         return begin(self, name, *more)
 
-    work.calm()
-    monkeypatch.setattr(Work, "start", losing)
-    result = faults.killed(work, 2)
+    folder.undisturbed()
+    monkeypatch.setattr(TrialFolder, "start", losing)
+    result = faults.kill(folder, 2)
     assert result.lost > 0
     assert any("was saved, and" in note for note in result.notes)
 
@@ -198,7 +201,7 @@ SKIP, HALVES = trainer.Trainer._skip, Batch.halves
 
 
 def step_with_nothing(self: trainer.Trainer, number: int) -> None:
-    """Adam moves on where its moments point."""
+    """Let Adam move on in the direction of its moments."""
     self.gradients.reset()
     for parameter in self.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -222,17 +225,17 @@ CARELESS = [
     ("name", "owner", "part", "careless"), CARELESS, ids=[f"{name}-{k}" for k, (name, *_) in enumerate(CARELESS)]
 )
 def test_carelessness_is_seen(
-    work: Work, monkeypatch: pytest.MonkeyPatch, name: str, owner: object, part: str, careless: object
+    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, name: str, owner: object, part: str, careless: object
 ) -> None:
-    work.calm()
+    folder.undisturbed()
     monkeypatch.setattr(owner, part, careless)
     times = {"dry-run": 4, "extremes": 4}.get(name, 1)  # of which some are refused by the configuration alone
-    assert TRIALS[name][0](work, times).lost > 0
+    assert TRIALS[name][0](folder, times).lost > 0
 
 
 def test_a_trial_that_fails_itself_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TRIALS, "kill", (fail, 1))
-    result, _ = suffer("kill", 3)
+    result, _ = run_trial("kill", 3)
     assert result == Result("the trial 'kill' itself", 3, 0, ("TypeError: not thought of",)) and result.lost == 3
 
 
@@ -243,28 +246,28 @@ def test_a_file_for_the_rows_is_tried_before(capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.slow
 def test_results_are_a_table_and_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    trials = Trials("x")
-    trials.add([], 3)
-    trials.add(["gone|\nfor good"])
-    result = trials.result("remark")
+    tally = Tally("x")
+    tally.add([], 3)
+    tally.add(["gone|\nfor good"])
+    result = tally.result("remark")
     assert result == Result("x", 4, 3, ("gone|\nfor good", "remark")) and result.lost == 1
     torture = script("torture")
     assert torture.format_results([result]).splitlines()[-1] == r"| x | 4 | 3 | 1 | gone\| for good; remark |"
     assert torture.main(["--only", "configs", "--times", "3", "--json", str(tmp_path / "rows.json")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "| a configuration, fuzzed | 3 | 3 | 0 |  |"
+    assert capsys.readouterr().out.splitlines()[-1] == "| fuzzed configuration | 3 | 3 | 0 |  |"
     assert '"lost": 0' in (tmp_path / "rows.json").read_text()
 
 
-def test_translating_opens_nothing_that_a_configuration_names(work: Work, tmp_path: Path) -> None:
+def test_translating_opens_nothing_that_a_configuration_names(folder: TrialFolder, tmp_path: Path) -> None:
     import sys
 
     from nmt.cli.translate import main
 
-    run = Path(shutil.copytree(work.calm(), tmp_path / "run"))
+    run = Path(shutil.copytree(folder.undisturbed(), tmp_path / "run"))
     names = [f"{tmp_path}/secret", "../../secret", "/etc/passwd", "~/secret"]
-    values = work.values | {
+    values = folder.values | {
         "output": names[0],
-        "data": work.values["data"] | {"train": {"source": names[2], "target": names[1]}, "cache": names[3]},
+        "data": folder.values["data"] | {"train": {"source": names[2], "target": names[1]}, "cache": names[3]},
         "evaluation": {"gold": {"source": names[0], "target": names[1], "links": names[2]}},
     }
     (run / "config.yaml").write_text(json.dumps(values))

@@ -1,1 +1,1 @@
-"""How fast training and decoding are, held against what the machine multiplies."""
+"""Measure training and decoding, and compare them with the matrix products of the machine."""

@@ -1,4 +1,4 @@
-"""Decoding measured: a file translated by a trained model."""
+"""Measure decoding: the translation of a file by a trained model."""
 
 import statistics
 import time
@@ -11,8 +11,8 @@ from nmt.translation.translator import Translator
 
 
 @dataclass(frozen=True)
-class Decoding:
-    """How fast a file was translated."""
+class DecodingRow:
+    """The speed of one translation of a file."""
 
     run: str
     beam_size: int
@@ -27,13 +27,13 @@ class Decoding:
 
 def measure_decoding(
     path: str, lines: list[str], beam_size: int, kernels: Kernels, precision: str, device: str, repeats: int
-) -> Decoding:
-    """Translate the lines, tokenization included, the loading of the model not."""
+) -> DecodingRow:
+    """Measure the translation of lines, with tokenization but without the loading of the model."""
     translator = Translator.load(path, device, precision, kernels)
     if translator.device.type == "cpu":
         keep_freed_memory()
     options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)
-    found = list(translator.translate(lines, options))  # not counted: it warms up
+    found = list(translator.translate(lines, options))  # a warm-up, not measured
     taken = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -41,7 +41,7 @@ def measure_decoding(
         taken.append(time.perf_counter() - started)
     pieces = sum(len(each.hypotheses[0].pieces) for each in found)
     seconds = statistics.median(taken)
-    return Decoding(
+    return DecodingRow(
         path,
         beam_size,
         kernels,

@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has done what it was told."""
+    """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """The median time of several runs, after two that are not counted."""
+def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the median time of ``repeats`` calls, after two calls as a warm-up."""
     times = []
     for _ in range(repeats + 2):
         synchronize(device)
         started = time.perf_counter()
-        work()
+        task()
         synchronize(device)
         times.append(time.perf_counter() - started)
     return statistics.median(times[2:])
 
 
 def product_rate(device: torch.device, precision: torch.dtype) -> float:
-    """FLOP/s of PyTorch's own product of large square matrices."""
+    """Return the FLOP/s of PyTorch's product of large square matrices."""
     size = 8192 if device.type == "cuda" else 2048
     left, right, out = (torch.randn(size, size, device=device, dtype=precision) for _ in range(3))
     return 2 * size**3 / seconds(lambda: torch.mm(left, right, out=out), device, 9)
@@ -45,20 +45,20 @@ def product_rate(device: torch.device, precision: torch.dtype) -> float:
 
 @contextmanager
 def peak_memory(device: torch.device, out: list[int | None]) -> Iterator[None]:
-    """Append what was occupied at most beyond what was before; on a CPU, of resident memory, None but on Linux."""
+    """Append the peak memory in bytes beyond that in use before; on a CPU, resident memory on Linux, otherwise None."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_reserved(device)
         yield
-        out.append(torch.cuda.max_memory_reserved(device) - before)  # what graphs keep for themselves included
+        out.append(torch.cuda.max_memory_reserved(device) - before)  # with the memory of CUDA graphs
         return
     marks = Path("/proc/self/clear_refs")
     if not marks.exists():
         yield
         out.append(None)
         return
-    marks.write_text("5")  # the high-water mark becomes what is resident now
+    marks.write_text("5")  # resets the peak to the present value
     before = _resident("VmRSS")
     yield
     out.append(_resident("VmHWM") - before)
@@ -70,7 +70,7 @@ def _resident(name: str) -> int:
 
 
 def alone(task: Callable[..., T], *arguments: object) -> T:
-    """In a process of its own: what another has left in memory disturbs neither its time nor its peak."""
+    """Execute a task in a new process, so that memory left by another task affects neither its time nor its peak."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(task, *arguments).result()
 

@@ -1,4 +1,4 @@
-"""Training measured: steps of the reference shape, and updates of a configuration on its own corpus."""
+"""Measure training: steps of the reference shape, and updates of a configuration on its own corpus."""
 
 import statistics
 import tempfile
@@ -30,12 +30,13 @@ from nmt.training.trainer import Trainer
 
 VOCABULARY = 8000
 RUNS = 3
-"""Of real training over the same batches, of which the median is reported."""
+"""How often real training is repeated over the same batches; the median is reported."""
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 WARM = 5
-"""Updates of real training that are not counted."""
+"""Updates of real training that are a warm-up."""
 STRETCH, MOST_STRETCHES = 50, 20
-"""On a GPU, until so many updates in a row have recorded nothing new; but no more than so many times so many."""
+"""On a GPU, the warm-up goes on in stretches of STRETCH updates until one records no new CUDA graph, at most
+MOST_STRETCHES times."""
 VARIANTS: dict[str, dict[str, object]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 512},
@@ -47,20 +48,20 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """What one process measures."""
+    """The setting that one process measures."""
 
     variant: str
     kernels: Kernels
     precision: str
     device: str
     shape: tuple[int, int, int]
-    """Sentences, source and target pieces of each."""
+    """Number of sentences, of source pieces and of target pieces of each."""
     repeats: int
 
 
 @dataclass(frozen=True)
-class Row:
-    """What came out."""
+class TrainingRow:
+    """The speed and memory of training in one setting."""
 
     variant: str
     kernels: Kernels
@@ -74,7 +75,7 @@ class Row:
     share: float
     padding: float
     peak_memory_bytes: int | None
-    """Of one step, beyond what the model and its optimizer hold; None where it was not measured."""
+    """Peak of one step, beyond the model and its optimizer; None if it was not measured."""
 
 
 def reference(variant: str) -> schema.Model:
@@ -85,15 +86,15 @@ def reference(variant: str) -> schema.Model:
 
 
 Lap = Callable[[str], None]
-"""Told when a part of a step is done, and its name."""
+"""Called after each part of a step, with its name."""
 
 
-def ignore(part: str) -> None:
-    """Nobody asked."""
+def no_lap(_part: str) -> None:
+    """Do not time the parts of a step."""
 
 
 def reference_batch(sentences: int, source: int, target: int) -> Batch:
-    """Random words, sentences of equal lengths."""
+    """Make a batch of random words, with sentences of equal lengths."""
     sources, targets = (torch.randint(VOCABULARY, (sentences, length)) for length in (source, target + 1))
     mask = torch.ones(sentences, target, dtype=torch.bool)
     lengths = torch.full((sentences,), source)
@@ -101,9 +102,9 @@ def reference_batch(sentences: int, source: int, target: int) -> Batch:
 
 
 def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
-    """One training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
+    """Return a training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
 
-    With ``parts`` it tells of the parts of the first two, too.
+    With ``parts``, it also times the parts of forward and backward.
     """
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
@@ -114,7 +115,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     network = fast.training(model, case.kernels)
     prepared = gradients.prepared(batch)
 
-    def step(lap: Lap = ignore) -> None:
+    def step(lap: Lap = no_lap) -> None:
         gradients(prepared, batch.target_tokens)
         lap("forward and backward")
         clip_grad_norm_(model.parameters(), 1.0)
@@ -123,7 +124,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
         gradients.reset()
         lap("Adam")
 
-    def step_in_parts(lap: Lap = ignore) -> None:
+    def step_in_parts(lap: Lap = no_lap) -> None:
         with autocast(device, precision):
             memory = network.encode(batch.source, batch.source_lengths)
             lap("encoder, forward")
@@ -139,7 +140,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
         optimizer.zero_grad(set_to_none=True)
         lap("Adam")
 
-    for parameter in model.parameters():  # Adam's moments are there before memory is measured
+    for parameter in model.parameters():  # allocates Adam's moments before memory is measured
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     gradients.reset()
@@ -147,7 +148,7 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
 
 
 def measure_parts(case: Case) -> dict[str, float]:
-    """Milliseconds of each part of a step on a CPU, medians."""
+    """Return the median milliseconds of each part of a step on a CPU."""
     step = reference_step(case, parts=True)
     keep_freed_memory()
     times: dict[str, list[float]] = {}
@@ -165,8 +166,8 @@ def measure_parts(case: Case) -> dict[str, float]:
     return {part: statistics.median(each[WARM:]) for part, each in times.items()}
 
 
-def measure(case: Case) -> Row:
-    """The step of the reference shape: its time, its memory, and what it is of the machine's own speed."""
+def measure(case: Case) -> TrainingRow:
+    """Measure the step of the reference shape: its time, its memory, and its share of the machine's product rate."""
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     sentences, source_length, target_length = case.shape
     step = reference_step(case)
@@ -186,7 +187,7 @@ def measure(case: Case) -> Row:
     flops = cost(reference(case.variant), VOCABULARY).training_flops(
         sentences, sentences * source_length, tokens, tokens * source_length
     )
-    return Row(
+    return TrainingRow(
         variant=case.variant,
         kernels=case.kernels,
         precision=case.precision,
@@ -203,8 +204,8 @@ def measure(case: Case) -> Row:
 
 
 @dataclass
-class _Counted:
-    """What some updates of real training had to do, and how long they took."""
+class _Volume:
+    """The volume of some updates of real training, and their time."""
 
     updates: int = 0
     seconds: float = 0.0
@@ -215,9 +216,9 @@ class _Counted:
     cells: int = 0
 
     def add(self, batch: Batch) -> None:
-        """One batch more."""
+        """Add a batch."""
         target_lengths = batch.target_mask.sum(1)
-        source_lengths = batch.source_lengths * (target_lengths > 0)  # a batch may be filled up with empty sentences
+        source_lengths = batch.source_lengths * (target_lengths > 0)  # empty sentences may fill up a batch
         self.sentences += int((target_lengths > 0).sum())
         self.source += int(source_lengths.sum())
         self.target += batch.target_tokens
@@ -225,10 +226,10 @@ class _Counted:
         self.cells += batch.source.numel() + batch.target_mask.numel()
 
 
-def measure_config(path: str, overrides: Sequence[str], device_name: str | None, updates: int) -> Row:
-    """Training as a configuration has it: its corpus, its batches, loading included, validation not.
+def measure_config(path: str, overrides: Sequence[str], device_name: str | None, updates: int) -> TrainingRow:
+    """Measure training with the corpus and batches of a configuration; with data loading, without validation.
 
-    The same batches are measured in ``RUNS`` runs; the row is that of the median.
+    The same batches are repeated ``RUNS`` times; the row has the median.
     """
     config = load_config(Path(path), overrides)
     device = resolve_device(device_name or config.device)
@@ -241,7 +242,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
     model = build_model(config.model, *sizes).to(device).train()
     precision = resolve_precision(config.precision, device)
-    with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), ignore)) as log:
+    with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), lambda _: None)) as log:
         trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
         rate = product_rate(device, precision)
         _warm(trainer, trainer.batches(), device)
@@ -256,7 +257,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
         counted.sentences, counted.source, counted.target, counted.pairs
     )
     mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences
-    return Row(
+    return TrainingRow(
         variant=variant_name(config.model.attention),
         kernels=config.kernels,
         precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
@@ -273,7 +274,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
 
 
 def _warm(trainer: Trainer, batches: Iterator[tuple[Position, Batch]], device: torch.device) -> None:
-    """A few updates; on a GPU so many that most shapes of batches have been recorded."""
+    """Make a few updates; on a GPU, make them until most shapes of batches have been recorded."""
     _updates(trainer, batches, WARM, device)
     graphs = trainer.gradients
     if isinstance(graphs, GraphedGradients):
@@ -286,8 +287,8 @@ def _warm(trainer: Trainer, batches: Iterator[tuple[Position, Batch]], device: t
 
 def _updates(
     trainer: Trainer, batches: Iterator[tuple[Position, Batch]], updates: int, device: torch.device
-) -> _Counted:
-    counted = _Counted(updates)
+) -> _Volume:
+    counted = _Volume(updates)
     synchronize(device)
     started = time.perf_counter()
     for _ in range(updates):
@@ -301,6 +302,6 @@ def _updates(
 
 
 def variant_name(attention: schema.AnyAttention) -> str:
-    """As ``VARIANTS`` calls it."""
+    """Return the name of an attention in ``VARIANTS``."""
     feeding = isinstance(attention, schema.LuongAttention) and attention.input_feeding
     return f"{attention.type}-feeding" if feeding else attention.type

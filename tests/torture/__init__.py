@@ -1,1 +1,2 @@
-"""What survives: faults in the middle of training, models from strangers, text from the web. See scripts/torture.py."""
+"""Trials of a small training run: faults in the middle of training, crafted run directories and hostile text; see
+``scripts/torture.py``."""

@@ -1,47 +1,47 @@
-"""Configurations of any kind."""
+"""Fuzzed configurations, and configurations of extreme values."""
 
 import random
 
 from nmt.config import load_config
 from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import ConfigError
-from tests.torture.work import Result, Trials, Work
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder
 
 
-def fuzzed(work: Work, times: int) -> Result:
-    """A good configuration with some of its text changed: it is one, or a ConfigError says what is wrong."""
-    trials, chance = Trials("a configuration, fuzzed"), random.Random(9)
-    text = load_text(work)
-    path = work.folder / "fuzzed.yaml"
+def fuzzed(folder: TrialFolder, times: int) -> Result:
+    """Change some of the text of a valid configuration: it loads, or a ConfigError says what is wrong."""
+    tally, generator = Tally("fuzzed configuration"), random.Random(9)
+    text = (folder.undisturbed() / "config.yaml").read_text("utf-8")  # with all options
+    path = folder.path / "fuzzed.yaml"
     for _ in range(times):
-        path.write_bytes(_fuzzed(text, chance))
+        path.write_bytes(_fuzzed(text, generator))
         try:
             load_config(path)
         except ConfigError:
-            trials.add([])
+            tally.add([])
         except Exception as error:
-            trials.add([f"{type(error).__name__}: {error}"[:300]])
+            tally.add([f"{type(error).__name__}: {error}"[:300]])
         else:
-            trials.add([])
-    return trials.result()
+            tally.add([])
+    return tally.result()
 
 
-def extreme(work: Work, times: int) -> Result:
-    """Configurations whose every value is allowed, at the ends of what is: a dry run of them is good, or an error says
-    what is wrong."""
-    trials, chance = Trials("a configuration of extreme values, tried by a dry run"), random.Random(15)
-    good = 0
+def extreme(folder: TrialFolder, times: int) -> Result:
+    """Set options to the ends of their ranges: a dry run succeeds, or an error says what is wrong."""
+    tally, generator = Tally("configuration of extreme values, dry run"), random.Random(15)
+    passed = 0
     for number in range(times):
-        keys = chance.sample(sorted(EXTREMES), chance.randint(1, 6))
-        options = [f"{key}={chance.choice(EXTREMES[key])}" for key in keys]
+        keys = generator.sample(sorted(EXTREMES), generator.randint(1, 6))
+        options = [f"{key}={generator.choice(EXTREMES[key])}" for key in keys]
         try:
-            code, err = work.dry_run(f"extreme-{number}", *(word for option in options for word in ("--set", option)))
+            code, err = folder.dry_run(f"extreme-{number}", *(word for option in options for word in ("--set", option)))
         except Exception as error:
-            trials.add([f"{' '.join(options)}: {type(error).__name__}: {error}"[:500]])
+            tally.add([f"{' '.join(options)}: {type(error).__name__}: {error}"[:500]])
         else:
-            trials.add([] if code in (0, 2) and "Traceback" not in err else [f"{' '.join(options)}: {err[-300:]}"])
-            good += code == 0
-    return trials.result(f"{good} of them were good")
+            tally.add([] if code in (0, 2) and "Traceback" not in err else [f"{' '.join(options)}: {err[-300:]}"])
+            passed += code == 0
+    return tally.result(f"{passed} of them passed")
 
 
 EXTREMES = {
@@ -115,35 +115,30 @@ EXTREMES = {
     "evaluation.bins": ["[1]", f"[1, {10**18 - 1}]"],
     "evaluation.bootstrap": ["1", "10000"],
 }
-"""Allowed, each by itself."""
+"""Values that are allowed, each by itself."""
 
 
-def load_text(work: Work) -> str:
-    """A configuration with everything in it."""
-    return (work.calm() / "config.yaml").read_text("utf-8")
-
-
-def _fuzzed(text: str, chance: random.Random) -> bytes:
-    """Some lines dropped, doubled, moved in; some values and some bytes replaced."""
+def _fuzzed(text: str, generator: random.Random) -> bytes:
+    """Drop, repeat or indent some lines; replace some values, characters and bytes."""
     lines = text.splitlines()
-    for _ in range(chance.randint(1, 6)):
-        place = chance.randrange(len(lines))
-        kind = chance.randrange(5)
+    for _ in range(generator.randint(1, 6)):
+        place = generator.randrange(len(lines))
+        kind = generator.randrange(5)
         if kind == 0 and len(lines) > 1:
             del lines[place]
         elif kind == 1:
-            lines.insert(place, chance.choice(lines))
+            lines.insert(place, generator.choice(lines))
         elif kind == 2:
-            lines[place] = " " * chance.randrange(8) + lines[place].lstrip()
+            lines[place] = " " * generator.randrange(8) + lines[place].lstrip()
         elif kind == 3:
-            lines[place] = lines[place].partition(":")[0] + ": " + chance.choice(VALUES)
+            lines[place] = lines[place].partition(":")[0] + ": " + generator.choice(VALUES)
         else:
             lines[place] = lines[place].replace(
-                chance.choice("abcdefgh:"), chance.choice(["", "\t", "\x00", "é", "'", "{"])
+                generator.choice("abcdefgh:"), generator.choice(["", "\t", "\x00", "é", "'", "{"])
             )
     data = bytearray("\n".join(lines).encode())
-    if chance.random() < 0.3 and data:
-        data[chance.randrange(len(data))] = chance.randrange(256)
+    if generator.random() < 0.3 and data:
+        data[generator.randrange(len(data))] = generator.randrange(256)
     return bytes(data)
 
 

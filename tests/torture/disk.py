@@ -1,4 +1,4 @@
-"""Training, preparing and writing while the disk does its worst."""
+"""Training, preparing and writing while the disk fails."""
 
 import errno
 import io
@@ -15,69 +15,74 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY, patch
 
+import safetensors.torch
+from safetensors import serialize_file
+
 from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
-from nmt.runs import checkpoints as checkpoint
-from nmt.training import log
-from tests.torture.work import Result, Trials, Work, differences, mended, start, wait_for
+from nmt.training.log import GrowingFile
+from tests.torture.comparison import differences, recovery_problems
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder, start, wait_for
 
-WRITES = {
+OPERATIONS = {
     *("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"),
     *("shutil.move", "shutil.rmtree"),
 }
-"""Audit events of operations that change the disk; an ``open`` does, too, if it is for writing."""
+"""Audit events of operations that change the disk; so does an ``open`` for writing."""
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 class FailingDisk:
-    """From one operation on the disk on, all in a folder fail, until it is mended.
+    """Lets all operations that change a folder fail, from a certain one on, until the disk is repaired.
 
-    A Python audit hook cannot be taken away again: there is one, and it does nothing most of the time.
+    A Python audit hook cannot be removed, so there is a single one, which is idle most of the time.
     """
 
     def __init__(self) -> None:
         self.folder = ""
-        self.left = -1
+        self.allowed = -1
         self.seen = 0
         self.error = 0
         sys.addaudithook(self._hook)
 
     @contextmanager
-    def failing(self, folder: Path, after: int, error: int) -> Iterator[None]:
-        """``after`` so many operations; -1: never, they are counted."""
-        self.folder, self.left, self.seen, self.error = str(folder), after, 0, error
+    def failing(self, folder: Path, allowed: int, error: int) -> Iterator[None]:
+        """Let operations in ``folder`` fail with ``error`` after ``allowed`` of them; with -1, only count them."""
+        self.folder, self.allowed, self.seen, self.error = str(folder), allowed, 0, error
         try:
-            # what no audit event tells of: weights, appended lines, syncing
+            # operations without an audit event: writing tensors, appending lines, syncing
             with (
-                self._watched(checkpoint, "save_file", lambda _, path, *more: path),
-                self._watched(log.GrowingFile, "write", lambda file, _: file.path),
-                self._watched(os, "fsync", lambda number: Path(f"/proc/self/fd/{number}").readlink()),
+                self._watched(safetensors.torch, serialize_file, lambda _, path: path),
+                self._watched(GrowingFile, GrowingFile.write, lambda file, _: file.path),
+                self._watched(os, os.fsync, lambda number: Path(f"/proc/self/fd/{number}").readlink()),
             ):
                 yield
         finally:
             self.folder = ""
 
-    def _watched(self, owner: Any, name: str, path: Callable[..., Any]) -> AbstractContextManager[Any]:
-        """A function that is an operation on the disk, while this is entered; ``path`` says where, by its arguments."""
-        function = getattr(owner, name)
+    def _watched(
+        self, owner: object, function: Callable[..., Any], path: Callable[..., Any]
+    ) -> AbstractContextManager[Any]:
+        """Count the calls of a function of ``owner`` as operations; ``path`` gets their file from the arguments."""
 
-        def counted(*arguments: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             self._count(path(*arguments))
-            return function(*arguments)
+            return function(*arguments, **options)
 
-        return patch.object(owner, name, counted)
+        return patch.object(owner, function.__name__, counted)
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.folder and (event in WRITES or (event == "open" and _for_writing(arguments))):
+        if self.folder and (event in OPERATIONS or (event == "open" and _for_writing(arguments))):
             self._count(arguments[0])
 
     def _count(self, where: Any) -> None:
         path = os.fsdecode(where) if isinstance(where, str | bytes | os.PathLike) else ""
         if self.folder and path.startswith(self.folder):
             self.seen += 1
-            if 0 <= self.left < self.seen:
+            if 0 <= self.allowed < self.seen:
                 raise OSError(self.error, os.strerror(self.error), path)
 
 
@@ -91,120 +96,115 @@ def _for_writing(arguments: tuple[Any, ...]) -> bool:
 DISK = FailingDisk()
 
 
-def failing_disk(work: Work, times: int) -> Result:
-    """The disk is full, read-only, out of quota or broken from some operation on: the error names the file, what was
-    saved can be loaded; and mended, training goes on to the same end."""
-    calm, trials = work.calm(), Trials("disk full, over quota, read-only or broken from an operation on, then mended")
-    run = work.run("disk-count")
+def failing_disk(folder: TrialFolder, times: int) -> Result:
+    """Let the disk be full, read-only, over quota or broken from one operation on: the error names the file, the last
+    checkpoint can be loaded, and training, resumed on the repaired disk, ends like the undisturbed run."""
+    tally = Tally("disk full, over quota, read-only or broken from one operation on, then repaired")
+    folder.undisturbed()
+    run = folder.run("disk-count")
     with DISK.failing(run, -1, 0):
-        work.train(run.name)
+        folder.train(run.name)
     operations = DISK.seen
     for number in range(times):
-        after = number * operations // times
-        run = work.fresh(f"disk-{number}")
+        allowed = number * operations // times
+        run = folder.fresh(f"disk-{number}")
         error = ERRORS[number % len(ERRORS)]
-        with DISK.failing(run, after, error):
-            code, err = work.train(run.name)
+        with DISK.failing(run, allowed, error):
+            code, err = folder.train(run.name)
         problems = []
         if code == 0:
-            problems.append(f"operation {after}: {os.strerror(error)}: nobody noticed")
+            problems.append(f"operation {allowed}: {os.strerror(error)}: not noticed")
         elif code != 2 or "Traceback" in err or str(run) not in err:
-            problems.append(f"operation {after}: ended with {code}: {err[-200:]}")
-        trials.add(problems + mended(work, run, err, calm))
+            problems.append(f"operation {allowed}: ended with {code}: {err[-200:]}")
+        tally.add(problems + recovery_problems(folder, run, err))
         shutil.rmtree(run, ignore_errors=True)
-    return trials.result(f"a training has {operations} operations that change the disk")
+    return tally.result(f"a training run has {operations} operations that change the disk")
 
 
-def failing_cache(work: Work, times: int) -> Result:
-    """The disk of the cache fails in the same ways while a corpus is prepared: said, and mended it is prepared."""
-    trials = Trials("disk of the cache full, over quota, read-only or broken from an operation on, then mended")
+def failing_cache(folder: TrialFolder, times: int) -> Result:
+    """Let the disk of the cache fail in the same ways during a preparation: the error names it, and on the repaired
+    disk the preparation succeeds."""
+    tally = Tally("disk of the cache full, over quota, read-only or broken from one operation on, then repaired")
 
-    def prepare(number: int, after: int, error: int) -> tuple[int, str]:
-        cache = work.folder / f"failing-cache-{number}"
-        options = ["--config", str(work.config), "--set", f"data.cache={cache}", "--json", str(work.folder / "report")]
+    def prepare(number: int, allowed: int, error: int) -> tuple[int, str]:
+        cache, report = folder.path / f"failing-cache-{number}", str(folder.path / "report")
+        options = ["--config", str(folder.config), "--set", f"data.cache={cache}", "--json", report]
         err = io.StringIO()
-        with DISK.failing(cache, after, error), redirect_stderr(err), redirect_stdout(io.StringIO()):
+        with DISK.failing(cache, allowed, error), redirect_stderr(err), redirect_stdout(io.StringIO()):
             code = nmt_prepare(options)
         return code, err.getvalue()
 
     prepare(0, -1, 0)
-    operations, report = DISK.seen, (work.folder / "report").read_bytes()
+    operations, report = DISK.seen, (folder.path / "report").read_bytes()
     for number in range(1, times + 1):
-        after, error = (number - 1) * operations // times, ERRORS[number % len(ERRORS)]
-        code, err = prepare(number, after, error)
-        named = code == 2 and f"failing-cache-{number}" in err and "Traceback" not in err
-        problems = [] if named else [f"operation {after}: ended with {code}: {err[-200:]}"]
+        allowed, error = (number - 1) * operations // times, ERRORS[number % len(ERRORS)]
+        code, err = prepare(number, allowed, error)
+        explained = code == 2 and f"failing-cache-{number}" in err and "Traceback" not in err
+        problems = [] if explained else [f"operation {allowed}: ended with {code}: {err[-200:]}"]
         code, err = prepare(number, -1, 0)
-        if code or (work.folder / "report").read_bytes() != report:
-            problems.append(f"operation {after}: not prepared afterwards: {err[-200:]}")
-        trials.add(problems)
-    return trials.result(f"a preparation has {operations} operations that change the disk")
+        if code or (folder.path / "report").read_bytes() != report:
+            problems.append(f"operation {allowed}: not prepared afterwards: {err[-200:]}")
+        tally.add(problems)
+    return tally.result(f"a preparation has {operations} operations that change the disk")
 
 
-def small_files(work: Work, times: int) -> Result:
-    """Files may not grow beyond a limit: writing breaks off in the middle of one."""
-    calm, trials = work.calm(), Trials("a file cannot grow in the middle of a write, then can")
-    sizes = sorted(path.stat().st_size for path in calm.rglob("*") if path.is_file())
-    chance = random.Random(5)
+def limited_file_size(folder: TrialFolder, times: int) -> Result:
+    """Limit the size of files, so that a write fails in the middle; without the limit, training is resumed."""
+    tally, generator = Tally("file size limit reached in the middle of a write, then lifted"), random.Random(5)
+    sizes = sorted(path.stat().st_size for path in folder.undisturbed().rglob("*") if path.is_file())
     for number in range(times):
-        limit = chance.choice(sizes) * chance.randint(30, 90) // 100  # of one file at least not all can be written
-        run = work.fresh(f"limit-{number}")
+        limit = generator.choice(sizes) * generator.randint(30, 90) // 100  # less than at least one file needs
+        run = folder.fresh(f"limit-{number}")
         process = start(
             "nmt-train",
-            *work.arguments(run.name),
+            *folder.arguments(run.name),
             preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         )
         _, err = process.communicate()
         problems = []
         if process.returncode != 2 or "Traceback" in err:
             problems.append(f"limit {limit}: ended with {process.returncode}: {err[-200:]}")
-        trials.add(problems + mended(work, run, err, calm))
-    return trials.result()
+        tally.add(problems + recovery_problems(folder, run, err))
+    return tally.result()
 
 
-def failing_output(work: Work, times: int) -> Result:
-    """The files that nmt-translate, nmt-evaluate and nmt-length-curve write cannot grow beyond a limit: the error names
-    one, no line of it is made up, and without the limit all are as ever."""
-    calm, chance = work.calm(), random.Random(16)
-    trials = Trials("translations, scores and figures that cannot be written to the end, then can")
-    folder = work.fresh("outputs")
-    folder.mkdir()
-    names = {side: str(work.folder / f"test.{side}") for side in ("source", "target")}
-    text = ["--source", names["source"], "--reference", names["target"]]
-    files = {option: str(folder / option[2:]) for option in ("--output", "--alignments", "--attention")}
-    commands = [
-        (
-            nmt_translate,
-            ["--model", str(calm), "--input", names["source"], *(word for each in files.items() for word in each)],
-        ),
-        (nmt_evaluate, ["--model", str(calm), *text, "--json", str(folder / "scores")]),
-        (
-            nmt_length_curve,
-            [*text, "--system", f"calm={calm / 'test.hypotheses.txt'}", "--output", str(folder / "curve")],
-        ),
+def limited_output(folder: TrialFolder, times: int) -> Result:
+    """Limit the size of files that nmt-translate, nmt-evaluate and nmt-length-curve write: the error names one, what
+    was written is the beginning of the right content, and without the limit all files are complete."""
+    tally = Tally("file size limit while translations, scores and figures are written, then lifted")
+    undisturbed, generator, outputs = folder.undisturbed(), random.Random(16), folder.fresh("outputs")
+    outputs.mkdir()
+    source, reference = (str(folder.path / f"test.{side}") for side in ("source", "target"))
+    text = ["--source", source, "--reference", reference]
+    files = [word for name in ("output", "alignments", "attention") for word in (f"--{name}", str(outputs / name))]
+    system = f"undisturbed={undisturbed / 'test.hypotheses.txt'}"
+    commands: list[tuple[Callable[[list[str]], int], list[str]]] = [
+        (nmt_translate, ["--model", str(undisturbed), "--input", source, *files]),
+        (nmt_evaluate, ["--model", str(undisturbed), *text, "--json", str(outputs / "scores")]),
+        (nmt_length_curve, [*text, "--system", system, "--output", str(outputs / "curve")]),
     ]
     for number in range(times):
         command, options = commands[number % len(commands)]
-        code, err, whole = _written(folder, command, options)
-        sizes = sorted(map(len, whole.values()))
-        limit = chance.choice(sizes) * chance.randint(5, 95) // 100
+        code, err, complete = _written(outputs, command, options)
         problems = [f"{options}: ended with {code}: {err[-200:]}"] if code else []
-        code, err, part = _written(folder, command, options, limit)
-        if code != 2 or str(folder) not in err or "Traceback" in err:
+        limit = generator.choice(sorted(map(len, complete.values()))) * generator.randint(5, 95) // 100
+        code, err, part = _written(outputs, command, options, limit)
+        if code != 2 or str(outputs) not in err or "Traceback" in err:
             problems.append(f"limit {limit}: ended with {code}: {err[-200:]}")
         problems += [
-            f"{name}: not the beginning of it" for name in part if not whole.get(name, b"").startswith(part[name])
+            f"{name}: not the beginning of it" for name in part if not complete.get(name, b"").startswith(part[name])
         ]
-        if _written(folder, command, options) != (0, ANY, whole):
-            problems.append(f"limit {limit}: without it {sorted(whole)} are others")
-        trials.add(problems)
-    return trials.result()
+        if _written(outputs, command, options) != (0, ANY, complete):
+            problems.append(f"limit {limit}: without it, {sorted(complete)} differ")
+        tally.add(problems)
+    return tally.result()
 
 
 def _written(
     folder: Path, command: Callable[[list[str]], int], options: list[str], limit: int = resource.RLIM_INFINITY
 ) -> tuple[int, str, dict[str, bytes]]:
-    """Exit code, standard error, and what is in the folder afterwards; no file could grow beyond the limit."""
+    """Execute a command with a limit on the size of files; return its exit code, standard error and the files that it
+    left in ``folder``."""
     shutil.rmtree(folder)
     folder.mkdir()
     err, before = io.StringIO(), resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -217,48 +217,48 @@ def _written(
     return code, err.getvalue(), {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def vanished(work: Work, times: int) -> Result:
-    """The run directory is taken away under a training: it ends with an error that names it; given back, it goes on."""
-    calm, trials, chance = work.calm(), Trials("the run directory vanishes, then comes back"), random.Random(6)
+def vanishing_run(folder: TrialFolder, times: int) -> Result:
+    """Rename the run directory during training: training ends with an error that names it; once it is back, training is
+    resumed."""
+    tally, generator = Tally("run directory renamed during training, then renamed back"), random.Random(6)
+    folder.undisturbed()
     for number in range(times):
-        run = work.fresh(f"vanished-{number}")
-        process = work.start(run.name)
-        assert process.stderr is not None
-        wait_for(process.stderr, "update ")
-        time.sleep(chance.uniform(0, 0.1))
-        gone = run.rename(f"{run}-gone")
+        run = folder.fresh(f"vanished-{number}")
+        process = folder.start(run.name)
+        wait_for(process, "update ")
+        time.sleep(generator.uniform(0, 0.1))
+        away = run.rename(f"{run}-away")
         _, err = process.communicate()
-        named = process.returncode == 2 and str(run) in err and "Traceback" not in err
+        explained = process.returncode == 2 and str(run) in err and "Traceback" not in err
         shutil.rmtree(run, ignore_errors=True)
-        gone.rename(run)
-        problems = [] if named else [f"ended with {process.returncode}: {err[-200:]}"]
-        trials.add(problems + mended(work, run, err, calm))
-    return trials.result()
+        away.rename(run)
+        problems = [] if explained else [f"ended with {process.returncode}: {err[-200:]}"]
+        tally.add(problems + recovery_problems(folder, run, err))
+    return tally.result()
 
 
-def damaged(work: Work, times: int) -> Result:
-    """A bit of ``last`` changes, or a file of it is cut: it is noticed, and training goes on from the one before."""
-    calm, trials, chance = work.calm(), Trials("a damaged checkpoint, resumed"), random.Random(7)
-    work_name = "damaged-base"
-    process = work.start(work_name)
-    assert process.stderr is not None
-    wait_for(process.stderr, f"update {work.values['training']['updates'] // 2}/")
+def damaged_checkpoint(folder: TrialFolder, times: int) -> Result:
+    """Flip a bit in a file of ``last``, or cut the file: the damage is noticed, and training resumes from
+    ``previous``."""
+    tally, generator, undisturbed = Tally("damaged checkpoint, resumed"), random.Random(7), folder.undisturbed()
+    begun = folder.run("damaged-base")
+    process = folder.start(begun.name)
+    wait_for(process, f"update {folder.values['training']['updates'] // 2}/")
     process.send_signal(signal.SIGINT)
     process.communicate()
     for number in range(times):
-        run = work.run(f"damaged-{number}")
-        shutil.copytree(work.run(work_name), run)
-        file = chance.choice(sorted((run / "checkpoints" / "last").iterdir()))
+        run = Path(shutil.copytree(begun, folder.run(f"damaged-{number}")))
+        file = generator.choice(sorted((run / "checkpoints" / "last").iterdir()))
         content = bytearray(file.read_bytes())
-        place = chance.randrange(len(content))
-        if chance.random() < 0.5:
-            content[place] ^= 1 << chance.randrange(8)
+        place = generator.randrange(len(content))
+        if generator.random() < 0.5:
+            content[place] ^= 1 << generator.randrange(8)
         else:
             del content[place:]
         file.write_bytes(content)
-        code, err = work.train(run.name)
-        said = "resuming from" in err
-        problems = [] if code == 0 and said else [f"{file.name} damaged at {place}: ended with {code}: {err[-200:]}"]
-        trials.add(problems + ([] if code else differences(calm, run)))
+        code, err = folder.train(run.name)
+        noticed = "resuming from" in err
+        problems = [] if code == 0 and noticed else [f"{file.name} damaged at {place}: ended with {code}: {err[-200:]}"]
+        tally.add(problems + ([] if code else differences(undisturbed, run)))
         shutil.rmtree(run)
-    return trials.result()
+    return tally.result()

@@ -1,4 +1,4 @@
-"""The same again: same seed, other batches, another place."""
+"""Equal results: with the same seed, in other batches, in another place."""
 
 import os
 import random
@@ -8,34 +8,37 @@ from pathlib import Path
 
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translation, Translator
-from tests.torture.work import WORDS, Result, Trials, Work, differences, start
+from tests.small_run import WORDS
+from tests.torture.comparison import differences
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder, start
 
 TOLERANCE = 1e-5
-"""Of scores, where other neighbours stand beside a line."""
+"""Tolerance of scores, when a line is translated in another batch."""
 
 
-def same_seed(work: Work, times: int) -> Result:
-    """Trained again with the same seed, on the same machine and threads: every bit is the same."""
-    calm, trials = work.calm(), Trials("the same training again")
+def same_seed(folder: TrialFolder, times: int) -> Result:
+    """Train again with the same seed, machine and threads: every bit is the same."""
+    tally, undisturbed = Tally("training repeated with the same seed"), folder.undisturbed()
     for number in range(times):
-        trials.add(work.finish(f"again-{number}") or differences(calm, work.run(f"again-{number}")))
-    return trials.result()
+        tally.add(folder.finish(f"again-{number}") or differences(undisturbed, folder.run(f"again-{number}")))
+    return tally.result()
 
 
-def any_batch(work: Work, times: int) -> Result:
-    """Greedy and beam search in fp32, whatever stands beside a line, in whatever order and size of batch."""
-    trials, chance = Trials("translated in other batches and orders"), random.Random(10)
-    translator = Translator.load(work.calm(), device="cpu")
-    lines = [" ".join(chance.choices(WORDS, k=chance.randint(0, 12))) for _ in range(60)]
+def other_batches(folder: TrialFolder, times: int) -> Result:
+    """Translate in fp32 by greedy and beam search, in batches of any order and size: the translations are the same."""
+    tally, generator = Tally("translated in other batches and orders"), random.Random(10)
+    translator = Translator.load(folder.undisturbed(), device="cpu")
+    lines = [" ".join(generator.choices(WORDS, k=generator.randint(0, 12))) for _ in range(60)]
     for number in range(times):
         options = SearchOptions.from_config(translator.decoding, beam_size=(1, 5)[number % 2])
         expected = list(translator.translate(lines, options))
-        order = chance.sample(range(len(lines)), len(lines))
-        other = replace(options, batch_tokens=chance.choice((1, 17, 100, 10_000)))
+        order = generator.sample(range(len(lines)), len(lines))
+        other = replace(options, batch_tokens=generator.choice((1, 17, 100, 10_000)))
         found = translator.translate([lines[place] for place in order], other)
         unlike = [place for place, each in zip(order, found, strict=True) if not _alike(expected[place], each)]
-        trials.add([f"beam {options.beam_size}: line {place} differs" for place in unlike])
-    return trials.result()
+        tally.add([f"beam {options.beam_size}: line {place} differs" for place in unlike])
+    return tally.result()
 
 
 def _alike(one: Translation, other: Translation) -> bool:
@@ -45,28 +48,28 @@ def _alike(one: Translation, other: Translation) -> bool:
     )
 
 
-def moved(work: Work, times: int) -> Result:
-    """A run copied elsewhere, to a name that is no UTF-8, the place it was trained in and its corpus gone: it
-    translates and scores the same."""
-    calm, trials = work.calm(), Trials("a run moved, evaluated again")
+def moved_run(folder: TrialFolder, times: int) -> Result:
+    """Copy a run directory to a path that is not UTF-8, with its original place and corpus gone: it translates and
+    scores the same."""
+    tally, undisturbed = Tally("run directory moved, evaluated again"), folder.undisturbed()
 
     def evaluated(run: Path) -> tuple[bytes, list[str]]:
-        file = work.folder / "scores.json"
+        file = folder.path / "scores.json"
         file.unlink(missing_ok=True)
-        names = [str(work.folder / f"test.{side}") for side in ("source", "target")]
+        source, reference = (str(folder.path / f"test.{side}") for side in ("source", "target"))
         process = start(
-            "nmt-evaluate", "--model", str(run), "--source", names[0], "--reference", names[1], "--json", str(file)
+            "nmt-evaluate", "--model", str(run), "--source", source, "--reference", reference, "--json", str(file)
         )
         _, err = process.communicate()
         if process.returncode:
             return b"", [f"{run}: nmt-evaluate ended with {process.returncode}: {err[-200:]}"]
         return file.read_bytes(), []
 
-    expected, problems = evaluated(calm)
-    gone = [calm, work.folder / "cache", *work.folder.glob("train.*"), *work.folder.glob("validation.*")]
+    expected, problems = evaluated(undisturbed)
+    gone = [undisturbed, folder.path / "cache", *folder.path.glob("train.*"), *folder.path.glob("validation.*")]
     for number in range(times):
-        elsewhere = work.folder / os.fsdecode(b"moved-\xe9-%d" % number) / calm.name
-        shutil.copytree(calm, elsewhere, dirs_exist_ok=True)
+        elsewhere = folder.path / os.fsdecode(b"moved-\xe9-%d" % number) / undisturbed.name
+        shutil.copytree(undisturbed, elsewhere, dirs_exist_ok=True)
         for path in gone:
             path.rename(path.with_name(f"{path.name}.away"))
         try:
@@ -74,5 +77,5 @@ def moved(work: Work, times: int) -> Result:
         finally:
             for path in gone:
                 path.with_name(f"{path.name}.away").rename(path)
-        trials.add(problems + more + ([] if found == expected else [f"{elsewhere} scores differently"]))
-    return trials.result()
+        tally.add(problems + more + ([] if found == expected else [f"{elsewhere} scores differently"]))
+    return tally.result()

@@ -1,363 +1,57 @@
-"""Models from strangers."""
+"""Load run directories that strangers crafted."""
 
-import io
 import json
 import os
-import pickle
 import resource
 import select
 import shutil
 import signal
-import struct
 import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 
-from nmt.config.schema import LARGEST_VOCABULARY
-from nmt.data.tokenizer import ModelProto
 from nmt.errors import NmtError
-from nmt.foundation.files import CHECKSUMS, LARGEST_JSON, digest
+from nmt.foundation.files import CHECKSUMS, digest
 from nmt.runs.loading import load_run
-from tests.torture.work import Result, Trials, Work
+from tests.torture.attacks import ATTACKS, ON_CHECKSUMS, WEIGHTS
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder
 
 SECONDS, MEGABYTES = 1.0, 150.0
-"""A refusal takes no more of a core and of memory; the program itself, about 400 MB, does not count."""
-GIGABYTES = 6 << 30
-WEIGHTS = Path("checkpoints/best/model.safetensors")
-Attack = Callable[[Path], None]
-"""Changes a good run into one that must be refused."""
+"""Most core time and additional memory of a refusal."""
 
 
-class Payload:
-    """What a pickle would run."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, (f"touch {self.mark}",)
-
-
-def _replace(file: str | Path, content: Callable[[Path], bytes]) -> Attack:
-    """Put other content in the place of a file."""
-
-    def attack(run: Path) -> None:
-        (run / file).write_bytes(content(run))
-
-    return attack
-
-
-def _pickle(run: Path) -> bytes:
-    return pickle.dumps(Payload(run.parent / "executed"))
-
-
-def _archive(run: Path) -> bytes:
-    archive = io.BytesIO()
-    torch.save({"weights": Payload(run.parent / "executed")}, archive)
-    return archive.getvalue()
-
-
-def _zip(run: Path) -> bytes:
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("../../escaped", _pickle(run))
-    return archive.getvalue()
-
-
-def _header(length: int, text: bytes = b"") -> Callable[[Path], bytes]:
-    return lambda _: struct.pack("<Q", length) + text
-
-
-def _tensors(change: Callable[[dict[str, torch.Tensor]], None]) -> Attack:
-    """Other tensors in the place of the weights."""
-
-    def attack(run: Path) -> None:
-        tensors = load_file(run / WEIGHTS)
-        change(tensors)
-        save_file(tensors, run / WEIGHTS)
-
-    return attack
-
-
-def _first(tensors: dict[str, torch.Tensor]) -> str:
-    return sorted(tensors)[0]
-
-
-def _drop(tensors: dict[str, torch.Tensor]) -> None:
-    del tensors[_first(tensors)]
-
-
-def _lie(tensors: dict[str, torch.Tensor]) -> None:
-    tensors[_first(tensors)] = (
-        tensors[_first(tensors)].T.contiguous() if tensors[_first(tensors)].ndim > 1 else torch.ones(3)
-    )
-
-
-def _nan(tensors: dict[str, torch.Tensor]) -> None:
-    tensors[_first(tensors)].view(-1)[0] = torch.nan
-
-
-def _infinite(tensors: dict[str, torch.Tensor]) -> None:
-    tensors[_first(tensors)].view(-1)[-1] = torch.inf
-
-
-def _integers(tensors: dict[str, torch.Tensor]) -> None:
-    tensors[_first(tensors)] = tensors[_first(tensors)].long()
-
-
-def _overlong(run: Path) -> bytes:
-    header = json.dumps({"w": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
-    return struct.pack("<Q", len(header)) + header
-
-
-def _config(change: Callable[[str], str]) -> Attack:
-    def attack(run: Path) -> None:
-        path = run / "config.yaml"
-        path.write_text(change(path.read_text("utf-8")), "utf-8")
-
-    return attack
-
-
-def _bomb(_: str) -> str:
-    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    return "\n".join(lines + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12)])
-
-
-def _link(file: str | Path, target: str) -> Attack:
-    """A symbolic link in the place of a file."""
-
-    def attack(run: Path) -> None:
-        (run / file).unlink()
-        (run / file).symlink_to(target)
-
-    return attack
-
-
-def _outside(run: Path) -> None:
-    """The weights, good as they are, through a link to somewhere else."""
-    shutil.move(run / WEIGHTS, run.parent / "elsewhere.safetensors")
-    (run / WEIGHTS).symlink_to("../../../elsewhere.safetensors")
-
-
-def _pipe(file: str | Path) -> Attack:
-    """A named pipe in the place of a file: whoever reads it waits for ever."""
-
-    def attack(run: Path) -> None:
-        (run / file).unlink()
-        os.mkfifo(run / file)
-
-    return attack
-
-
-def _sparse(file: str | Path) -> Attack:
-    """A file that is good, and then 64 GB of zeros that take no place on the disk."""
-
-    def attack(run: Path) -> None:
-        os.truncate(run / file, 1 << 36)
-
-    return attack
-
-
-def _gigabytes(run: Path) -> None:
-    """The last tensor of the weights gets gigabytes that take no place on the disk; no checksum stands in the way."""
-    data = (run / WEIGHTS).read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    last = max((name for name in header if name != "__metadata__"), key=lambda name: header[name]["data_offsets"])
-    header[last]["data_offsets"][1] = GIGABYTES
-    text = json.dumps(header).encode()
-    (run / WEIGHTS).write_bytes(_header(len(text), text)(run))
-    os.truncate(run / WEIGHTS, 8 + len(text) + GIGABYTES)
-    (run / WEIGHTS).with_name(CHECKSUMS).unlink()
-
-
-def _large_table(model: Any) -> None:
-    model.normalizer_spec.precompiled_charsmap += bytes(15 << 20)
-
-
-def _many_tensors(_: Path) -> bytes:
-    header = json.dumps({f"w{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(200_000)})
-    return struct.pack("<Q", len(header)) + header.encode()
-
-
-def _other_tokenizer(run: Path) -> None:
-    from nmt.config.schema import CharacterTokenizer
-    from nmt.data.corpus import Pair
-    from nmt.data.tokenizer import learn
-
-    learn(CharacterTokenizer(type="character", vocabulary=30), [Pair("abc def ghi", "jkl mno pqr")]).save(
-        run / "tokenizer"
-    )
-
-
-def _header_of(**changes: Any) -> Callable[[Path], bytes]:
-    """The weights, but that the header says something else of the first tensor."""
-
-    def content(run: Path) -> bytes:
-        data = (run / WEIGHTS).read_bytes()
-        length = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8 : 8 + length])
-        header[min(header)] |= changes
-        text = json.dumps(header).encode()
-        return struct.pack("<Q", len(text)) + text + data[8 + length :]
-
-    return content
-
-
-def _header_named(name: str) -> Callable[[Path], bytes]:
-    """A tensor of this name, and of an impossible size, so that it is told."""
-    text = json.dumps({name: {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}).encode()
-    return _header(len(text), text + bytes(4))
-
-
-def _other_type(kind: torch.dtype, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
-    def change(tensors: dict[str, torch.Tensor]) -> None:
-        tensors[_first(tensors)] = torch.full(tensors[_first(tensors)].shape, value, dtype=torch.float64).to(kind)
-
-    return change
-
-
-def _broken_piece(run: Path) -> bytes:
-    return (run / "tokenizer/target.model").read_bytes().replace(b"OAK", b"\xff\xfeK")
-
-
-def _model(change: Callable[[Any], None]) -> Callable[[Path], bytes]:
-    """A tokenizer of which something is changed."""
-
-    def content(run: Path) -> bytes:
-        model = ModelProto.FromString((run / "tokenizer/target.model").read_bytes())
-        change(model)
-        data: bytes = model.SerializeToString()
-        return data
-
-    return content
-
-
-def _wild_charsmap(model: Any) -> None:
-    table = model.normalizer_spec.precompiled_charsmap
-    model.normalizer_spec.precompiled_charsmap = table[:4] + b"\xff\xff\xff\x7f" + table[8:]
-
-
-def _pieces(count: int) -> Callable[[Any], None]:
-    """So many pieces in all."""
-
-    def change(model: Any) -> None:
-        for number in range(count - len(model.pieces)):
-            model.pieces.add(piece=f"{number:x}", score=0.0)
-
-    return change
-
-
-LATER: dict[str, Attack] = {
-    "checksums of nested lists": _replace(WEIGHTS.with_name(CHECKSUMS), lambda _: b"[" * LARGEST_JSON),
-    "a manifest of nested lists": _replace("manifest.json", lambda _: b"[" * LARGEST_JSON),
-    "checksums that are others": _replace(WEIGHTS.with_name(CHECKSUMS), lambda _: b'{"model.safetensors": "00"}'),
-}
-"""To what says whether the rest is whole: that is not put right afterwards."""
-ATTACKS: dict[str, Attack] = {
-    "a pickle as weights": _replace(WEIGHTS, _pickle),
-    "PyTorch's archive as weights": _replace(WEIGHTS, _archive),
-    "a zip as weights": _replace(WEIGHTS, _zip),
-    "a pickle as tokenizer": _replace("tokenizer/source.model", _pickle),
-    "a pickle as configuration": _replace("config.yaml", _pickle),
-    "weights cut short": _replace(WEIGHTS, lambda run: (run / WEIGHTS).read_bytes()[:-100]),
-    "no weights at all": _replace(WEIGHTS, lambda _: b""),
-    "a header of 2^63 bytes": _replace(WEIGHTS, _header(1 << 63)),
-    "a header of 99 MB that is not there": _replace(WEIGHTS, _header(99 << 20)),
-    "a header of nested lists": _replace(WEIGHTS, _header(1 << 20, b"[" * (1 << 20))),
-    "tensors of terabytes": _replace(WEIGHTS, _overlong),
-    "another shape": _tensors(_lie),
-    "a tensor too few": _tensors(_drop),
-    "a tensor too many": _tensors(lambda tensors: tensors.update(extra=torch.ones(1))),
-    "whole numbers as weights": _tensors(_integers),
-    "NaN weights": _tensors(_nan),
-    "infinite weights": _tensors(_infinite),
-    "a tokenizer of another size": _other_tokenizer,
-    "a tokenizer cut short": _replace(
-        "tokenizer/target.model", lambda run: (run / "tokenizer/target.model").read_bytes()[:99]
-    ),
-    "a YAML tag that calls": _config(
-        lambda text: f"output: !!python/object/apply:os.system ['touch executed']\n{text}"
-    ),
-    "a bomb of YAML aliases": _config(_bomb),
-    "a megabyte of brackets": _config(lambda _: "[" * (1 << 20)),
-    "a gigantic network": _config(lambda text: text.replace("hidden: 16", "hidden: 1000000000")),
-    "more layers than memory": _config(lambda text: text.replace("layers: 1", "layers: 1000000000")),
-    "a configuration through a link": _link("config.yaml", "/etc/passwd"),
-    "a tokenizer through a link": _link("tokenizer/source.model", "/etc/passwd"),
-    "weights through a link": _outside,
-    "a manifest through a link": _link("manifest.json", "/etc/hostname"),
-    "a device in the place of the weights": _link(WEIGHTS, "/dev/zero"),
-    "a pipe in the place of the weights": _pipe(WEIGHTS),
-    "a pipe in the place of the configuration": _pipe("config.yaml"),
-    "a pipe in the place of a tokenizer": _pipe("tokenizer/source.model"),
-    "a pipe in the place of the checksums": _pipe(WEIGHTS.with_name(CHECKSUMS)),
-    "weights of 64 GB that are not there": _sparse(WEIGHTS),
-    "a tokenizer of 64 GB that is not there": _sparse("tokenizer/source.model"),
-    "a configuration of 64 GB that is not there": _sparse("config.yaml"),
-    "a tensor of more bytes than numbers": _gigabytes,
-    "a header of 200,000 tensors": _replace(WEIGHTS, _many_tensors),
-    "a name that is half a character": _replace(WEIGHTS, _header_named("\ud800")),
-    "an offset that is no number": _replace(WEIGHTS, _header_of(data_offsets=[0, "x"])),
-    "an offset that is a list": _replace(WEIGHTS, _header_of(data_offsets=[0, []])),
-    "an infinite shape": _replace(WEIGHTS, _header_of(shape=[float("inf")])),
-    "a shape of four hundred digits": _replace(WEIGHTS, _header_of(shape=[10**400])),
-    "a shape that multiplies text": _replace(WEIGHTS, _header_of(shape=["a", 10**11])),
-    "a shape of a thousand dimensions": _replace(WEIGHTS, _header_of(shape=[1] * 1000)),
-    "numbers of eight bits that are none": _tensors(_other_type(torch.float8_e4m3fn, float("nan"))),
-    "numbers too large for the model": _tensors(_other_type(torch.float64, 1e300)),
-    "a piece that is not UTF-8": _replace("tokenizer/target.model", _broken_piece),
-    "normalizations from beyond the table": _replace("tokenizer/target.model", _model(_wild_charsmap)),
-    "normalizations of 15 MB": _replace("tokenizer/target.model", _model(_large_table)),
-    "a piece of ten megabytes": _replace(
-        "tokenizer/target.model", _model(lambda model: setattr(model.pieces[-1], "piece", "x" * 10_000_000))
-    ),
-    "weights drawn from infinity": _config(
-        lambda text: text.replace("    type: xavier", "    type: uniform\n    range: 1.0e+39")
-    ),
-    "a beam of a billion": _config(lambda text: text.replace("  beam_size: 5", "  beam_size: 1000000000")),
-    "a billion resamples": _config(lambda text: text.replace("  bootstrap: 2", "  bootstrap: 1000000000")),
-    "the largest tokenizer, of another run": _replace("tokenizer/target.model", _model(_pieces(LARGEST_VOCABULARY))),
-    "a tokenizer of a million pieces": _replace("tokenizer/target.model", _model(_pieces(1_000_000))),
-    **LATER,
-}
-
-
-def strangers(work: Work, times: int, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
-    """Each is refused with an error, soon and with little memory, and executes nothing."""
-    calm, trials = work.calm(), Trials("a run from a stranger, crafted")
+def crafted_runs(folder: TrialFolder, times: int, attacks: Sequence[str] = tuple(ATTACKS)) -> Result:
+    """Load crafted runs: each is refused with an error, quickly and with little memory, and nothing is executed."""
+    undisturbed, tally = folder.undisturbed(), Tally("crafted run from a stranger")
     slowest, largest = 0.0, 0.0
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
-    load_run(calm, torch.device("cpu"))  # what is imported late is imported now
+    load_run(undisturbed, torch.device("cpu"))  # imports are not part of a refusal
     for number in range(times):
         name = attacks[number % len(attacks)]
-        with tempfile.TemporaryDirectory(dir=work.folder) as folder:
-            run = Path(shutil.copytree(calm, Path(folder) / "run"))
+        with tempfile.TemporaryDirectory(dir=folder.path) as scratch:
+            run = Path(shutil.copytree(undisturbed, Path(scratch) / "run"))
             ATTACKS[name](run)
-            if name not in LATER:
+            if name not in ON_CHECKSUMS:
                 _reseal(run)
             problem, seconds, megabytes = _refusal(run)
             slowest, largest = max(slowest, seconds), max(largest, megabytes)
-            executed = [
-                path.name for path in Path(folder).iterdir() if path.name not in ("run", "elsewhere.safetensors")
-            ]
+            executed = {path.name for path in Path(scratch).iterdir()} - {"run", "elsewhere.safetensors"}
             problems = [problem] if problem else []
             if executed or (run / "executed").exists():
-                problems.append(f"it was executed: {executed}")
+                problems.append(f"it was executed: {sorted(executed)}")
             if seconds > SECONDS or megabytes > MEGABYTES:
                 problems.append(f"refused after {seconds:.1f} s with {megabytes:.0f} MB")
-            trials.add([f"{name}: {each}" for each in problems])
-    return trials.result(f"at most {slowest:.2f} s of a core and {largest:.0f} MB for a refusal")
+            tally.add([f"{name}: {each}" for each in problems])
+    return tally.result(f"at most {slowest:.2f} s of a core and {largest:.0f} MB for a refusal")
 
 
 def _reseal(run: Path) -> None:
-    """Make all checksums fit: a stranger knows how."""
+    """Make all checksums of a run fit its files, as an attacker would."""
     reseal((run / WEIGHTS).parent)
     if (run / "manifest.json").is_symlink():
         return
@@ -368,7 +62,7 @@ def _reseal(run: Path) -> None:
 
 
 def reseal(checkpoint: Path) -> None:
-    """Make the checksums of a checkpoint those of its files, as whoever changed them with intent would."""
+    """Make the checksums of a checkpoint fit its files, as an attacker would."""
     sums = checkpoint / CHECKSUMS
     if sums.is_file():
         files = (path for path in checkpoint.iterdir() if path != sums and _small(path))
@@ -380,7 +74,8 @@ def _small(path: Path) -> bool:
 
 
 def _refusal(run: Path) -> tuple[str, float, float]:
-    """Load a run in a process of its own; -> what was wrong with the refusal, seconds of a core, megabytes more."""
+    """Load a run in a process of its own; return what is wrong with the refusal, or "", its seconds of core time and
+    its megabytes of additional memory."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -392,7 +87,7 @@ def _refusal(run: Path) -> tuple[str, float, float]:
             load_run(run, torch.device("cpu"))
         except NmtError:
             answer["problem"] = ""
-        except BaseException as error:  # whatever it is, it is told
+        except BaseException as error:  # reported to the parent process
             answer["problem"] = f"{type(error).__name__}: {error}"
         answer["seconds"] = time.process_time() - begun
         answer["megabytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

@@ -1,4 +1,4 @@
-"""Text from the web, translated."""
+"""Translate hostile and very large text."""
 
 import io
 import os
@@ -9,10 +9,11 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 from nmt.cli.translate import main as nmt_translate
-from tests.torture.work import Result, Trials, Work, start
+from tests.torture.tally import Result, Tally
+from tests.torture.trial_folder import TrialFolder, start
 
 SECONDS, MEGABYTES = 120.0, 700.0
-"""Of a core, and of memory, PyTorch included, that large text may take."""
+"""Core time and memory, PyTorch included, that large text may take."""
 NASTY = [
     "",
     " ",
@@ -35,27 +36,29 @@ NASTY = [
 ]
 
 
-def nasty(work: Work, times: int) -> Result:
-    """N lines out for N lines in, or an error that names the line."""
-    calm, trials, chance = work.calm(), Trials("nasty text, translated"), random.Random(8)
+def hostile(folder: TrialFolder, times: int) -> Result:
+    """Translate hostile text: N lines in give N lines out, or an error names the line that is not UTF-8."""
+    tally, generator, undisturbed = Tally("hostile text, translated"), random.Random(8), folder.undisturbed()
     for number in range(times):
-        lines = [NASTY[number % len(NASTY)], *(_any_line(chance) for _ in range(20))]
+        lines = [NASTY[number % len(NASTY)], *(_any_line(generator) for _ in range(20))]
         data = "".join(f"{line}\n" for line in lines).encode()
         invalid = number % 3 == 2
         if invalid:
-            data += bytes(chance.choices(range(256), k=60)) + b"\xff\n"
-        code, out, err = _translate(calm, work.folder / "nasty", data)
+            data += bytes(generator.choices(range(256), k=60)) + b"\xff\n"
+        code, out, err = _translate(undisturbed, folder.path / "hostile", data)
         if invalid:
-            named = code == 2 and f"nasty:{_first_invalid(data)}: not UTF-8 (byte 0x" in err and "Traceback" not in err
-            trials.add([] if named else [f"bytes {number}: ended with {code}: {err[-200:]}"])
+            explained = (
+                code == 2 and f"hostile:{_first_invalid(data)}: not UTF-8 (byte 0x" in err and "Traceback" not in err
+            )
+            tally.add([] if explained else [f"bytes {number}: ended with {code}: {err[-200:]}"])
         else:
             whole = code == 0 and out.count(b"\n") == len(lines)
-            trials.add([] if whole else [f"text {number}: {out.count(bytes([10]))} lines, code {code}: {err[-200:]}"])
-    return trials.result()
+            tally.add([] if whole else [f"text {number}: {out.count(bytes([10]))} lines, code {code}: {err[-200:]}"])
+    return tally.result()
 
 
 def _first_invalid(data: bytes) -> int:
-    """The number of the first line that is not UTF-8."""
+    """Return the number of the first line that is not UTF-8."""
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             line.decode()
@@ -64,9 +67,10 @@ def _first_invalid(data: bytes) -> int:
     raise ValueError("all of it is UTF-8")
 
 
-def _any_line(chance: random.Random) -> str:
-    """Characters from all over Unicode, but for line feeds and surrogates."""
-    codes = (chance.choice((chance.randrange(0x300), chance.randrange(0x110000))) for _ in range(chance.randrange(60)))
+def _any_line(generator: random.Random) -> str:
+    """Return random characters of all of Unicode, without line feeds and surrogates."""
+    length = generator.randrange(60)
+    codes = (generator.choice((generator.randrange(0x300), generator.randrange(0x110000))) for _ in range(length))
     return "".join(chr(code) for code in codes if code != 10 and not 0xD800 <= code < 0xE000)
 
 
@@ -78,9 +82,10 @@ def _translate(run: Path, file: Path, data: bytes) -> tuple[int, bytes, str]:
     return code, output.read_bytes() if output.exists() else b"", err.getvalue()
 
 
-def large(work: Work, times: int, megabytes: int = 10, empty_lines: int = 1_000_000) -> Result:
-    """One line of so many megabytes, and so many empty lines: as many lines out, in bounded time and memory."""
-    calm, trials = work.calm(), Trials("a huge line; a mass of empty ones")
+def large(folder: TrialFolder, times: int, megabytes: int = 10, empty_lines: int = 1_000_000) -> Result:
+    """Translate a line of ``megabytes`` MB, and ``empty_lines`` empty lines: as many lines come out, in bounded time
+    and memory."""
+    tally, undisturbed = Tally("a huge line; very many empty lines"), folder.undisturbed()
     slowest: dict[str, float] = {}
     largest = 0.0
     texts = (
@@ -89,36 +94,36 @@ def large(work: Work, times: int, megabytes: int = 10, empty_lines: int = 1_000_
     )
     for trial in range(times):
         name, content, count = texts[trial % len(texts)]
-        file = work.folder / "large"
+        file = folder.path / "large"
         file.write_bytes(content)
-        options = {"--model": calm, "--input": file, "--output": work.folder / "large.out", "--device": "cpu"}
-        options["--alignments"] = work.folder / "large.align"
+        options = {"--model": undisturbed, "--input": file, "--output": folder.path / "large.out", "--device": "cpu"}
+        options["--alignments"] = folder.path / "large.align"
         words = (str(word) for option in options.items() for word in option)
-        with (work.folder / "large.err").open("w+", encoding="utf-8") as said:
-            process = start("nmt-translate", *words, stdout=said, stderr=said)
+        with (folder.path / "large.err").open("w+", encoding="utf-8") as output:
+            process = start("nmt-translate", *words, stdout=output, stderr=output)
             seconds, peak = _used(process)
-            said.seek(0)
-            err = said.read()
-        lines = (work.folder / "large.out").read_bytes().count(b"\n")
-        links = (work.folder / "large.align").read_bytes().count(b"\n")
+            output.seek(0)
+            err = output.read()
+        lines = (folder.path / "large.out").read_bytes().count(b"\n")
+        links = (folder.path / "large.align").read_bytes().count(b"\n")
         whole = process.returncode == 0 and lines == links == count
         problems = [] if whole else [f"{name}: {lines} lines, code {process.returncode}: {err[-200:]}"]
         if seconds > SECONDS or peak > MEGABYTES:
             problems.append(f"{name}: {seconds:.0f} s, {peak:.0f} MB")
-        trials.add(problems)
+        tally.add(problems)
         slowest[name], largest = max(seconds, slowest.get(name, 0.0)), max(largest, peak)
     remarks = (f"{name}: {seconds:.0f} s of a core" for name, seconds in slowest.items())
-    return trials.result(*remarks, f"at most {largest:.0f} MB, PyTorch included")
+    return tally.result(*remarks, f"at most {largest:.0f} MB, PyTorch included")
 
 
 def _used(process: "subprocess.Popen[str]") -> tuple[float, float]:
-    """Wait for a process; -> seconds of a core and most megabytes that it used.
+    """Wait for a process; return its seconds of core time and its peak memory in megabytes.
 
-    What the system says of its memory at the end counts that of the process which began it, too.
+    The peak is read while the process runs: at its end, the system reports one that includes the parent process.
     """
     status, peak = Path(f"/proc/{process.pid}/status"), 0
     while True:
-        with suppress(OSError, IndexError):  # it is gone
+        with suppress(OSError, IndexError):  # the process has ended
             peak = max(peak, int(status.read_text().partition("VmHWM:")[2].split()[0]))
         ended, code, used = os.wait4(process.pid, os.WNOHANG)
         if ended:

@@ -1,4 +1,4 @@
-"""All trials there are, and how often each is made."""
+"""The list of all trials, and how often each is made."""
 
 import tempfile
 import time
@@ -6,46 +6,49 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.torture import configs, disk, faults, numbers, refusals, sameness, strangers, text
-from tests.torture.work import Result, Work
+from tests.torture import attacks, configs, disk, faults, numbers, refusals, sameness, strangers, text
+from tests.torture.tally import Result
+from tests.torture.trial_folder import TrialFolder
 
-TRIALS: dict[str, tuple[Callable[[Work, int], Result], int]] = {
-    "kill": (faults.killed, 50),
-    "stop": (faults.stopped, 10),
-    "stop-twice": (faults.stopped_twice, 10),
+TRIALS: dict[str, tuple[Callable[[TrialFolder, int], Result], int]] = {
+    "kill": (faults.kill, 50),
+    "stop": (faults.stop, 10),
+    "stop-twice": (faults.stop_twice, 10),
     "disk": (disk.failing_disk, 100),
     "cache": (disk.failing_cache, 30),
-    "file-size": (disk.small_files, 20),
-    "output": (disk.failing_output, 30),
-    "vanish": (disk.vanished, 5),
-    "damage": (disk.damaged, 40),
+    "file-size": (disk.limited_file_size, 20),
+    "output": (disk.limited_output, 30),
+    "vanish": (disk.vanishing_run, 5),
+    "damage": (disk.damaged_checkpoint, 40),
     "two": (faults.two_at_once, 5),
-    "numbers": (numbers.skipped, 12),
-    "no-numbers": (numbers.failing, 6),
-    "memory": (numbers.little_memory, 8),
-    "changed": (refusals.changed, 2 * len(refusals.CHANGES)),
-    "strangers": (strangers.strangers, len(strangers.ATTACKS)),
-    "text": (text.nasty, 120),
+    "numbers": (numbers.skipped_updates, 12),
+    "no-numbers": (numbers.no_finite_gradient, 6),
+    "memory": (numbers.out_of_memory, 8),
+    "changed": (refusals.changed_resumption, 2 * len(refusals.CHANGES)),
+    "strangers": (strangers.crafted_runs, len(attacks.ATTACKS)),
+    "text": (text.hostile, 120),
     "large": (text.large, 2),
     "configs": (configs.fuzzed, 5000),
     "extremes": (configs.extreme, 100),
     "again": (sameness.same_seed, 2),
-    "batches": (sameness.any_batch, 40),
-    "moved": (sameness.moved, 2),
-    "dry-run": (refusals.dry_runs, len(refusals.DRY)),
+    "batches": (sameness.other_batches, 40),
+    "moved": (sameness.moved_run, 2),
+    "dry-run": (refusals.dry_runs, len(refusals.MISTAKES)),
 }
-"""In the order of the table, by the name that --only takes: what is done, and how often."""
+"""The trial and the number of times it is made, by the name that ``--only`` takes, in the order of the table."""
 
 
-def suffer(name: str, times: int) -> tuple[Result, float]:
-    """One kind of trial, in a folder of its own that vanishes; -> what came of it, and the seconds it took. Where the
-    trial itself fails, nothing is known to have survived."""
+def run_trial(name: str, times: int) -> tuple[Result, float]:
+    """Make one kind of trial in a temporary folder; return the result and the seconds it took.
+
+    If the trial itself fails, all of its times count as lost.
+    """
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nmt-torture-") as folder:
         trial, _ = TRIALS[name]
         try:
-            result = trial(Work(Path(folder)), times)
-        except Exception as error:  # whatever it is: the other kinds go on
+            result = trial(TrialFolder(Path(folder)), times)
+        except Exception as error:  # the other kinds of trial go on
             traceback.print_exc()
             result = Result(f"the trial '{name}' itself", times, 0, (f"{type(error).__name__}: {error}",))
         return result, time.monotonic() - begun
