@@ -214,7 +214,7 @@ def test_a_write_that_fails_ends_training_with_its_file(
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.runs.checkpoints.sync", full)
+    monkeypatch.setattr("nmt.runs.directory.sync", full)
     [*_, line] = refused(train("--output", tmp_path / "run"))
     assert line.startswith(f"{tmp_path}") and line.endswith(": No space left on device")
 

@@ -96,7 +96,7 @@ def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
     if hint := missing_space(name):
         return f"unknown key; {hint}"
     if foreign := counterpart(name):
-        return f"unknown key; {foreign}"
+        return f"unknown key; use {foreign}"
     here = list(place.section.model_fields)
     elsewhere = keys_by_name()
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
