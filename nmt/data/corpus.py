@@ -275,17 +275,18 @@ def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFil
     for source in sources:
         target = next(targets, None)
         if target is None:
-            raise _misaligned(corpus, read + 1 + sum(1 for _ in sources), read)
+            raise different_line_counts(corpus.source, read + 1 + sum(1 for _ in sources), corpus.target, read)
         read += 1
         yield Pair(source, target)
     surplus = sum(1 for _ in targets)
     if surplus:
-        raise _misaligned(corpus, read, read + surplus)
+        raise different_line_counts(corpus.source, read, corpus.target, read + surplus)
 
 
-def _misaligned(corpus: FileCorpus, sources: int, targets: int) -> DataError:
+def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:
+    """Name two files that should be aligned line by line, and how many lines each has."""
     return DataError(
-        f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}: "
+        f"{source_name} has {source_count:,} lines and {other_name} has {other_count:,}: "
         f"line n of one must be the translation of line n of the other"
     )
 
