@@ -17,8 +17,10 @@ import torch
 from nmt.benchmark.decoding import Decoding, measure_decoding
 from nmt.benchmark.machine import alone, machine
 from nmt.benchmark.training import VARIANTS, Case, Row, measure, measure_config, measure_parts
-from nmt.cli.common import command, say, whole, writing
-from nmt.cli.evaluate import read_test_set
+from nmt.cli.common import command, say
+from nmt.cli.files import writing
+from nmt.cli.options import whole
+from nmt.cli.test_set import read_test_set
 from nmt.config import load_config, load_run_config
 from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError, DataError

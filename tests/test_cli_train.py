@@ -119,7 +119,7 @@ def test_a_mistake_in_the_data_costs_no_run(train: Train, run: Path) -> None:
     ("mistake", "said"),
     [
         ("evaluation.gold={source: nowhere, target: nowhere, links: nowhere}", "nowhere: no such file"),
-        ("model.encoder.hidden=1000000", "memory does not suffice"),
+        ("model.encoder.hidden=1000000", "out of memory"),
     ],
 )
 def test_what_is_wrong_beside_the_data_costs_no_run(train: Train, run: Path, mistake: str, said: str) -> None:
@@ -302,7 +302,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
     assert "pairs read" in train("--output", run, "--overwrite")[1]
     for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
         assert main(arguments) == 2
-        assert "--config: not given; name a configuration, or continue a run with --resume" in capsys.readouterr().err
+        assert "--config: is missing; give a configuration, or continue a run with --resume" in capsys.readouterr().err
     assert main(["--resume", "--output", str(run / "none")]) == 2
     assert "none: there is no run to resume; start one with --config FILE" in capsys.readouterr().err
 

@@ -1,5 +1,7 @@
-"""``nmt-diagnose``: why translations of long sentences are worse: what is missing from them and where, how probable the
-reference is, where the attention looks, which translations stop early, run on or repeat themselves.
+"""Measure why translations of long sentences are worse.
+
+For each bin of source length: which part of the sentence loses content words, how probable the reference is, where the
+attention looks, and how many translations stop early, run on or repeat themselves.
 """
 
 import argparse
@@ -7,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, importing, say
-from nmt.cli.evaluate import add_test_set_options, read_test_set, translate
+from nmt.cli.common import command, importing, say
+from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.systems import (
     System,
     add_system_options,
@@ -17,6 +19,7 @@ from nmt.cli.systems import (
     read_ready,
     refuse_overwriting_systems,
 )
+from nmt.cli.test_set import add_test_set_options, read_test_set, translate
 from nmt.config import load_run_config
 from nmt.data.corpus import Pair
 from nmt.evaluation.by_length import bins_by_length
@@ -33,17 +36,23 @@ if TYPE_CHECKING:
 
     from nmt.runs.directory import LoadedRun
 
+EXAMPLES = (
+    "nmt-diagnose --source test.en --reference test.fr --system attention=runs/en-fr --output runs/why",
+    "nmt-diagnose --source test.en --reference test.fr --system none=runs/none --system attention=runs/en-fr "
+    "--output runs/why --beam-size 1",
+)
+
 
 def parser() -> argparse.ArgumentParser:
-    """The options of ``nmt-diagnose``."""
+    """Define the options of ``nmt-diagnose``."""
     arguments = argparse.ArgumentParser(prog="nmt-diagnose", description=__doc__)
     add_test_set_options(arguments)
-    add_system_options(arguments, "RUN", "STEM.csv, .json, .recall.png, .probability.png, ...")
+    add_system_options(arguments, "RUN", "write STEM.csv, .json, .recall.png, .probability.png, ...")
     add_decoding_options(arguments)
     return arguments
 
 
-@command(parser)
+@command(parser, EXAMPLES)
 def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
     systems: list[System] = arguments.systems
@@ -60,16 +69,16 @@ def main(arguments: argparse.Namespace) -> None:
         from nmt.runs.directory import load_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device or "auto")
-    runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part
+    runs = [load_run(system.path, device) for system in systems]  # load all before the slow part
     function_words = most_frequent(references, unit=unit)
     measured: dict[str, list[Floats]] = {}
     for system, run in zip(systems, runs, strict=True):
         hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
-        say(f"{system.path}: reading the references")
-        found = measures(run, sources, references, hypotheses, function_words, unit, device)
-        measured.setdefault(system.name, []).append(found)
+        say(f"{system.path}: scoring the references by forced decoding")
+        values = measures(run, sources, references, hypotheses, function_words, unit, device)
+        measured.setdefault(system.name, []).append(values)
     bins = bins_by_length(lengths(sources, binned_by.unit), arguments.bins or evaluation.bins)
-    diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
+    diagnoses = [diagnose(name, bins, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
     paths = write_diagnosis(
         diagnoses,
         arguments.output,
@@ -95,7 +104,7 @@ def measures(
     unit: Unit,
     device: "torch.device",
 ) -> Floats:
-    """Of each sentence, (sentences, MEASURES)."""
+    """Measure each sentence, (sentences, MEASURES)."""
     import numpy as np  # noqa: PLC0415
 
     from nmt.translation.forced import force  # noqa: PLC0415  (PyTorch is slow to import)

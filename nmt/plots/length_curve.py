@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import SystemScores
-from nmt.evaluation.kept import Kept
 from nmt.evaluation.metrics import Floats
+from nmt.evaluation.retention import Retention
 from nmt.evaluation.significance import Comparison, OverallComparison
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
@@ -33,7 +33,7 @@ def write_length_curve(
     title: str | None = None,
     comparisons: Sequence[Comparison] = (),
     overall: Sequence[OverallComparison] = (),
-    kept: Kept | None = None,
+    retention: Retention | None = None,
 ) -> list[Path]:
     """Draw and write ``stem``.png, .svg, .json and .csv, each of them whole; returns their paths.
 
@@ -44,7 +44,7 @@ def write_length_curve(
         title: above the figure.
         comparisons: of the systems in each bin, for the JSON.
         overall: of the systems on the whole test set, for the JSON.
-        kept: what the systems keep of their BLEU, for the JSON.
+        retention: the share of BLEU that the systems retain on long sentences, for the JSON.
 
     Raises DataError if they cannot be written.
     """
@@ -52,7 +52,7 @@ def write_length_curve(
     contents = (
         png(figure),
         svg(figure),
-        numbers(_numbers(systems, about, comparisons, overall, kept)),
+        numbers(_numbers(systems, about, comparisons, overall, retention)),
         table([row.as_dict() for system in systems for row in system.rows]),
     )
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
@@ -127,7 +127,7 @@ def _numbers(
     about: About,
     comparisons: Sequence[Comparison],
     overall: Sequence[OverallComparison],
-    kept: Kept | None,
+    retention: Retention | None,
 ) -> dict[str, Any]:
     return {
         **about.as_dict(),
@@ -136,5 +136,5 @@ def _numbers(
         "systems": {system.name: system.as_dict() for system in systems},
         "comparisons": [each.as_dict() for each in comparisons],
         "overall": [each.as_dict() for each in overall],
-        "kept": None if kept is None else kept.as_dict(),
+        "kept": None if retention is None else retention.as_dict(),
     }
