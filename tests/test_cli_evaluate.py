@@ -333,7 +333,7 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
     scores = tmp_path / "scores"
     code, out, _ = run(evaluate.main, *TEST_SET, *options, "--reverse", str(tmp_path / "back"), "--json", str(scores))
     assert code == 0
-    names = ["of the other direction", "both", "grow-diag-final-and of both", "weights from"]
+    names = ["opposite direction", "intersection", "grow-diag-final-and of both", "weights of at least"]
     assert all(any(name in line for line in out.splitlines()) for name in names)
     report = json.loads(scores.read_text("utf-8"))["alignment"]
     assert report["intersection"]["links"] <= report["grow_diag_final_and"]["links"]
@@ -352,7 +352,7 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
         (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect without --gold"),
         (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
         (("--hypotheses", "ref", "--reverse", "none"), "--reverse: has no effect without --gold"),
-        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each must"),
+        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each file must"),
         (
             ("--model", "bahdanau", "--gold", "blank", "--reverse", "none"),
             "--reverse: none translates x to y; it must translate y to x, the opposite direction of bahdanau",
@@ -431,7 +431,7 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             ("--system", "a=good", "--device", "cpu"),
             "--device: has no effect because every --system is a file; no run translates",
         ),
-        (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
+        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
         (
             ("--system", "a=good", "--short", "8-8"),
             "--long: is missing, and no bin has 30 sentences to replace it",
@@ -485,7 +485,7 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
         (
             evaluate.main,
             ("--hypotheses", "good", "--json", "./good"),
-            "./good: is the same file as --hypotheses",
+            "--json ./good: is the same file as --hyp",
         ),
         (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: is the same file as --reference"),
         (evaluate.main, ("--hypotheses", "good", "--json", ""), "--json: the file name is empty"),
@@ -584,7 +584,7 @@ def test_a_figure_needs_a_name(files: Path, run: Run) -> None:
     for output in ("out", "out/"):
         code, _, err = run(length_curve.main, *TEST_SET, *TWO[:4], "--output", output)
         assert code == 2
-        assert err.startswith(f"nmt-length-curve: error: {output}: is a folder; give the beginning of the figure's")
+        assert err.startswith(f"nmt-length-curve: error: {output}: is a directory; give the beginning of the")
 
 
 def test_what_will_fail_fails_before_translating(

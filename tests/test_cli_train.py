@@ -568,7 +568,7 @@ def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Pa
     how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
     assert refused(train(*how))[-1] == f"evaluation.gold: {tmp_path}/gold: no such file"
     (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
-    assert "gold:20: 0-99 links a word that is not there" in refused(train(*how))[-1]
+    assert "gold:20: 0-99 links a missing word" in refused(train(*how))[-1]
 
 
 def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

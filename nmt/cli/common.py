@@ -29,18 +29,15 @@ Body = Callable[[argparse.Namespace], int | None]
 """The body of a command: from parsed arguments to the exit code, where None is 0."""
 
 
-def command(
-    parser: Callable[[], argparse.ArgumentParser], examples: Sequence[str] = ()
-) -> Callable[[Body], Callable[..., int]]:
+def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], Callable[..., int]]:
     """Turn the body of a command into its entry point.
 
     The entry point takes the arguments (``None``: those of the process) and returns the exit code. An error that the
     user can correct is printed to standard error and ends with code 2; ``--verbose`` adds the traceback. When the
     reader of standard output goes away, the command ends silently.
 
-    Args:
-        parser: makes the parser of the command's own options.
-        examples: command lines for the end of ``--help``.
+    ``parser`` makes the parser of the command's own options. If its description ends with a paragraph ``examples:`` and
+    a line for each example, these lines end ``--help``.
     """
 
     def decorate(body: Body) -> Callable[..., int]:
@@ -53,7 +50,8 @@ def command(
                 sys.stdout.reconfigure(errors="backslashreplace")  # print results even if the terminal lacks UTF-8
             options = parser()
             options.formatter_class = HelpFormatter
-            options.epilog = "\n  ".join([EXAMPLES, *examples]) if examples else None
+            options.description, *examples = (options.description or "").split(f"\n\n{EXAMPLES}\n")
+            options.epilog = f"{EXAMPLES}\n{examples[0].rstrip()}" if examples else None
             options.set_defaults(command=options.prog)
             options.add_argument("--verbose", action="store_true", help="show the traceback of an error")
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")

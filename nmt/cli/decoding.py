@@ -64,16 +64,7 @@ def translate_lines(
     """Translate lines as they arrive, with warnings on standard error.
 
     Warns if int8 is slower than fp32, if a line of ``source`` is cut off, and if the text looks like the language that
-    the run translates into.
-
-    Args:
-        translator: of the run.
-        lines: raw text.
-        options: of the search.
-        arguments: of the command.
-        run: the run directory.
-        source: names the text in warnings.
-        typed: a person types the lines, so that each is translated at once and the language is judged early.
+    ``run`` translates into. Lines ``typed`` by a person are translated one by one, and their language is judged early.
 
     Raises FileError if the run's language identification cannot be read.
     """

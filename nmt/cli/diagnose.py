@@ -2,20 +2,23 @@
 
 For each bin of source length: which part of the sentence loses content words, how probable the reference is, where the
 attention looks, and how many translations stop early, run on or repeat themselves.
+
+examples:
+  nmt-diagnose --source test.en --reference test.fr --output why --system rnn=runs/en-fr
+  nmt-diagnose --source test.en --reference test.fr --output why --system rnn=runs/en-fr --system none=runs/none
 """
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.systems import (
     System,
+    about,
     add_system_options,
     check_systems,
-    origins,
     read_ready,
     refuse_overwriting_systems,
 )
@@ -26,8 +29,6 @@ from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, unit_of
-from nmt.foundation.files import readable
-from nmt.plots.about import About
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
 
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
     import torch
 
     from nmt.runs.directory import LoadedRun
-
-EXAMPLES = (
-    "nmt-diagnose --source test.en --reference test.fr --system attention=runs/en-fr --output runs/why",
-    "nmt-diagnose --source test.en --reference test.fr --system none=runs/none --system attention=runs/en-fr "
-    "--output runs/why --beam-size 1",
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
     systems: list[System] = arguments.systems
@@ -82,13 +77,7 @@ def main(arguments: argparse.Namespace) -> None:
     paths = write_diagnosis(
         diagnoses,
         arguments.output,
-        about=About(
-            readable(Path(arguments.source).name),
-            evaluation.bootstrap,
-            binned_by,
-            arguments.min_sentences,
-            origins(arguments, configs, ready),
-        ),
+        about=about(arguments, configs, ready, evaluation.bootstrap, binned_by),
         unit=unit,
     )
     print(format_diagnoses(diagnoses, binned_by.column))

@@ -1,6 +1,10 @@
 """Compute BLEU and chrF of a run or of a file of translations, with a table by source length.
 
 With gold word alignments, also compute the alignment error rate of the run's attention.
+
+examples:
+  nmt-evaluate --model runs/en-fr --source test.en --reference test.fr
+  nmt-evaluate --hypotheses test.hyp --source test.en --reference test.fr --bins 5,10,20
 """
 
 import argparse
@@ -24,11 +28,6 @@ from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.writing import BinnedBy, lengths
 from nmt.foundation.files import readable
-
-EXAMPLES = (
-    "nmt-evaluate --model runs/en-fr --source test.en --reference test.fr",
-    "nmt-evaluate --hypotheses test.hyp --source test.en --reference test.fr --bins 5,10,20",
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Score one system and print the scores."""
     options = ("source", "reference", "hypotheses", "gold", "model", "reverse")
@@ -128,11 +127,10 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
             raise ConfigError(f"{option}: {run} has no attention (model.attention.type is none)")
         return word_attention(loaded.model, loaded.tokenizers, pairs, device)
 
+    backward = None
     if arguments.reverse is not None:
         check_directions(arguments.model, arguments.reverse)
         backward = attention("--reverse", arguments.reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
-    else:
-        backward = None
     return alignment_report(gold, attention("--gold", arguments.model, gold.pairs), backward)
 
 

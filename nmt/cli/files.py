@@ -20,13 +20,8 @@ def refuse_unwritable(*paths: str | None) -> None:
         if path is None:
             continue
         file, folder = Path(path), Path(path).absolute().parent
-        if not folder.exists():
-            problem = os.strerror(errno.ENOENT)
-        elif file.is_dir():
-            problem = os.strerror(errno.EISDIR)
-        else:
-            problem = why_unwritable(file if file.exists() else folder)
-        if problem:
+        code = errno.EISDIR if file.is_dir() else 0 if folder.exists() else errno.ENOENT
+        if problem := os.strerror(code) if code else why_unwritable(file if file.exists() else folder):
             raise DataError(f"{path}: cannot be written: {problem}")
 
 

@@ -1,4 +1,9 @@
-"""Plot BLEU against source length with one curve per system, and write the figure and its numbers."""
+"""Plot BLEU against source length with one curve per system, and write the figure and its numbers.
+
+examples:
+  nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system none=runs/none
+  nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=test.hyp --bin-by reference
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -11,9 +16,9 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.scoring import Scoring, add_tokenizer_option, scoring
 from nmt.cli.systems import (
     System,
+    about,
     add_system_options,
     check_systems,
-    origins,
     read_ready,
     refuse_overwriting_systems,
 )
@@ -26,17 +31,8 @@ from nmt.evaluation.metrics import Integers
 from nmt.evaluation.retention import Range, format_retention, ranges, retention
 from nmt.evaluation.significance import compare_by_length, compare_overall, format_comparisons, format_overall
 from nmt.evaluation.writing import BinnedBy, lengths
-from nmt.foundation.files import readable
-from nmt.plots.about import About
 from nmt.plots.files import KINDS, make_folder
 from nmt.plots.length_curve import write_length_curve
-
-EXAMPLES = (
-    "nmt-length-curve --source test.en --reference test.fr --system none=runs/none --system attention=runs/en-fr "
-    "--output runs/curve",
-    "nmt-length-curve --source test.en --reference test.fr --system attention=test.hyp --output runs/curve "
-    "--bin-by reference",
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Score every system, draw the figure, and print the table."""
     systems: list[System] = arguments.systems
@@ -100,13 +96,7 @@ def main(arguments: argparse.Namespace) -> None:
     paths = write_length_curve(
         scored,
         arguments.output,
-        about=About(
-            readable(Path(arguments.source).name),
-            resamples,
-            binned_by,
-            arguments.min_sentences,
-            origins(arguments, configs, ready),
-        ),
+        about=about(arguments, configs, ready, resamples, binned_by),
         title=arguments.title,
         comparisons=comparisons,
         overall=overall,

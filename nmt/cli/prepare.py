@@ -1,6 +1,10 @@
 """Read the corpora, learn the tokenizers and encode the text, as nmt-train would, and print a report.
 
 nmt-train reuses the result.
+
+examples:
+  nmt-prepare --config en-fr.yaml
+  nmt-prepare --config en-fr.yaml --set tokenizer.vocabulary=4000 --json report.json
 """
 
 import argparse
@@ -12,11 +16,6 @@ from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.options import add_config_options
 from nmt.config import load_config
 
-EXAMPLES = (
-    "nmt-prepare --config en-fr.yaml",
-    "nmt-prepare --config en-fr.yaml --set tokenizer.vocabulary=4000 --json report.json",
-)
-
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-prepare``."""
@@ -26,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Prepare the corpora and print the report."""
     config = load_config(arguments.config, arguments.overrides)

@@ -1,4 +1,4 @@
-"""How a command scores a test set: BLEU's tokenizer and the units of length, from the runs or from the text."""
+"""Scoring of a test set: BLEU's tokenizer and the units of length, from the runs or from the text."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -35,13 +35,8 @@ def scoring(
 ) -> Scoring:
     """Choose tokenizer and units, and report a choice that is not obvious on standard error.
 
-    Args:
-        chosen: the value of ``--bleu-tokenizer``.
-        runs: the configurations of the runs, by their names in messages; without any, the script of the text decides.
-        sources: raw lines.
-        references: raw lines.
-
-    Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
+    ``chosen`` is the value of ``--bleu-tokenizer``; ``runs`` has the configurations by their names in messages. Without
+    runs the script of the raw text decides. Raises ConfigError if runs disagree, or if the tokenizer is not installed.
     """
     if runs:
         data = next(iter(runs.values())).data

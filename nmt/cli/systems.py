@@ -10,8 +10,9 @@ from nmt.cli.options import given, refuse_useless, whole
 from nmt.cli.test_set import read_aligned
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError, NmtError, tried
+from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import read_json, readable
-from nmt.plots.about import MIN_SENTENCES, Origin
+from nmt.plots.about import MIN_SENTENCES, About, Origin
 from nmt.plots.files import stem_of
 
 
@@ -137,15 +138,19 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
     return ready
 
 
-def origins(
-    arguments: argparse.Namespace, configs: Mapping[System, Config], ready: Collection[System]
-) -> dict[str, list[Origin]]:
-    """Collect the origins of the translations, by system; none for files. Runs in ``ready`` do not translate."""
-    by_system: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
+def about(
+    arguments: argparse.Namespace,
+    configs: Mapping[System, Config],
+    ready: Collection[System],
+    resamples: int,
+    binned_by: BinnedBy,
+) -> About:
+    """Describe the figures of a command. Runs in ``ready`` have existing translations; files have no origin."""
+    origins: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, ("beam_size", "length_penalty")) if system not in ready else {}
         decoding = config.decoding.model_copy(update=search)
-        by_system[system.name].append(
+        origins[system.name].append(
             Origin(
                 config.data.source_language,
                 config.data.target_language,
@@ -154,7 +159,7 @@ def origins(
                 _updates(Path(system.path)),
             )
         )
-    return by_system
+    return About(readable(Path(arguments.source).name), resamples, binned_by, arguments.min_sentences, origins)
 
 
 def _updates(run: Path) -> int | None:

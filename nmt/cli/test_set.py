@@ -13,6 +13,7 @@ from nmt.data.corpus import different_line_counts, read_lines
 from nmt.errors import DataError
 
 PROGRESS_SECONDS = 10.0
+"""Time between two reports of progress."""
 
 
 def add_test_set_options(arguments: argparse.ArgumentParser) -> None:

@@ -1,6 +1,10 @@
 """Train a translation model from raw parallel text.
 
 This checks the corpora, learns the tokenizers, trains, keeps the best checkpoint, and scores the test set.
+
+examples:
+  nmt-train --config en-fr.yaml --output runs/en-fr
+  nmt-train --resume --output runs/en-fr --set training.updates=40000
 """
 
 import argparse
@@ -15,11 +19,6 @@ from nmt.cli.common import INTERRUPTED, as_typed, command, importing, say
 from nmt.cli.options import add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.errors import CheckpointError, ConfigError
-
-EXAMPLES = (
-    "nmt-train --config en-fr.yaml --output runs/en-fr",
-    "nmt-train --resume --output runs/en-fr --set training.updates=40000",
-)
 
 
 class StopRequest:
@@ -84,7 +83,7 @@ def configuration(arguments: argparse.Namespace) -> Config:
     return config if arguments.output is None else config.model_copy(update={"output": arguments.output})
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Train; returns 0 when finished, 128 plus its number when stopped by a signal."""
     config = configuration(arguments)

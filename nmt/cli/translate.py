@@ -1,4 +1,9 @@
-"""Translate raw text line by line, in order, from a file or standard input."""
+"""Translate raw text line by line, in order, from a file or standard input.
+
+examples:
+  nmt-translate --model runs/en-fr --input test.en --output test.hyp
+  echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores
+"""
 
 import argparse
 import json
@@ -18,11 +23,6 @@ from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.translator import SearchOptions, TranslatedHypothesis, Translation, Translator
-
-EXAMPLES = (
-    "nmt-translate --model runs/en-fr --input test.en --output test.hyp",
-    "echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores",
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-@command(parser, EXAMPLES)
+@command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Translate; every error in the options or files comes before anything is written."""
     check_sampling(arguments)
@@ -194,11 +194,12 @@ class Output:
         """Whether the file still has its previous content."""
 
     @classmethod
-    def create(cls, path: str, form: Format) -> Self:
-        """Open a file; an existing one keeps its content until the first line is written. Raises DataError."""
+    def create(cls, path: str, form: Format, stack: ExitStack) -> Self:
+        """Open a file that the stack closes; its old content is kept until the first line is written."""
         with writing(path):
-            output = cls(path, Path(path).open("ab"), form)  # noqa: SIM115  (close() does)
+            output = cls(path, Path(path).open("ab"), form)  # noqa: SIM115  (the stack closes it)
         output.old = Path(path).is_file()  # not a pipe or device
+        stack.callback(output.close)
         return output
 
     def write(self, lines: list[str]) -> None:
@@ -218,20 +219,10 @@ class Output:
 
 def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> list[Output]:
     """Open all outputs. Raises DataError for a file that cannot be written."""
-
-    def create(path: str, form: Format) -> Output:
-        output = Output.create(path, form)
-        stack.callback(output.close)
-        return output
-
     form = format_scored if arguments.scores else format_text
-    standard = arguments.output is None
-    outputs = [Output("standard output", sys.stdout.buffer, form) if standard else create(arguments.output, form)]
-    if arguments.alignments is not None:
-        outputs.append(create(arguments.alignments, format_alignment))
-    if arguments.attention is not None:
-        outputs.append(create(arguments.attention, format_attention))
-    return outputs
+    files = (arguments.output, form), (arguments.alignments, format_alignment), (arguments.attention, format_attention)
+    standard = [Output("standard output", sys.stdout.buffer, form)] if arguments.output is None else []
+    return standard + [Output.create(path, form, stack) for path, form in files if path is not None]
 
 
 def format_text(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:

@@ -1,9 +1,8 @@
 """The share of BLEU that a system retains on long sentences: BLEU at long lengths over BLEU at short ones."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -55,10 +54,6 @@ class Retention:
     shares: dict[str, Share]
     comparisons: tuple[ShareComparison, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Convert to a JSON object."""
-        return asdict(self)
-
 
 def ranges(
     lengths: Integers, bins: Sequence[int], least: int, short: Range | None = None, long: Range | None = None
@@ -95,14 +90,8 @@ def retention(
 ) -> Retention:
     """Compute the share of BLEU at ``short`` lengths that each system retains at ``long`` ones.
 
+    The systems are scored on the same sentences, at least one of them short and one long; ``lengths`` is (sentences,).
     The BLEU of a system with several seeds is their mean.
-
-    Args:
-        systems: scored on the same sentences.
-        lengths: of the sentences, (sentences,).
-        short: lengths of at least one sentence.
-        long: lengths of at least one sentence.
-        resamples: number of bootstrap resamples.
     """
     sides = [members(lengths, each) for each in (short, long)]
     scores, resampled = zip(
