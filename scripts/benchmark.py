@@ -17,8 +17,10 @@ import torch
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.training import VARIANTS, Case, TrainingRow, measure, measure_config, measure_parts
-from nmt.cli.common import command, refuse_unwritable, say, whole, writing
-from nmt.cli.evaluate import read_test_set
+from nmt.cli.common import command, say
+from nmt.cli.files import refuse_unwritable, writing
+from nmt.cli.options import whole
+from nmt.cli.test_set import read_test_set
 from nmt.config import load_config, load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError

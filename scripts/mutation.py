@@ -18,7 +18,8 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from nmt.cli.common import command, say, whole
+from nmt.cli.common import command, say
+from nmt.cli.options import whole
 from nmt.errors import DataError
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,9 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from nmt.cli.common import command, refuse_unwritable, say, whole
+from nmt.cli.common import command, say
+from nmt.cli.files import refuse_unwritable
+from nmt.cli.options import whole
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 

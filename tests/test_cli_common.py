@@ -1,40 +1,34 @@
-"""How every command ends, and the options that several of them share."""
+"""How every command ends, what its ``--help`` says, and the options that several commands share."""
 
 import argparse
+import importlib
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from nmt import __version__
-from nmt.cli.common import (
-    DEVICE_OPTIONS,
-    SEARCH_OPTIONS,
-    Work,
-    add_config_options,
-    add_decoding_options,
-    command,
-    given,
-    importing,
-    number,
-    say,
-    whole,
-)
+from nmt.cli.common import EXAMPLES, Body, command, importing, say
+from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
+from nmt.cli.options import add_config_options, given, number, whole
 from nmt.errors import DataError
 
 
-def run(work: Work, *argv: str) -> int:
-    return command(lambda: argparse.ArgumentParser(prog="nmt-test"))(work)(list(argv))
+def run(body: Body, *argv: str) -> int:
+    return command(lambda: argparse.ArgumentParser(prog="nmt-test"))(body)(list(argv))
 
 
-def raising(error: BaseException) -> Work:
-    def work(arguments: argparse.Namespace) -> None:
+def raising(error: BaseException) -> Body:
+    def body(arguments: argparse.Namespace) -> None:
         raise error
 
-    return work
+    return body
 
 
 # --- how it ends ------------------------------------------------------------------------------------------------------
@@ -101,16 +95,47 @@ def test_version_and_wrong_options_return(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.endswith("nmt-test: error: unrecognized arguments: --nonsense\n")
 
 
+# --- help -------------------------------------------------------------------------------------------------------------
+
+COMMANDS: dict[str, str] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))[
+    "project"
+]["scripts"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_every_default_and_ends_with_two_examples(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    module = importlib.import_module(COMMANDS[name].partition(":")[0])
+    assert module.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    body, _, examples = text.partition(f"\n{EXAMPLES}\n")
+    assert "`" not in text and "\n\n" in body
+    options = {
+        option: re.sub(r"\s+", " ", entry)
+        for entry in re.split(r"\n(?=  -)", body)
+        if (option := re.match(r"  (--[a-z-]+) (?=[A-Z{])", entry))
+    }
+    assert [entry for entry in options.values() if not re.search(r"\(default: .+\)|required", entry)] == []
+    lines = examples.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
+        assert words[0] == name
+        module.parser().parse_args(words[1:])
+
+
 # --- pipes ------------------------------------------------------------------------------------------------------------
 
 SCRIPT = """
 import argparse, sys
 from nmt.cli.common import command, say
-def work(arguments):
+def body(arguments):
     for number in range(int(sys.argv[1])):
         print(number)
 sys.argv[0] = "nmt-test"
-sys.exit(command(lambda: argparse.ArgumentParser())(work)([]))
+sys.exit(command(lambda: argparse.ArgumentParser())(body)([]))
 """
 
 
@@ -180,9 +205,9 @@ def test_numbers_out_of_range_are_told(text: str) -> None:
 def test_numbers_have_a_top(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as caught:
         whole(1, 10)(text)
-    assert str(caught.value) == f"'{text}' is not a whole number of at least 1 and up to 10"
+    assert str(caught.value) == f"'{text}' is not a whole number of at least 1 and at most 10"
     assert whole(1, 10)("10") == 10
-    with pytest.raises(argparse.ArgumentTypeError, match=r"and up to 9223372036854775807$"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"and at most 9223372036854775807$"):
         whole(1)("9" * 23)
 
 

@@ -30,7 +30,7 @@ def test_every_reason_has_its_figure_and_the_numbers_are_beside_it(
     assert diagnose.main(arguments(folder, *systems, "--bins=2,3", "--beam-size=1")) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].startswith("system")
-    assert f"{folder}/bahdanau: reading the references" in err
+    assert f"{folder}/bahdanau: scoring the references by forced decoding" in err
     for name in ("recall", "probability", "attention", "failures"):
         assert (folder / f"why.{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / f"why.{name}.svg").read_bytes()
@@ -68,12 +68,12 @@ def test_several_seeds_are_one_system(folder: Path, capsys: pytest.CaptureFixtur
     [
         (
             ["--system=a={}/none", "--hypotheses=b={}/test.up"],
-            "--hypotheses b={}/test.up: there is no --system b that is a run",
+            "--hypotheses b={}/test.up: no --system b is a run without --hypotheses",
         ),
-        (["--system=a={}/test.up"], "--system a: {}/test.up: no run directory of nmt-train: config.yaml is missing"),
+        (["--system=a={}/test.up"], "--system a: {}/test.up: is not a run directory: config.yaml is missing"),
         (
             ["--system=a={}/none", "--hypotheses=a={}/test.up", "--beam-size=2"],
-            "--beam-size: has no effect: all --hypotheses are given, there is no run to",
+            "--beam-size: has no effect because every run has --hypotheses; no run translates",
         ),
         (["--system=a={}/no"], "--system a: {}/no: no such run directory"),
         (["--system=a={}/none", "--hypotheses=a={}/train.up"], "{}/test.low has 20 lines and {}/train.up has 300"),

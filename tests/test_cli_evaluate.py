@@ -158,7 +158,9 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pyt
 def test_curve_of_files(files: Path, run: Run) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20", "--title", "Two systems")
     assert code == 0
-    assert err.splitlines()[0] == "share kept: no two bins have 30 sentences; --short and --long choose lengths"
+    assert err.splitlines()[0] == (
+        "share of BLEU retained: fewer than two bins have 30 sentences; choose lengths with --short and --long"
+    )
     assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
     table = (files / "out/curve.csv").read_text("utf-8").splitlines()
     assert table[0] == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
@@ -184,7 +186,12 @@ def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkey
     options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(stem), *options)
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == ["bahdanau", "none", "share kept", "written"]
+    assert [line.split(":")[0] for line in err.splitlines()] == [
+        "bahdanau",
+        "none",
+        "share of BLEU retained",
+        "written",
+    ]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert list(numbers["systems"]) == ["Bahdanau", "oracle", "no attention"]
     assert numbers["systems"]["oracle"]["BLEU"]["score"] == pytest.approx(100)
@@ -204,7 +211,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     last.unlink()
     last.parent.rmdir()
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "share kept", "written"], (
+    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "share of BLEU retained", "written"], (
         "only the other run translates"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -220,10 +227,10 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     }
 
 
-def test_the_share_kept_is_that_of_the_lengths_given(files: Path, run: Run) -> None:
+def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
-    assert code == 0 and "share kept" not in err
-    line = "share kept: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
+    assert code == 0 and "share of BLEU retained" not in err
+    line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
     assert line in out.splitlines() and out.splitlines()[-1].endswith("no p-value")
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert [numbers["kept"][key] for key in ("short", "long", "n_short", "n_long")] == [[8, 12], [25, 30], 3, 1]
@@ -326,7 +333,7 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
     scores = tmp_path / "scores"
     code, out, _ = run(evaluate.main, *TEST_SET, *options, "--reverse", str(tmp_path / "back"), "--json", str(scores))
     assert code == 0
-    names = ["of the other direction", "both", "grow-diag-final-and of both", "weights from"]
+    names = ["opposite direction", "intersection", "grow-diag-final-and of both", "weights of at least"]
     assert all(any(name in line for line in out.splitlines()) for name in names)
     report = json.loads(scores.read_text("utf-8"))["alignment"]
     assert report["intersection"]["links"] <= report["grow_diag_final_and"]["links"]
@@ -340,15 +347,15 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
     [
         (
             ("--hypotheses", "ref", "--gold", "src"),
-            "--gold: has no effect: --hypotheses is given; attention comes from",
+            "--gold: has no effect with --hypotheses; attention comes from",
         ),
-        (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect: --gold is not given"),
+        (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect without --gold"),
         (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
-        (("--hypotheses", "ref", "--reverse", "none"), "--reverse: has no effect: --gold is not given"),
-        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each must"),
+        (("--hypotheses", "ref", "--reverse", "none"), "--reverse: has no effect without --gold"),
+        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each file must"),
         (
             ("--model", "bahdanau", "--gold", "blank", "--reverse", "none"),
-            "--reverse: none translates x to y; wanted is y to x, the way back of bahdanau",
+            "--reverse: none translates x to y; it must translate y to x, the opposite direction of bahdanau",
         ),
         (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link of words counted from 0"),
     ],
@@ -373,16 +380,22 @@ ALIGNED = "line n of one must be the translation of line n of the other"
         (("--hypotheses", "none"), "none: no such file (tried {folder}/none)"),
         (("--hypotheses", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
         (("--hypotheses", "good", "--reference", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
-        (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: no lines in it"),
+        (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: is empty"),
         (("--hypotheses", "latin"), "latin:1: not UTF-8 (byte 0xe9 at column 2); "),
         (("--model", "none"), "none: no such run directory (tried {folder}/none); nmt-train makes one"),
         (("--model", "."), "config.yaml: missing; . is not a run directory of nmt-train"),
-        (("--hypotheses", "good", "--beam-size", "5"), "--beam-size: has no effect: --hypotheses is given"),
-        (("--hypotheses", "good", "--device", "cuda"), "--device: has no effect: --hypotheses is given"),
-        (("--hypotheses", "good", "--precision", "fp32"), "--precision: has no effect: --hypotheses is given"),
+        (
+            ("--hypotheses", "good", "--beam-size", "5"),
+            "--beam-size: has no effect with --hypotheses; no run",
+        ),
+        (("--hypotheses", "good", "--device", "cuda"), "--device: has no effect with --hypotheses; no run translates"),
+        (
+            ("--hypotheses", "good", "--precision", "fp32"),
+            "--precision: has no effect with --hypotheses; no run",
+        ),
         (
             ("--hypotheses", "good", "--output", "x"),
-            "--output: there is nothing to write: --hypotheses is given, no run to translate with",
+            "--output: has no effect with --hypotheses; no run translates",
         ),
         (("--hypotheses", "good", "--json", "no/where"), "no/where: cannot be written: No such file or directory"),
     ],
@@ -409,31 +422,31 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             "--system a: none: no such run directory or file of translations (tried {folder}/none)",
         ),
         (("--system", "a=good", "--system", "b=short"), f"src has 5 lines and short has 1: {ALIGNED}"),
-        (("--system", "a=."), "--system a: .: no run directory of nmt-train: config.yaml is missing"),
+        (("--system", "a=."), "--system a: .: is not a run directory: config.yaml is missing"),
         (
             ("--system", "a=good", "--length-penalty", "1"),
-            "--length-penalty: has no effect: every --system is a file, there is no run to translate with",
+            "--length-penalty: has no effect because every --system is a file; no run translates",
         ),
         (
             ("--system", "a=good", "--device", "cpu"),
-            "--device: has no effect: every --system is a file, there is no run to translate with",
+            "--device: has no effect because every --system is a file; no run translates",
         ),
-        (("--system", "a=good", "--output", "src/curve"), "src: cannot be made a folder: File exists"),
+        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
         (
             ("--system", "a=good", "--short", "8-8"),
-            "--long: is not given, and no bin has 30 sentences to take its place",
+            "--long: is missing, and no bin has 30 sentences to replace it",
         ),
         (
             ("--system", "a=good", "--short", "3-8", "--long", "26-30"),
-            "--long 26-30: no sentence has such a length",
+            "--long 26-30: no sentence has this length",
         ),
         (
             ("--system", "a=good", "--short", "3-12", "--long", "12-30"),
-            "--short 3-12 and --long 12-30: all short lengths must be below all long ones",
+            "--short 3-12 and --long 12-30: every short length must be below every long one",
         ),
         (
             ("--system", "a=good", "--hypotheses", "a=bad"),
-            "--hypotheses a=bad: there is no --system a that is a run and lacks them",
+            "--hypotheses a=bad: no --system a is a run without --hypotheses",
         ),
     ],
 )
@@ -448,16 +461,16 @@ def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...],
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, as in bahdanau=runs/demo/bahdanau"),
+        (("--system", "good"), "'good' is not NAME=RUN_OR_HYPOTHESES, for example bahdanau=runs/demo/bahdanau"),
         (("--system", "=good"), "'=good' is not NAME="),
         (("--system", "good="), "'good=' is not NAME="),
-        (("--short", "20-11"), "'20-11' is not a range of lengths, as in 11-20"),
+        (("--short", "20-11"), "'20-11' is not a range of lengths such as 11-20"),
         (("--long", "20"), "'20' is not a range of lengths"),
         (("--min-sentences", "0"), "'0' is not a whole number of at least 1"),
-        (("--bins", "10,5"), "'10,5' are not ascending lengths, as in 10,20,30"),
-        (("--bins", "0,5"), "'0,5' are not"),
-        (("--bins", "5,x"), "'5,x' are not"),
-        (("--bins", ""), "'' are not"),
+        (("--bins", "10,5"), "'10,5' is not a list of ascending lengths such as 10,20,30"),
+        (("--bins", "0,5"), "'0,5' is not"),
+        (("--bins", "5,x"), "'5,x' is not"),
+        (("--bins", ""), "'' is not"),
     ],
 )
 def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
@@ -469,25 +482,29 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
 @pytest.mark.parametrize(
     ("main", "options", "problem"),
     [
-        (evaluate.main, ("--hypotheses", "good", "--json", "./good"), "--json ./good: the same file as --hypotheses"),
-        (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: the same file as --reference"),
-        (evaluate.main, ("--hypotheses", "good", "--json", ""), "--json: an empty name; name a file"),
+        (
+            evaluate.main,
+            ("--hypotheses", "good", "--json", "./good"),
+            "--json ./good: is the same file as --hyp",
+        ),
+        (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: is the same file as --reference"),
+        (evaluate.main, ("--hypotheses", "good", "--json", ""), "--json: the file name is empty"),
         (
             length_curve.main,
             ("--system", "good=good", "--system", "good=h.csv", "--output", "h"),
-            "--output h: h.csv: the same file as --system good=h.csv",
+            "--output h: h.csv: is the same file as --system good=h.csv",
         ),
         (
             length_curve.main,
             ("--system", "good=h.svg", "--output", "h"),
-            "--output h: h.svg: the same file as --system good=h.svg",
+            "--output h: h.svg: is the same file as --system good=h.svg",
         ),
         (
             length_curve.main,
             ("--system", "good=h.csv", "--output", "h.png"),
-            "--output h: h.csv: the same file as --system good=h.csv",
+            "--output h: h.csv: is the same file as --system good=h.csv",
         ),
-        (evaluate.main, ("--hypotheses", "good", "--json", "hard"), "--json hard: the same file as --reference"),
+        (evaluate.main, ("--hypotheses", "good", "--json", "hard"), "--json hard: is the same file as --reference"),
     ],
 )
 def test_no_text_is_written_over(
@@ -518,7 +535,7 @@ def test_no_command_writes_into_a_run_that_it_reads(
     (files / "run").mkdir()
     (files / "run/config.yaml").write_text("a run")
     code, out, err = run(main, *TEST_SET, *options)
-    assert (code, out) == (2, "") and f"error: {written}: lies in the run directory of --" in err
+    assert (code, out) == (2, "") and f"error: {written}: is inside the run directory of --" in err
     assert [path.name for path in (files / "run").iterdir()] == ["config.yaml"]
     assert (files / "run/config.yaml").read_text() == "a run"
 
@@ -541,7 +558,7 @@ def test_a_run_is_known_by_what_lies_in_it(
     (files / "run/test.hypotheses.txt").write_bytes((files / "good").read_bytes())
     (files / "hard").hardlink_to(files / "run/config.yaml")
     code, out, err = run(main, *TEST_SET, *options)
-    assert (code, out) == (2, "") and "lies in the run directory " in err
+    assert (code, out) == (2, "") and "is inside the run directory " in err
     assert {(files / "run" / name).read_text() for name in ("config.yaml", "manifest.json")} == {"of a run"}
     assert not list((files / "run/checkpoints").iterdir())
 
@@ -567,7 +584,7 @@ def test_a_figure_needs_a_name(files: Path, run: Run) -> None:
     for output in ("out", "out/"):
         code, _, err = run(length_curve.main, *TEST_SET, *TWO[:4], "--output", output)
         assert code == 2
-        assert err.startswith(f"nmt-length-curve: error: {output}: is a folder; give the beginning of the figure's")
+        assert err.startswith(f"nmt-length-curve: error: {output}: is a directory; give the beginning of the")
 
 
 def test_what_will_fail_fails_before_translating(
@@ -583,7 +600,7 @@ def test_what_will_fail_fails_before_translating(
     for main in (length_curve.main, diagnose.main):
         code, _, err = run(main, *TEST_SET, *systems, "--output", str(tmp_path / "x"))
         assert code == 2
-        assert "not a whole safetensors file" in err and "translated" not in err and "reading" not in err
+        assert "not a whole safetensors file" in err and "translated" not in err and "forced decoding" not in err
 
 
 def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> None:
@@ -595,6 +612,6 @@ def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> N
     code, _, err = run(evaluate.main, "--source", "fr", "--reference", "en", *decoding)
     assert code == 0
     assert [line for line in err.splitlines() if "looks like" in line] == [
-        "warning: fr: looks like the language that run translates into, not the one it translates from"
+        "nmt-evaluate: warning: fr: looks like the language that run translates into, not the one it translates from"
     ]
     assert "looks like" not in run(evaluate.main, "--source", "en", "--reference", "fr", *decoding)[2]

@@ -47,7 +47,7 @@ def test_the_report_is_not_written_over_the_corpus(config: Path, capsys: pytest.
     before = Path(source).read_bytes()
     for path, key in ((source, "data.train.source"), (str(config), "--config")):
         assert main(["--config", str(config), "--json", path]) == 2
-        assert f"--json {path}: the same file as {key}; name another" in capsys.readouterr().err
+        assert f"--json {path}: is the same file as {key}; choose another" in capsys.readouterr().err
     assert Path(source).read_bytes() == before
 
 

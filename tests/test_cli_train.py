@@ -120,7 +120,7 @@ def test_a_mistake_in_the_data_costs_no_run(train: Train, run: Path) -> None:
     ("mistake", "said"),
     [
         ("evaluation.gold={source: nowhere, target: nowhere, links: nowhere}", "nowhere: no such file"),
-        ("model.encoder.hidden=1000000", "memory does not suffice"),
+        ("model.encoder.hidden=1000000", "out of memory"),
     ],
 )
 def test_what_is_wrong_beside_the_data_costs_no_run(train: Train, run: Path, mistake: str, said: str) -> None:
@@ -303,7 +303,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
     assert "pairs read" in train("--output", run, "--overwrite")[1]
     for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
         assert main(arguments) == 2
-        assert "--config: not given; name a configuration, or continue a run with --resume" in capsys.readouterr().err
+        assert "--config: is missing; give a configuration, or continue a run with --resume" in capsys.readouterr().err
     assert main(["--resume", "--output", str(run / "none")]) == 2
     assert "none: there is no run to resume; start one with --config FILE" in capsys.readouterr().err
 
@@ -573,7 +573,7 @@ def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Pa
     how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
     assert refused(train(*how))[-1] == f"evaluation.gold: {tmp_path}/gold: no such file"
     (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
-    assert "gold:20: 0-99 links a word that is not there" in refused(train(*how))[-1]
+    assert "gold:20: 0-99 links a missing word" in refused(train(*how))[-1]
 
 
 def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

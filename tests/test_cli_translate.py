@@ -158,7 +158,7 @@ def test_a_line_at_a_terminal_is_answered_at_once(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed(), isatty=lambda: True))
     assert main(["--model", run, "--device", "cpu"]) == 0
     assert answers == [1, 1, 1]
-    assert prompts == [b"type a line to translate; Ctrl-D ends\n> > ", b"> ", b"> "]
+    assert prompts == [b"type a line to translate; press Ctrl-D to end\n> > ", b"> ", b"> "]
 
 
 def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,11 +211,11 @@ def test_an_older_output_is_kept_until_there_is_a_translation(translate: Transla
         (["--seed", "3"], "--seed: has no effect without sampling; add --sampling-temperature 1"),
         (
             ["--sampling-temperature", "1", "--beam-size", "5"],
-            "--beam-size 5: sampling follows one hypothesis; leave out --beam-size or --sampling-temperature",
+            "--beam-size 5: sampling needs a beam size of 1; leave out --beam-size or --sampling-temperature",
         ),
         (
             ["--sampling-temperature", "1", "--n-best", "2"],
-            "--n-best 2: sampling draws one translation; leave out --n-best",
+            "--n-best 2: sampling gives one translation; leave out --n-best",
         ),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (
@@ -225,7 +225,7 @@ def test_an_older_output_is_kept_until_there_is_a_translation(translate: Transla
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory"),
         (["--alignments", "/"], "/: cannot be written: Is a directory"),
-        (["--output", "x", "--attention", "./x"], "--attention ./x: the same file as --output; name another"),
+        (["--output", "x", "--attention", "./x"], "--attention ./x: is the same file as --output; choose another"),
         (["--device", "abacus"], "device: 'abacus' is not a device; use auto, cpu, cuda or cuda:0"),
     ],
 )
@@ -242,7 +242,7 @@ def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> 
     text = tmp_path / "text"
     text.write_text(TEXT)
     code, _, err = translate("", "--input", str(text), "--output", str(text))
-    assert (code, err) == (2, f"nmt-translate: error: --output {text}: the same file as --input; name another\n")
+    assert (code, err) == (2, f"nmt-translate: error: --output {text}: is the same file as --input; choose another\n")
     assert text.read_text() == TEXT
 
 
@@ -255,7 +255,7 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
     before = weights.read_bytes()
     for path in (weights, Path(run, "new"), *(tmp_path / name for name in ("link", "hard", "folder/new"))):
         code, out, err = translate(TEXT, option, str(path))
-        said = f"{option} {path}: lies in the run directory of --model {run}; name a file outside of it"
+        said = f"{option} {path}: is inside the run directory of --model {run}; choose a file outside it"
         assert (code, out, err) == (2, "", f"nmt-translate: error: {said}\n")
     assert weights.read_bytes() == before and not Path(run, "new").exists()
 
@@ -281,7 +281,7 @@ def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: 
     command = [str(Path(sys.executable).with_name("nmt-translate")), "--model", run, "--output", str(text)]
     with text.open() as stream:
         done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "the same file as standard input; name another" in done.stderr
+    assert done.returncode == 2 and "is the same file as standard input; choose another" in done.stderr
     assert text.read_text() == TEXT
 
 

@@ -4,7 +4,7 @@ import csv
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ def test_bins_of_few_sentences_are_hollow() -> None:
         assert band.get_datalim(upper.transData).y1 < 60, "neither a band nor an upright line where few are"
     assert 60 < upper.get_ylim()[1] < 70, "the point counts, its interval does not"
     [caption] = [text for text, _ in boxes(figure) if "sacreBLEU" in text]
-    assert "Hollow: fewer than 30 sentences, no interval." in caption
+    assert "Hollow points: fewer than 30 sentences, no interval." in caption
     figure = draw([with_few(each) for each in systems(2)], about=replace(ABOUT, min_sentences=2))
     assert not any(line.get_markerfacecolor() == "white" for axes in figure.axes for line in axes.get_lines())
     assert not any("Hollow" in text for text, _ in boxes(figure))
@@ -214,7 +214,7 @@ def test_reasons_of_few_sentences_are_hollow() -> None:
         hollow, joined = axes.get_lines()
         assert hollow.get_markerfacecolor() == "white" and len(np.asarray(hollow.get_xdata())) == 2
         assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
-    assert any("Hollow: fewer than 30" in text for text, _ in boxes(figure))
+    assert any("Hollow points: fewer than 30" in text for text, _ in boxes(figure))
 
 
 def test_a_system_looks_the_same_in_every_figure() -> None:
@@ -270,11 +270,11 @@ def test_every_seed_is_drawn_beside_their_mean() -> None:
     drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].get_lines()]
     assert drawn == [list(seeds[0]), list(seeds[1]), [row.bleu for row in one.rows], [row.bleu for row in other.rows]]
     assert figure.axes[0].get_ylim()[1] > max(seeds[1])
-    assert any("thin ones: each" in text for text, _ in boxes(figure))
-    assert not any("thin ones" in text for text, _ in boxes(draw([one, other])))
+    assert any("thin lines: each seed" in text for text, _ in boxes(figure))
+    assert not any("thin lines" in text for text, _ in boxes(draw([one, other])))
 
 
-def test_colours_markers_and_lines_differ() -> None:
+def test_colors_markers_and_lines_differ() -> None:
     looks = [series(number) for number in range(28)]
     assert len({str(look) for look in looks}) == 28
     for one, other in pairwise(looks):
@@ -305,7 +305,7 @@ def test_the_four_files(tmp_path: Path) -> None:
     assert (numbers["test_set"], numbers["sentences"]) == ("test_lenstrat", 3200)
     assert numbers["signature"] == SCORES[0].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
-    assert numbers["comparisons"] == [compared.as_dict()]
+    assert numbers["comparisons"] == [asdict(compared)]
     assert numbers["systems"]["RNNsearch-10"]["chrF"] == {"score": 55.5, "signature": "c"}
     assert tuple(numbers["systems"]["RNNsearch-00"]["by_length"][0]) == COLUMNS
 
@@ -325,7 +325,7 @@ def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Pa
         write_length_curve(systems(1), tmp_path / "curve", about=ABOUT)
     assert not [path.name for path in tmp_path.iterdir() if path.name.endswith(".new")]
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"file: cannot be made a folder: File exists"):
+    with pytest.raises(DataError, match=r"file: the directory cannot be created: File exists"):
         write_length_curve(systems(1), tmp_path / "file" / "curve", about=ABOUT)
 
 

@@ -1,4 +1,4 @@
-"""The paired bootstrap, approximate randomization and the share kept: by hand, calibrated, against sacreBLEU."""
+"""The paired bootstrap, approximate randomization and the share retained: by hand, calibrated, against sacreBLEU."""
 
 import math
 from itertools import combinations, product
@@ -14,8 +14,8 @@ from sacrebleu.significance import _compute_p_value as their_p_value
 from nmt.errors import ConfigError
 from nmt.evaluation import significance
 from nmt.evaluation.by_length import SystemScores, score_system, training_statistics
-from nmt.evaluation.kept import Share, format_kept, kept, ranges
 from nmt.evaluation.metrics import Integers, bleu_of_statistics, draws, sentence_statistics
+from nmt.evaluation.retention import Share, format_retention, ranges, retention
 from nmt.evaluation.significance import (
     Comparison,
     compare,
@@ -199,7 +199,7 @@ def test_blocks_of_coins_are_tossed_alike_and_fairly(monkeypatch: pytest.MonkeyP
     assert len(blocks) == 41 and sum(map(len, blocks)) == 405
 
 
-# --- the whole test set, and what is kept of it -----------------------------------------------------------------------
+# --- the whole test set, and the share retained -----------------------------------------------------------------------
 
 
 def scored(name: str, *shares: float) -> SystemScores:
@@ -236,9 +236,9 @@ def test_other_numbers_of_trainings_are_not_exchanged() -> None:
     assert row.p_randomization is not None
 
 
-def test_the_share_kept_by_hand() -> None:
+def test_the_share_retained_by_hand() -> None:
     systems = [scored("one", 0.2, 0.25), scored("other", 0.3)]
-    found = kept(systems, LENGTHS, (5, 8), (16, 19), resamples=200)
+    found = retention(systems, LENGTHS, (5, 8), (16, 19), resamples=200)
     sides = [np.flatnonzero((low <= LENGTHS) & (high >= LENGTHS)) for low, high in ((5, 8), (16, 19))]
     assert (found.n_short, found.n_long) == tuple(map(len, sides))
     for each in systems:
@@ -266,19 +266,21 @@ def test_a_system_that_decays_keeps_less() -> None:
         score_system(name, LENGTHS, lines, REFERENCES, tokenizer="13a", bins=(8,), resamples=10)
         for name, lines in (("flat", flat), ("fallen", fallen))
     ]
-    found = kept(systems, LENGTHS, (5, 8), (9, 19), resamples=200)
+    found = retention(systems, LENGTHS, (5, 8), (9, 19), resamples=200)
     [row] = found.comparisons
     assert row.p_value == pytest.approx(1 / 201) and row.low is not None and row.low > 0.2
-    text = format_kept(found, "source words").splitlines()
-    assert text[0].startswith("share kept: BLEU at 9-19 source words (") and text[-1].endswith("], p = 0.005")
+    text = format_retention(found, "source words").splitlines()
+    assert text[0].startswith("share of BLEU retained: BLEU at 9-19 source words (") and text[-1].endswith(
+        "], p = 0.005"
+    )
 
 
 def test_a_share_of_nothing_is_undefined() -> None:
     nothing = score_system("nothing", LENGTHS, [""] * 120, REFERENCES, tokenizer="13a", bins=(8,), resamples=10)
-    found = kept([nothing, scored("one", 0.2)], LENGTHS, (5, 8), (9, 19), resamples=20)
+    found = retention([nothing, scored("one", 0.2)], LENGTHS, (5, 8), (9, 19), resamples=20)
     assert found.shares["nothing"] == Share(None, None, None)
     assert found.comparisons[0].difference is None and found.comparisons[0].p_value is None
-    assert "nothing: undefined [undefined, undefined]" in format_kept(found, "source words")
+    assert "nothing: undefined [undefined, undefined]" in format_retention(found, "source words")
 
 
 def test_the_lengths_that_are_compared() -> None:
@@ -288,7 +290,7 @@ def test_the_lengths_that_are_compared() -> None:
     assert ranges(lengths, (10, 20, 30), 31) is None
     assert ranges(lengths, (10, 20, 30), 31, (1, 5), (31, 60)) == ((1, 5), (31, 60))
     assert ranges(lengths, (10, 20, 30), 30, short=(1, 5)) == ((1, 5), (21, 30))
-    with pytest.raises(ConfigError, match="all short lengths must be below all long ones"):
+    with pytest.raises(ConfigError, match="every short length must be below every long one"):
         ranges(lengths, (10, 20, 30), 1, (1, 11), (11, 20))
 
 

@@ -738,8 +738,8 @@ def test_memory_that_does_not_suffice_is_an_error_line(
     monkeypatch.setattr(Validator, "__call__", full)
     assert nmt_train(["--config", str(tmp_path / "config.yaml")]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "nmt-train: error: memory does not suffice (CUDA out of memory. Tried to allocate 2 GiB.); "
-        "smaller batches or a smaller model need less"
+        "nmt-train: error: out of memory (CUDA out of memory. Tried to allocate 2 GiB.); "
+        "use smaller batches or a smaller model"
     )
 
 

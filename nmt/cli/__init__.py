@@ -1,1 +1,1 @@
-"""The commands: they parse, call and print, and are thin."""
+"""The commands. Each parses its options, calls the other rooms, and prints."""

@@ -1,30 +1,34 @@
-"""``nmt-diagnose``: why translations of long sentences are worse: what is missing from them and where, how probable the
-reference is, where the attention looks, which translations stop early, run on or repeat themselves.
+"""Measure why translations of long sentences are worse.
+
+For each bin of source length: which part of the sentence loses content words, how probable the reference is, where the
+attention looks, and how many translations stop early, run on or repeat themselves.
+
+examples:
+  nmt-diagnose --source test.en --reference test.fr --output why --system rnn=runs/en-fr
+  nmt-diagnose --source test.en --reference test.fr --output why --system rnn=runs/en-fr --system none=runs/none
 """
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import SEARCH_OPTIONS, add_decoding_options, command, importing, say
-from nmt.cli.evaluate import add_test_set_options, read_test_set, translate
+from nmt.cli.common import command, importing, say
+from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.systems import (
     System,
+    about,
     add_system_options,
     check_systems,
-    origins,
     read_ready,
     refuse_overwriting_systems,
 )
+from nmt.cli.test_set import add_test_set_options, read_test_set, translate
 from nmt.config import load_run_config
 from nmt.data.corpus import Pair
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, unit_of
-from nmt.foundation.files import printable
-from nmt.plots.about import About
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
 
@@ -35,10 +39,10 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of ``nmt-diagnose``."""
+    """Define the options of ``nmt-diagnose``."""
     arguments = argparse.ArgumentParser(prog="nmt-diagnose", description=__doc__)
     add_test_set_options(arguments)
-    add_system_options(arguments, "RUN", "STEM.csv, .json, .recall.png, .probability.png, ...")
+    add_system_options(arguments, "RUN", "write STEM.csv, .json, .recall.png, .probability.png, ...")
     add_decoding_options(arguments)
     return arguments
 
@@ -60,26 +64,20 @@ def main(arguments: argparse.Namespace) -> None:
         from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device or "auto")
-    runs = [load_run(system.path, device) for system in systems]  # all of them, before the slow part
+    runs = [load_run(system.path, device) for system in systems]  # load all before the slow part
     function_words = most_frequent(references, unit=unit)
     measured: dict[str, list[Floats]] = {}
     for system, run in zip(systems, runs, strict=True):
         hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
-        say(f"{system.path}: reading the references")
-        found = measures(run, sources, references, hypotheses, function_words, unit, device)
-        measured.setdefault(system.name, []).append(found)
+        say(f"{system.path}: scoring the references by forced decoding")
+        values = measures(run, sources, references, hypotheses, function_words, unit, device)
+        measured.setdefault(system.name, []).append(values)
     bins = bins_by_length(lengths(sources, binned_by.unit), arguments.bins or evaluation.bins)
-    diagnoses = [diagnose(name, bins, trainings, evaluation.bootstrap) for name, trainings in measured.items()]
+    diagnoses = [diagnose(name, bins, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
     paths = write_diagnosis(
         diagnoses,
         arguments.output,
-        about=About(
-            printable(Path(arguments.source).name),
-            evaluation.bootstrap,
-            binned_by,
-            arguments.min_sentences,
-            origins(arguments, configs, ready),
-        ),
+        about=about(arguments, configs, ready, evaluation.bootstrap, binned_by),
         unit=unit,
     )
     print(format_diagnoses(diagnoses, binned_by.column))
@@ -95,7 +93,7 @@ def measures(
     unit: Unit,
     device: "torch.device",
 ) -> Floats:
-    """Of each sentence, (sentences, MEASURES)."""
+    """Measure each sentence, (sentences, MEASURES)."""
     import numpy as np  # noqa: PLC0415
 
     from nmt.translation.forced import force  # noqa: PLC0415  (PyTorch is slow to import)

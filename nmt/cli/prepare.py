@@ -1,28 +1,33 @@
-"""``nmt-prepare``: the corpus and tokenizer part of a run, for looking before training."""
+"""Read the corpora, learn the tokenizers and encode the text, as nmt-train would, and print a report.
+
+nmt-train reuses the result.
+
+examples:
+  nmt-prepare --config en-fr.yaml
+  nmt-prepare --config en-fr.yaml --set tokenizer.vocabulary=4000 --json report.json
+"""
 
 import argparse
 import json
 from pathlib import Path
 
-from nmt.cli.common import add_config_options, command, importing, refuse_overwriting, refuse_unwritable, say
+from nmt.cli.common import command, importing, say
+from nmt.cli.files import refuse_overwriting, refuse_unwritable
+from nmt.cli.options import add_config_options
 from nmt.config import load_config
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of ``nmt-prepare``."""
-    options = argparse.ArgumentParser(
-        prog="nmt-prepare",
-        description="Read the corpus, learn the tokenizers and encode, as nmt-train would (and finds it done), "
-        "and print what was read, what was dropped and why.",
-    )
-    add_config_options(options)
-    options.add_argument("--json", metavar="FILE", help="write the report there too, as JSON")
-    return options
+    """Define the options of ``nmt-prepare``."""
+    arguments = argparse.ArgumentParser(prog="nmt-prepare", description=__doc__)
+    add_config_options(arguments)
+    arguments.add_argument("--json", metavar="FILE", help="also write the report to this file, as JSON")
+    return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
-    """Prepare the corpus and print its report."""
+    """Prepare the corpora and print the report."""
     config = load_config(arguments.config, arguments.overrides)
     if arguments.json is not None:
         sections = config.data.model_dump() | {"tokenizer": config.tokenizer.model_dump()}
@@ -38,7 +43,7 @@ def main(arguments: argparse.Namespace) -> None:
 
     with importing():
         from nmt.data.dataset import prepare  # noqa: PLC0415
-        from nmt.data.report import describe  # noqa: PLC0415  (slow to import: a wrong option is told at once)
+        from nmt.data.report import describe  # noqa: PLC0415  (slow to import: invalid options must not wait)
 
     report = prepare(config, say).report
     if arguments.json is not None:

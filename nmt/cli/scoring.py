@@ -1,4 +1,4 @@
-"""How a command scores a test set: BLEU's tokenizer and the units of length, by its runs, else by the text itself."""
+"""Scoring of a test set: BLEU's tokenizer and the units of length, from the runs or from the text."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from nmt.evaluation.writing import DEFAULT, Unit, checked, language_of, tokenize
 
 
 class Scoring(NamedTuple):
-    """How a test set is scored."""
+    """BLEU's tokenizer and the units in which lengths are counted."""
 
     tokenizer: BleuTokenizer
     source_unit: Unit
@@ -20,27 +20,23 @@ class Scoring(NamedTuple):
 
 
 def add_tokenizer_option(arguments: argparse.ArgumentParser) -> None:
-    """``--bleu-tokenizer``."""
+    """Add ``--bleu-tokenizer``."""
     arguments.add_argument(
         "--bleu-tokenizer",
         choices=get_args(BleuTokenizer),
         metavar="NAME",
-        help=f"of BLEU: {', '.join(get_args(BleuTokenizer))} (default: as the configuration of the runs says; without "
-        "a run, what suits the script of the references)",
+        help=f"tokenizer of BLEU: {', '.join(get_args(BleuTokenizer))} (default: evaluation.bleu_tokenizer of the "
+        "runs; without a run, by the script of the references)",
     )
 
 
 def scoring(
     chosen: BleuTokenizer | None, runs: Mapping[str, Config], sources: Sequence[str], references: Sequence[str]
 ) -> Scoring:
-    """Decide how to score, and say on standard error what a user should know about it.
+    """Choose tokenizer and units, and report a choice that is not obvious on standard error.
 
-    Args:
-        chosen: what ``--bleu-tokenizer`` says.
-        runs: the configurations of the runs, by what names them to a user; without any, the script of the text decides.
-        sources: raw lines; references likewise.
-
-    Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
+    ``chosen`` is the value of ``--bleu-tokenizer``; ``runs`` has the configurations by their names in messages. Without
+    runs the script of the raw text decides. Raises ConfigError if runs disagree, or if the tokenizer is not installed.
     """
     if runs:
         data = next(iter(runs.values())).data
@@ -55,8 +51,8 @@ def scoring(
     choice = tokenizer_for(languages[1])
     if choice.tokenizer != DEFAULT:
         say(
-            f"the references are '{languages[1]}' by their script: BLEU's tokenizer is {choice.tokenizer} "
-            "(--bleu-tokenizer overrides)"
+            f"the script of the references is that of '{languages[1]}': BLEU's tokenizer is {choice.tokenizer} "
+            "(choose another with --bleu-tokenizer)"
         )
     if choice.note:
         say(choice.note)

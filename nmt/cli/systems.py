@@ -1,36 +1,38 @@
-"""The systems of a command that compares some: runs, files of translations, and what is known of both."""
+"""The systems that a command compares: runs and files of translations, and their origins."""
 
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.cli.common import given, refuse_overwriting, whole
-from nmt.cli.evaluate import read_hypotheses
+from nmt.cli.files import refuse_overwriting
+from nmt.cli.options import given, refuse_useless, whole
+from nmt.cli.test_set import read_aligned
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError, NmtError, tried
+from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import printable, read_json
-from nmt.plots.about import MIN_SENTENCES, Origin
+from nmt.plots.about import MIN_SENTENCES, About, Origin
 from nmt.plots.files import stem_of
 
 
 class System(NamedTuple):
-    """A system and where its translations come from."""
+    """A named system and the origin of its translations."""
 
     name: str
     path: str
-    """A run directory, or a file of hypotheses."""
+    """A run directory, or a file of translations."""
 
 
 def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: str) -> None:
-    """``--system``, ``--hypotheses``, ``--output`` and ``--min-sentences``.
+    """Add ``--system``, ``--hypotheses``, ``--output`` and ``--min-sentences``.
 
     Args:
-        arguments: gets the options.
-        kind: what a system may be: RUN, or RUN_OR_HYPOTHESES.
-        written: names the files of a STEM.
+        arguments: the parser that gets the options.
+        kind: of the systems: RUN, or RUN_OR_HYPOTHESES.
+        written: help text that names the files of a STEM.
     """
-    files = ", or a file of translations" if kind != "RUN" else ""
+    files = " or file of translations" if kind != "RUN" else ""
     arguments.add_argument(
         "--system",
         action="append",
@@ -38,8 +40,8 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         type=system_argument(kind),
         metavar=f"NAME={kind}",
         dest="systems",
-        help=f"a run directory{files}; given again under the same name, a further seed of the system, of which the "
-        "mean counts",
+        help=f"run directory{files}; repeat it for more systems, or under the same name for more seeds of a system, "
+        "which are averaged",
     )
     arguments.add_argument(
         "--hypotheses",
@@ -47,34 +49,34 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         default=[],
         type=system_argument("FILE"),
         metavar="NAME=FILE",
-        help="translations that are there already, made by a run as its configuration says, in the order of the runs "
-        "of this name; otherwise the run translates",
+        help="existing translations by the run of this name, which then does not translate; repeat it for several "
+        "runs, in their order",
     )
-    arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=f"{written} are written")
+    arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
     arguments.add_argument(
         "--min-sentences",
         type=whole(1),
         default=MIN_SENTENCES,
         metavar="N",
-        help=f"draw a bin with fewer hollow, without line and interval (default: {MIN_SENTENCES})",
+        help="draw a bin with fewer sentences as a hollow point, without line and interval",
     )
 
 
 def system_argument(path: str) -> Callable[[str], System]:
-    """An argument type: NAME= and what ``path`` calls the rest."""
+    """Make an argument type: NAME= followed by a path; ``path`` names it in errors."""
 
     def parse(text: str) -> System:
         name, equals, rest = text.partition("=")
         name = printable(name)
         if not (name.strip() and equals and rest):
-            raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, as in bahdanau=runs/demo/bahdanau")
+            raise argparse.ArgumentTypeError(f"'{text}' is not NAME={path}, for example bahdanau=runs/demo/bahdanau")
         return System(name.strip(), rest)
 
     return parse
 
 
 def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None:
-    """Raise ConfigError for a system that is given twice, DataError for a path that is not what it should be."""
+    """Raise ConfigError for a system that is given twice, DataError for a path that is no system."""
     places = [(system.name, Path(system.path).resolve()) for system in systems]
     repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
     if repeated:
@@ -86,13 +88,13 @@ def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None
         if not path.exists():
             problems.append(f"--system {system.name}: {path}: no such {wanted}{tried(path)}")
         elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
-            problems.append(f"--system {system.name}: {path}: no run directory of nmt-train: config.yaml is missing")
+            problems.append(f"--system {system.name}: {path}: is not a run directory: config.yaml is missing")
     if problems:
         raise DataError(*problems)
 
 
 def refuse_overwriting_systems(arguments: argparse.Namespace, endings: Sequence[str]) -> None:
-    """Raise ConfigError if one of the figure's files is one that is read."""
+    """Raise ConfigError if a file of the figure is also an input."""
     read = [("--system", each) for each in arguments.systems] + [
         ("--hypotheses", each) for each in arguments.hypotheses
     ]
@@ -107,17 +109,17 @@ def refuse_overwriting_systems(arguments: argparse.Namespace, endings: Sequence[
 
 
 def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]) -> dict[System, list[str]]:
-    """The translations that are there, by system: of files, and of runs with ``--hypotheses``.
+    """Read the translations that exist, by system: files, and runs with ``--hypotheses``.
 
     Args:
         arguments: of the command.
-        count: lines of the source.
+        count: number of source lines.
         useless: options that have no effect if no run translates.
 
     Raises ConfigError for ``--hypotheses`` without a run and for options without effect, DataError for a wrong file.
     """
     ready = {
-        system: read_hypotheses(system.path, arguments.source, count)
+        system: read_aligned(system.path, arguments.source, count)
         for system in arguments.systems
         if not Path(system.path).is_dir()
     }
@@ -126,30 +128,29 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
         run = next((system for system in left if system.name == each.name), None)
         if run is None:
             raise ConfigError(
-                f"--hypotheses {each.name}={each.path}: there is no --system {each.name} that is a run and lacks them"
+                f"--hypotheses {each.name}={each.path}: no --system {each.name} is a run without --hypotheses"
             )
         left.remove(run)
-        ready[run] = read_hypotheses(each.path, arguments.source, count)
-    if not left and (options := given(arguments, useless)):
-        why = "all --hypotheses are given" if arguments.hypotheses else "every --system is a file"
-        raise ConfigError(
-            *(
-                f"--{name.replace('_', '-')}: has no effect: {why}, there is no run to translate with"
-                for name in options
-            )
-        )
+        ready[run] = read_aligned(each.path, arguments.source, count)
+    if not left:
+        why = "every run has --hypotheses" if arguments.hypotheses else "every --system is a file"
+        refuse_useless(arguments, useless, f"because {why}; no run translates")
     return ready
 
 
-def origins(
-    arguments: argparse.Namespace, configs: Mapping[System, Config], ready: Collection[System]
-) -> dict[str, list[Origin]]:
-    """The origins that runs record, by system; none for files. Runs that are ``ready`` do not translate now."""
-    found: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
+def about(
+    arguments: argparse.Namespace,
+    configs: Mapping[System, Config],
+    ready: Collection[System],
+    resamples: int,
+    binned_by: BinnedBy,
+) -> About:
+    """Describe the figures of a command. Runs in ``ready`` have existing translations; files have no origin."""
+    origins: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, ("beam_size", "length_penalty")) if system not in ready else {}
         decoding = config.decoding.model_copy(update=search)
-        found[system.name].append(
+        origins[system.name].append(
             Origin(
                 config.data.source_language,
                 config.data.target_language,
@@ -158,11 +159,11 @@ def origins(
                 _updates(Path(system.path)),
             )
         )
-    return found
+    return About(printable(Path(arguments.source).name), resamples, binned_by, arguments.min_sentences, origins)
 
 
 def _updates(run: Path) -> int | None:
-    """How many updates a run has made, if its last checkpoint is there to tell."""
+    """Read the number of updates of a run; None if its last checkpoint is missing or unreadable."""
     try:
         updates = read_json(run / "checkpoints" / "last" / "training.json")["update"]
     except (NmtError, OSError, LookupError, TypeError, ValueError):

@@ -1,4 +1,9 @@
-"""``nmt-translate``: raw lines in, raw lines out, in order, from a file or a pipe."""
+"""Translate raw text line by line, in order, from a file or standard input.
+
+examples:
+  nmt-translate --model runs/en-fr --input test.en --output test.hyp
+  echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores
+"""
 
 import argparse
 import json
@@ -9,132 +14,116 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from nmt.cli.common import (
-    DEVICE_OPTIONS,
-    SEARCH_OPTIONS,
-    add_decoding_options,
-    command,
-    given,
-    importing,
-    number,
-    refuse_overwriting,
-    refuse_unwritable,
-    say,
-    whole,
-    with_progress,
-    writing,
-)
-from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
+from nmt.cli.common import command, importing, say, with_progress
+from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, translate_lines
+from nmt.cli.files import refuse_overwriting, refuse_unwritable, writing
+from nmt.cli.options import given, number, refuse_useless, whole
 from nmt.data.lines import OPENERS, decode_lines, read_lines, unreadable
 from nmt.errors import ConfigError
 
-if TYPE_CHECKING:  # PyTorch is slow to import: --help and mistyped options need not wait for it
+if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
     from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of ``nmt-translate``."""
+    """Define the options of ``nmt-translate``."""
     arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
-    arguments.add_argument("--model", required=True, metavar="RUN", help="a run directory of nmt-train")
-    arguments.add_argument("--input", metavar="FILE", help="lines to translate; .gz and .xz too (default: stdin)")
-    arguments.add_argument("--output", metavar="FILE", help="translations, a line each (default: stdout)")
+    arguments.add_argument("--model", required=True, metavar="RUN", help="run directory of nmt-train")
     arguments.add_argument(
-        "--n-best", type=whole(1), default=1, metavar="N", help="N lines for each line, best first; empty where fewer"
+        "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"
+    )
+    arguments.add_argument("--output", metavar="FILE", help="translations, one per line (default: standard output)")
+    arguments.add_argument(
+        "--n-best",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="write N lines for each line of input, best first, empty if there are fewer hypotheses",
     )
     arguments.add_argument("--scores", action="store_true", help="put the score and a tab before each translation")
-    arguments.add_argument("--alignments", metavar="FILE", help="word alignment of each translation: i-j, from 0")
-    arguments.add_argument("--attention", metavar="FILE", help="attention of each translation, a JSON object a line")
+    arguments.add_argument(
+        "--alignments", metavar="FILE", help="write word alignments: i-j joins source word i and target word j, from 0"
+    )
+    arguments.add_argument("--attention", metavar="FILE", help="write attention weights, one JSON object per line")
     add_decoding_options(arguments)
-    group = arguments.add_argument_group("sampling: draw a translation instead of searching for the best")
-    group.add_argument("--sampling-temperature", type=number(0), metavar="T", help="1: as the model says; less: safer")
-    group.add_argument("--top-k", type=whole(1), metavar="K", help="draw among the K likeliest pieces")
-    group.add_argument("--top-p", type=number(0, 1), metavar="P", help="draw among pieces of probability P together")
-    group.add_argument("--seed", type=whole(0), metavar="S", help="another seed, other translations")
+    group = arguments.add_argument_group("sampling, instead of beam search")
+    group.add_argument(
+        "--sampling-temperature",
+        type=number(0),
+        metavar="T",
+        help="sample with this temperature; 1 keeps the model's probabilities, lower values favor probable pieces",
+    )
+    group.add_argument("--top-k", type=whole(1), metavar="K", help="sample from the K most probable pieces")
+    group.add_argument(
+        "--top-p",
+        type=number(0, 1),
+        metavar="P",
+        help="sample from the smallest set of pieces whose total probability is P",
+    )
+    group.add_argument("--seed", type=whole(0), metavar="S", help="seed of the random generator (default: 1)")
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
-    """Translate; whatever can be refused is refused before anything is written."""
+    """Translate; every error in the options or files comes before anything is written."""
     check_sampling(arguments)
     check_files(arguments)
     name, lines = open_input(arguments.input)
 
     with importing():
         from nmt.translation.translator import Translator  # noqa: PLC0415
-        from nmt.translation.windows import WINDOW  # noqa: PLC0415
 
     translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
-    if problem := translator.slow_precision():
-        say(f"nmt-translate: warning: --precision int8: {problem}")
     typed = arguments.input is None and sys.stdin.isatty()
     if typed:
-        lines = prompted(lines)
-
-    def warn(line: int, problem: str) -> None:
-        say(f"nmt-translate: warning: {name}:{line}: {problem}")
-
-    def warn_of_language() -> None:
-        say(
-            f"nmt-translate: warning: {name}: looks like the language that {arguments.model} translates into, "
-            "not the one it translates from"
-        )
-
-    if language_id := LanguageId.load(Path(arguments.model)):
-        lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
+        lines = with_prompt(lines)
+    translations = translate_lines(translator, lines, options, arguments, run=arguments.model, source=name, typed=typed)
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
-        translations = translator.translate(lines, options, window=1 if typed else WINDOW, warn=warn)
         if not typed and (arguments.output is not None or not sys.stdout.isatty()):
             translations = with_progress(translations, count_lines(arguments.input), name)
         for translation in translations:
             hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
             texts = [[output.format(translation, hypothesis) for hypothesis in hypotheses] for output in outputs]
-            for output, lines_out in zip(outputs, texts, strict=True):  # all or none: files stay of equal length
+            for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
                 output.write(lines_out)
         for output in outputs:
-            output.write([])  # of no lines at all nothing is left of an older file either
+            output.write([])  # empty input: truncate an older file, too
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
 SAMPLING_OPTIONS = ("top_k", "top_p", "seed")
-"""For ``Sampling``, beside the temperature."""
+"""Options for ``Sampling`` in addition to the temperature."""
 
 
 def check_sampling(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for sampling options that would have no effect."""
     if arguments.sampling_temperature is None:
-        lonely = [name.replace("_", "-") for name in given(arguments, SAMPLING_OPTIONS)]
-        if lonely:
-            raise ConfigError(
-                *(f"--{name}: has no effect without sampling; add --sampling-temperature 1" for name in lonely)
-            )
+        refuse_useless(arguments, SAMPLING_OPTIONS, "without sampling; add --sampling-temperature 1")
     elif (arguments.beam_size or 1) > 1:
         raise ConfigError(
-            f"--beam-size {arguments.beam_size}: sampling follows one hypothesis; "
+            f"--beam-size {arguments.beam_size}: sampling needs a beam size of 1; "
             "leave out --beam-size or --sampling-temperature"
         )
     elif arguments.n_best > 1:
-        raise ConfigError(f"--n-best {arguments.n_best}: sampling draws one translation; leave out --n-best")
+        raise ConfigError(f"--n-best {arguments.n_best}: sampling gives one translation; leave out --n-best")
 
 
 def check_files(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError where a file would be written over while it is read, or written twice; DataError for one that
-    cannot be written."""
+    """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
     read = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
     refuse_overwriting([read, ("--model", arguments.model)], written)
-    for _, path in written:
-        if path is not None:
-            refuse_unwritable(path)
+    refuse_unwritable(*(path for _, path in written))
 
 
 def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
-    """The run's own way of decoding, as far as the command line says nothing else."""
+    """Combine the run's decoding configuration with the command line, which takes precedence."""
     from nmt.search import Sampling  # noqa: PLC0415
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
@@ -157,7 +146,7 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
 
 
 def open_input(path: str | None) -> tuple[str, Iterator[str]]:
-    """The name for messages, and the lines. Raises DataError for a file that cannot be read, at once."""
+    """Return the name for messages and the lines. Raises DataError at once for a file that cannot be read."""
     if path is None:
         return "standard input", standard_input()
     lines = read_lines(path)
@@ -165,9 +154,9 @@ def open_input(path: str | None) -> tuple[str, Iterator[str]]:
     return path, iter(()) if first is None else chain([first], lines)
 
 
-def prompted(lines: Iterator[str]) -> Iterator[str]:
-    """Lines that a person types, with a prompt on standard error before each."""
-    say("type a line to translate; Ctrl-D ends")
+def with_prompt(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines that a person types, with a prompt on standard error before each."""
+    say("type a line to translate; press Ctrl-D to end")
     while True:
         print(PROMPT, end="", file=sys.stderr, flush=True)
         line = next(lines, None)
@@ -178,7 +167,7 @@ def prompted(lines: Iterator[str]) -> Iterator[str]:
 
 
 def count_lines(path: str | None) -> int | None:
-    """How many lines a file has; None where that is not known before they are read."""
+    """Count the lines of a file for the progress bar; None if there is no bar or the file must be decompressed."""
     if path is None or not sys.stderr.isatty() or Path(path).suffix in OPENERS or not Path(path).is_file():
         return None
     with Path(path).open("rb") as file:
@@ -186,10 +175,10 @@ def count_lines(path: str | None) -> int | None:
 
 
 def standard_input() -> Iterator[str]:
-    """Its lines. Raises DataError where it cannot be read."""
+    """Yield the lines of standard input. Raises DataError if it cannot be read."""
     try:
         yield from decode_lines(sys.stdin.buffer, "standard input")
-    except OSError as error:  # it was closed, or is a folder
+    except OSError as error:  # it is closed or a directory
         raise unreadable("standard input", error) from error
 
 
@@ -198,24 +187,24 @@ Format = Callable[["Translation", "TranslatedHypothesis | None"], str]
 
 
 class Output:
-    """A file or stream of UTF-8 lines, whatever the locale; each is passed on as soon as it is written."""
+    """A file or stream of UTF-8 lines in any locale; each line is flushed."""
 
     def __init__(self, name: str, stream: BinaryIO, form: Format) -> None:
         self.name, self.stream, self.format = name, stream, form
         self.old = False
-        """Whether the file still holds what was in it before."""
+        """Whether the file still has its previous content."""
 
     @classmethod
-    def create(cls, path: str, form: Format) -> Self:
-        """A new file; one that is there keeps its content until the first line comes. Raises DataError where there can
-        be none."""
+    def create(cls, path: str, form: Format, stack: ExitStack) -> Self:
+        """Open a file that the stack closes; its old content is kept until the first line is written."""
         with writing(path):
-            output = cls(path, Path(path).open("ab"), form)  # noqa: SIM115  (close() does)
-        output.old = Path(path).is_file()  # pipes and devices hold nothing
+            output = cls(path, Path(path).open("ab"), form)  # noqa: SIM115  (the stack closes it)
+        output.old = Path(path).is_file()  # not a pipe or device
+        stack.callback(output.close)
         return output
 
     def write(self, lines: list[str]) -> None:
-        """Write lines. Raises DataError where that fails, BrokenPipeError if nobody reads any more."""
+        """Write lines. Raises DataError if that fails, BrokenPipeError if the reader is gone."""
         with writing(self.name):
             if self.old:
                 self.stream.truncate(0)
@@ -224,41 +213,31 @@ class Output:
             self.stream.flush()
 
     def close(self) -> None:
-        """Close the file. Raises DataError where what is pending cannot be written."""
+        """Close the file. Raises DataError if pending output cannot be written."""
         with writing(self.name):
             self.stream.close()
 
 
 def open_outputs(arguments: argparse.Namespace, stack: ExitStack) -> list[Output]:
-    """Everything that is written. Raises DataError for a file that cannot be."""
-
-    def create(path: str, form: Format) -> Output:
-        output = Output.create(path, form)
-        stack.callback(output.close)
-        return output
-
+    """Open all outputs. Raises DataError for a file that cannot be written."""
     form = format_scored if arguments.scores else format_text
-    standard = arguments.output is None
-    outputs = [Output("standard output", sys.stdout.buffer, form) if standard else create(arguments.output, form)]
-    if arguments.alignments is not None:
-        outputs.append(create(arguments.alignments, format_alignment))
-    if arguments.attention is not None:
-        outputs.append(create(arguments.attention, format_attention))
-    return outputs
+    files = (arguments.output, form), (arguments.alignments, format_alignment), (arguments.attention, format_attention)
+    standard = [Output("standard output", sys.stdout.buffer, form)] if arguments.output is None else []
+    return standard + [Output.create(path, form, stack) for path, form in files if path is not None]
 
 
 def format_text(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
-    """The translation."""
+    """Return the translation."""
     return "" if hypothesis is None else hypothesis.text
 
 
 def format_scored(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
-    """Score, tab, translation; the tab alone where there is no hypothesis."""
+    """Return score, tab and translation; only the tab without a hypothesis."""
     return "\t" if hypothesis is None else f"{hypothesis.score:.4f}\t{hypothesis.text}"
 
 
 def format_alignment(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
-    """Links between whitespace words: ``i-j`` joins source word i and target word j."""
+    """Return links between whitespace words: ``i-j`` joins source word i and target word j."""
     from nmt.evaluation.alignment import format_pharaoh, word_links  # noqa: PLC0415
 
     if hypothesis is None or hypothesis.attention is None:
@@ -269,7 +248,7 @@ def format_alignment(translation: "Translation", hypothesis: "TranslatedHypothes
 
 
 def format_attention(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
-    """A JSON object: source pieces, target pieces, and for each of these a row of weights over those."""
+    """Return a JSON object: source pieces, target pieces, and a row of weights for each target piece."""
     pieces = [] if hypothesis is None else hypothesis.pieces
     weights = [] if hypothesis is None or hypothesis.attention is None else hypothesis.attention.tolist()
     rows = [[round(weight, 4) for weight in row] for row in weights]

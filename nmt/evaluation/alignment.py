@@ -14,9 +14,9 @@ Link = tuple[int, int]
 Weights = npt.NDArray[np.floating]
 
 MARK = "▁"
-"""Where a word begins in SentencePiece's pieces."""
+"""SentencePiece's mark for the beginning of a word."""
 END, UNKNOWN = "</s>", "<unk>"
-"""SentencePiece's names of the end symbol and of a character it never saw."""
+"""SentencePiece's end symbol and unknown symbol."""
 
 
 def word_links(
@@ -26,12 +26,12 @@ def word_links(
     source: str,
     target: str,
 ) -> list[Link]:
-    """For each target word the source word that its pieces attend to most, by target word.
+    """Link each target word to the source word that its pieces attend to most.
 
     Args:
         attention: (T, S), one row for each target piece.
-        source_pieces: what the model read, the end symbol included.
-        target_pieces: what it wrote, the end symbol included if it was written.
+        source_pieces: read by the model, including the end symbol.
+        target_pieces: written by the model, including the end symbol if it was written.
         source: the raw line.
         target: the translation, detokenized.
     """
@@ -39,7 +39,7 @@ def word_links(
 
 
 def likeliest_links(weights: Weights) -> list[Link]:
-    """For each target word, of weights (J, I), the source word with the largest."""
+    """Link each target word to the source word with the largest weight, given weights (J, I)."""
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
@@ -50,10 +50,10 @@ def word_weights(
     source: str,
     target: str,
 ) -> Weights:
-    """The attention between words, (J, I): summed over a source word's pieces, averaged over a target word's.
+    """Compute the attention between words, (J, I): the sum over a source word's pieces, averaged over a target word's.
 
-    The end symbol's column and row are left out, so rows sum to less than one. Words beyond the last piece, which the
-    model has not read, have neither row nor column. Arguments as in :func:`word_links`.
+    The row and column of the end symbol are left out, so rows sum to less than one. A word that was cut off, because
+    the model read only the beginning of the line, has no row or column. Arguments as in :func:`word_links`.
     """
     source_pieces, target_pieces = _without_end(source_pieces), _without_end(target_pieces)
     columns = _membership(piece_words(source_pieces, source), source)
@@ -67,7 +67,7 @@ def _without_end(pieces: Sequence[str]) -> Sequence[str]:
 
 
 def _membership(words: Sequence[int], text: str) -> Weights:
-    """(pieces, words): 1 where the piece is part of the word of the text, of which those up to the last piece count."""
+    """Return (pieces, words): 1 where the piece is part of the word; words after the last piece have no column."""
     most = max(words, default=-1) + 1
     count = len(text.split(maxsplit=most)[:most])
     member = np.zeros((len(words), count))
@@ -77,16 +77,16 @@ def _membership(words: Sequence[int], text: str) -> Weights:
 
 
 def piece_words(pieces: Sequence[str], text: str) -> list[int]:
-    """For each piece the whitespace word of ``text`` that it is part of.
+    """Return for each piece the index of its whitespace word in ``text``.
 
-    The tokenizer's normalization may part words at what is no whitespace in the raw text, or join them; a long line may
-    have been cut off. Then words that look the same are matched in order, and the others between them in proportion.
+    The tokenizer's normalization may split or join words of the raw text, and a long line may have been cut off. Then
+    equal words are matched in order, and the words between them in proportion.
     """
     marked: list[str] = []
     places: list[int] = []
     begins = True
     for piece in pieces:
-        begins = begins or piece == UNKNOWN  # decoded as a word of its own
+        begins = begins or piece == UNKNOWN  # decoded as a separate word
         place = None
         for number, part in enumerate(piece.split(MARK)):
             begins = begins or number > 0
@@ -96,17 +96,17 @@ def piece_words(pieces: Sequence[str], text: str) -> list[int]:
             if part:
                 marked[-1] += part
                 place = len(marked) - 1 if place is None else place
-        places.append(len(marked) if place is None else place)  # a lone mark is part of the word that follows
+        places.append(len(marked) if place is None else place)  # a lone mark is part of the next word
         begins = begins or piece == UNKNOWN
     if not marked:
         return [0] * len(pieces)
-    within = 2 * len(marked)  # a line far longer than its pieces was cut off there
+    within = 2 * len(marked)  # a much longer line was cut off there
     words = _match(marked, text.split(maxsplit=within)[:within])
     return [words[min(place, len(words) - 1)] for place in places]
 
 
 def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
-    """For each marked word the index of its counterpart, monotone; exact where there are as many."""
+    """Return for each marked word the index of its counterpart, monotone; exact if the counts are equal."""
     if len(marked) == len(words):
         return list(range(len(words)))
     matched = []
@@ -118,5 +118,5 @@ def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:
-    """Links as ``i-j i-j ...``, in the order given."""
+    """Format links as ``i-j i-j ...``, in the given order."""
     return " ".join(f"{i}-{j}" for i, j in links)

@@ -1,4 +1,4 @@
-"""Scores by length: which sentences fall into which bin, and how well each system does there."""
+"""Scores by sentence length: the bins, and BLEU of each system in each bin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -18,13 +18,13 @@ from nmt.evaluation.metrics import (
 )
 
 SEED = 1
-"""Of the bootstrap: the same text gives the same intervals, and every system the same resamples."""
+"""Seed of the bootstrap: intervals are reproducible, and all systems share their resamples."""
 PERCENTILES = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
 class LengthRow:
-    """One system on the sentences of one bin."""
+    """Scores of one system on the sentences of one bin."""
 
     system: str
     low: int
@@ -32,17 +32,13 @@ class LengthRow:
     high: int
     """Longest, included."""
     n: int
-    """Sentences."""
+    """Number of sentences."""
     bleu: float
     bleu_low: float
     """Lower end of the 95% interval (percentile bootstrap)."""
     bleu_high: float
     length_ratio: float
-    """Hypothesis tokens over reference tokens, as BLEU counts them; 0 where the references are blank."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Column to value."""
-        return asdict(self)
+    """Hypothesis tokens over reference tokens, as BLEU counts them; 0 if the references are blank."""
 
 
 COLUMNS = tuple(each.name for each in fields(LengthRow))
@@ -50,26 +46,26 @@ COLUMNS = tuple(each.name for each in fields(LengthRow))
 
 @dataclass(frozen=True)
 class SystemScores:
-    """What one system reaches on a test set, as a whole and by length."""
+    """Scores of one system on a test set, as a whole and by length."""
 
     name: str
     scores: tuple[Score, ...]
-    """BLEU, chrF."""
+    """BLEU and chrF."""
     rows: tuple[LengthRow, ...]
     statistics: Integers = field(repr=False, compare=False)
-    """Behind BLEU, (trainings, sentences, STATISTICS): what comparisons resample."""
+    """Sufficient statistics of BLEU, (seeds, sentences, STATISTICS), which comparisons resample."""
     seeds: tuple[tuple[float, ...], ...] = ()
-    """Of several trainings, each one's BLEU in each bin; the rows hold the means."""
+    """BLEU of each seed in each bin, if there are several; the rows hold the means."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to a JSON object."""
         overall = {score.name: {"score": score.value, "signature": score.signature} for score in self.scores}
         seeds = {"bleu_by_seed": self.seeds} if self.seeds else {}
-        return overall | {"by_length": [row.as_dict() for row in self.rows]} | seeds
+        return overall | {"by_length": [asdict(row) for row in self.rows]} | seeds
 
 
 class Bin(NamedTuple):
-    """Lengths from ``low`` to ``high``, both included, and the indices of the sentences that have them."""
+    """Lengths from ``low`` to ``high``, both included, and the indices of the sentences with these lengths."""
 
     low: int
     high: int
@@ -77,9 +73,9 @@ class Bin(NamedTuple):
 
 
 def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
-    """The bins that are not empty, by their number: bin k ends at ``edges[k]``, one more bin at the longest length.
+    """Return the bins that are not empty, by index: bin k ends at ``edges[k]``, and one more at the longest length.
 
-    The first begins at 1, or at 0 if there are blank sentences.
+    The first bin begins at 1, or at 0 if there are blank sentences.
     """
     numbers = np.searchsorted(np.asarray(edges), lengths, side="left")
     bins = {}
@@ -92,10 +88,10 @@ def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
 
 
 def training_statistics(
-    trainings: Sequence[Sequence[str]], references: Sequence[str], tokenizer: BleuTokenizer
+    seeds: Sequence[Sequence[str]], references: Sequence[str], tokenizer: BleuTokenizer
 ) -> Integers:
-    """For the hypotheses of each training what BLEU is made of, (trainings, sentences, STATISTICS)."""
-    return np.stack([sentence_statistics(lines, references, tokenizer) for lines in trainings])
+    """Compute the sufficient statistics of BLEU for the hypotheses of each seed, (seeds, sentences, STATISTICS)."""
+    return np.stack([sentence_statistics(lines, references, tokenizer) for lines in seeds])
 
 
 def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
@@ -123,17 +119,18 @@ def score_system(
     resamples: int,
     others: Sequence[Sequence[str]] = (),
 ) -> SystemScores:
-    """BLEU and chrF of one system on the whole test set, and a row for each bin of lengths that has sentences.
+    """Score one system with BLEU and chrF on the whole test set, and with BLEU in each bin that has sentences.
 
     Args:
         name: of the system.
         lengths: of the sentences, (sentences,), in any unit.
-        hypotheses: a line for each sentence; references likewise.
+        hypotheses: one line for each sentence.
+        references: one line for each sentence.
         tokenizer: of BLEU.
-        bins: the largest length of each bin, ascending; longer sentences form one more.
-        resamples: of the bootstrap behind the intervals.
-        others: the hypotheses of further trainings of the system. Then all scores are means over the trainings, and the
-            interval is that of the mean, all trainings resampled alike: it says how much depends on the sentences.
+        bins: maximum length of each bin, ascending; longer sentences form one more bin.
+        resamples: number of bootstrap resamples.
+        others: hypotheses of more seeds of the system. All scores are then means over the seeds, and the interval is
+            that of the mean with the same resamples for all seeds: it measures the variance due to the sentences.
     """
     every = (hypotheses, *others)
     scores = tuple(
@@ -152,7 +149,7 @@ def score_system(
 
 
 def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:
-    """The table for a person, one line a row below the headings, of which the second says what the lengths are of."""
+    """Format the table as text; ``lengths`` is the heading of the lengths: ``source words``."""
     headings = ("system", lengths, "sentences", "BLEU", "95% interval", "length ratio")
     cells = [headings] + [
         (
@@ -169,7 +166,7 @@ def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> str:
-    """Lines of text with the cells of a column below each other, the first column's to the left."""
+    """Align the cells of each column: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
@@ -178,5 +175,5 @@ def aligned(cells: Sequence[Sequence[str]]) -> str:
 
 
 def format_scores(system: SystemScores) -> str:
-    """The scores of the whole test set for a person, each with its signature."""
+    """Format the scores of the whole test set as text, each with its signature."""
     return "\n".join(f"{score.name} {score.value:.2f}  {score.signature}" for score in system.scores)

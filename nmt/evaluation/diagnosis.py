@@ -1,14 +1,14 @@
-"""Why translations of long sentences are worse: attention that blurs, references that become improbable, words that
-are missing from one part of the sentence, output that stops, repeats itself or runs on.
+"""Measures that explain why translations of long sentences are worse: diffuse attention, improbable references, content
+words missing from one part of the sentence, output that stops early, repeats itself or runs on.
 
-Each measure is of one sentence; :func:`diagnose` makes a table of them. S source and T target pieces.
+Each measure describes one sentence; :func:`diagnose` averages them by length. S source pieces, T target pieces.
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,33 +19,33 @@ from nmt.evaluation.metrics import Floats, draws
 from nmt.evaluation.writing import Unit, units
 
 THIRDS = 3
-"""Early, middle, late."""
+"""Parts of a sentence: early, middle, late."""
 SHORT, LONG = 0.5, 1.5
-"""Length of the hypothesis over length of the reference: below it stopped early, above it ran on."""
+"""Hypothesis length over reference length: a hypothesis below SHORT stops early, one above LONG runs on."""
 FUNCTION_WORDS = 100
-"""How many of the commonest words of a text are taken for its function words."""
+"""Number of most frequent words that count as function words."""
 REPEATED = 3
-"""A hypothesis that has the same four words this often repeats itself, if the reference does not."""
+"""A hypothesis repeats itself if it has the same four words this often and the reference does not."""
 
 
 def entropy(attention: Weights) -> float:
-    """The mean over target pieces of -sum_j alpha_j ln alpha_j, nats: 0 looks at one piece, ln S at all alike."""
+    """Average -sum_j alpha_j ln alpha_j over target pieces, in nats: 0 for one-hot attention, ln S for uniform."""
     safe = np.where(attention > 0, attention, 1.0)
     return float((attention * -np.log(safe)).sum(axis=1).mean())
 
 
 def distance_from_diagonal(attention: Weights) -> float:
-    """The mean over target pieces of how far, as a share of the source, the attention's mean position lies from where
-    it would be if both sentences ran in parallel: 0 is monotone and even, a quarter looks at all pieces alike."""
+    """Average over target pieces the distance of the attention's mean position from the diagonal, as a share of the
+    source length: 0 for attention along the diagonal, a quarter for uniform attention."""
     targets, sources = attention.shape
-    looked = (attention * (np.arange(sources) + 0.5)).sum(axis=1) / np.maximum(attention.sum(axis=1), 1e-9) / sources
-    return float(np.abs(looked - (np.arange(targets) + 0.5) / targets).mean())
+    positions = (attention * (np.arange(sources) + 0.5)).sum(axis=1) / np.maximum(attention.sum(axis=1), 1e-9) / sources
+    return float(np.abs(positions - (np.arange(targets) + 0.5) / targets).mean())
 
 
 def by_third(values: Sequence[float] | Weights) -> Floats:
-    """Means of the first, second and last third of a sentence's values, (3,); NaN for a third that has none.
+    """Average the first, second and last third of a sentence's values, (3,); NaN for an empty third.
 
-    Value k of n belongs to the third in which (k + 1/2) / n lies.
+    Value k of n belongs to the third that contains (k + 1/2) / n.
     """
     thirds = third(np.arange(len(values)), len(values))
     array = np.asarray(values, np.float64)
@@ -53,41 +53,40 @@ def by_third(values: Sequence[float] | Weights) -> Floats:
 
 
 def third(positions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Which third of ``count`` places each position lies in: 0, 1 or 2."""
+    """Return the third of ``count`` places that contains each position: 0, 1 or 2."""
     return ((2 * positions + 1) * THIRDS // (2 * max(count, 1))).astype(np.int64)
 
 
 def recall_by_third(
     hypothesis: str, reference: str, function_words: Set[str] = frozenset(), unit: Unit = "words"
 ) -> Floats:
-    """Of the reference's content words in each third of it, the share that the hypothesis has too, (3,).
+    """Compute the recall of content words in each third of the reference, (3,); NaN for a third without content words.
 
-    The function words do not count. Of a word that stands r times in the reference and h times in the hypothesis each
-    is found to a share of min(1, h / r): which of them was translated nobody knows. NaN for a third without any.
+    Function words do not count. If a word occurs r times in the reference and h times in the hypothesis, the recall of
+    each occurrence is min(1, h / r), because it is unknown which of them was translated.
     """
     words, there = _words(reference, unit), Counter(_words(hypothesis, unit))
     wanted = Counter(words)
-    found: list[list[float]] = [[], [], []]
+    recalls: list[list[float]] = [[], [], []]
     for word, k in zip(words, third(np.arange(len(words)), len(words)).tolist(), strict=True):
         if word not in function_words:
-            found[k].append(min(1.0, there[word] / wanted[word]))
-    return np.array([np.mean(each) if each else np.nan for each in found])
+            recalls[k].append(min(1.0, there[word] / wanted[word]))
+    return np.array([np.mean(each) if each else np.nan for each in recalls])
 
 
 def most_frequent(references: Sequence[str], count: int = FUNCTION_WORDS, unit: Unit = "words") -> frozenset[str]:
-    """The commonest words of a text: its function words, near enough."""
+    """Return the most frequent words of a text, an approximation of its function words."""
     words = Counter(word for line in references for word in _words(line, unit))
     return frozenset(word for word, _ in words.most_common(count))
 
 
 def _words(line: str, unit: Unit) -> list[str]:
-    """Runs of letters and digits, or each of them, in lower case."""
+    """Split into lowercased words, or into letters and digits if the unit is characters."""
     return re.findall(r"\w+" if unit == "words" else r"\w", line.lower())
 
 
-@dataclass(frozen=True)
-class Failure:
-    """What is wrong with the form of a hypothesis, whatever it says."""
+class Failure(NamedTuple):
+    """Defects of a hypothesis that are visible in its form."""
 
     stops_early: bool
     runs_on: bool
@@ -95,9 +94,9 @@ class Failure:
 
 
 def failure(hypothesis: str, reference: str, unit: Unit = "words") -> Failure:
-    """By the numbers of words, and by four words in a row that come again and again; or of characters.
+    """Detect failures from the lengths and from repeated 4-grams, in words or characters.
 
-    Nothing is too long or too short for a blank reference.
+    For a blank reference no hypothesis is too long or too short.
     """
     words, expected = units(hypothesis, unit), units(reference, unit)
     ratio = len(words) / len(expected) if expected else 1.0
@@ -114,7 +113,7 @@ def _most_repeated(words: Sequence[str], order: int = 4) -> int:
 PARTS = ("early", "middle", "late")
 BY_THIRD = ("recall", "log_probability")
 WHOLE = ("entropy", "distance_from_diagonal", "stops_early", "runs_on", "repeats")
-MEASURES = (*(f"{of}_{part}" for of in BY_THIRD for part in PARTS), *WHOLE)
+MEASURES = (*(f"{measure}_{part}" for measure in BY_THIRD for part in PARTS), *WHOLE)
 """The columns of :func:`sentence_measures`."""
 
 
@@ -126,31 +125,30 @@ def sentence_measures(
     function_words: Set[str],
     unit: Unit = "words",
 ) -> Floats:
-    """All measures of one sentence, (MEASURES,); NaN for what it does not have, as the attention of a model without.
+    """Compute all measures of one sentence, (MEASURES,); NaN for undefined ones, as without attention.
 
     Args:
-        log_probabilities: of the reference's pieces without the end symbol, (T - 1,), by forced decoding; nats.
-        attention: (T, S), by the same.
+        log_probabilities: of the reference's pieces without the end symbol, (T - 1,), from forced decoding; nats.
+        attention: (T, S), from forced decoding.
         hypothesis: the system's own translation.
-        reference: the one to hold it against.
-        function_words: that are not looked for in the hypothesis.
-        unit: what is counted as a word; characters where the target language has no spaces between words.
+        reference: the gold translation.
+        function_words: words left out of the recall.
+        unit: of the target language: words, or characters if it has no spaces between words.
     """
-    form = failure(hypothesis, reference, unit)
-    look = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
+    focus = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
     return np.array(
         [
             *recall_by_third(hypothesis, reference, function_words, unit),
             *by_third(log_probabilities),
-            *look,
-            *(float(value) for value in (form.stops_early, form.runs_on, form.repeats)),
+            *focus,
+            *map(float, failure(hypothesis, reference, unit)),
         ]
     )
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The measures of one system by source length: (bins, MEASURES) means, and the ends of their 95% intervals."""
+    """Measures of one system by source length: means and the ends of their 95% intervals, each (bins, MEASURES)."""
 
     system: str
     bins: tuple[Bin, ...]
@@ -159,11 +157,11 @@ class Diagnosis:
     highs: Floats
 
     def has(self, measure: str) -> bool:
-        """Whether the system has the measure in any bin."""
+        """Whether the measure is defined in any bin."""
         return not np.isnan(self.means[:, MEASURES.index(measure)]).all()
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each bin, column to value; None for what the system does not have."""
+        """Return a row for each bin, from column to value; None for an undefined measure."""
         return [
             {"system": self.system, "low": each.low, "high": each.high, "n": len(each.members)}
             | {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, means, strict=True)}
@@ -171,17 +169,16 @@ class Diagnosis:
         ]
 
 
-def diagnose(system: str, bins: Mapping[int, Bin], trainings: Sequence[Floats], resamples: int) -> Diagnosis:
-    """The measures in each of :func:`~nmt.evaluation.by_length.bins_by_length`'s bins.
+def diagnose(system: str, bins: Mapping[int, Bin], seeds: Sequence[Floats], resamples: int) -> Diagnosis:
+    """Average the measures in each bin.
 
     Args:
         system: its name.
-        bins: which sentences are of which length.
-        trainings: of each training of the system the measures of all sentences, (sentences, MEASURES). A sentence
-            counts with their mean.
-        resamples: of the bootstrap behind the intervals, which says how much depends on the sentences.
+        bins: from :func:`~nmt.evaluation.by_length.bins_by_length`.
+        seeds: for each seed of the system the measures of all sentences, (sentences, MEASURES); seeds are averaged.
+        resamples: number of bootstrap resamples of the sentences.
     """
-    sentences = np.mean(trainings, axis=0)
+    sentences = np.mean(seeds, axis=0)
     inside = [sentences[each.members] for each in bins.values()]
     resampled = [
         bootstrap_means(values, resamples, (SEED, number)) for number, values in zip(bins, inside, strict=True)
@@ -191,37 +188,37 @@ def diagnose(system: str, bins: Mapping[int, Bin], trainings: Sequence[Floats], 
 
 
 def mean(values: Floats) -> Floats:
-    """Over the sentences, (sentences, ...) -> (...); NaN does not count, and is the mean of nothing else."""
-    kept = ~np.isnan(values)
-    count = kept.sum(axis=0)
-    return np.where(count > 0, np.where(kept, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    """Average over the sentences without NaN, (sentences, ...) -> (...); NaN if there are none."""
+    valid = ~np.isnan(values)
+    count = valid.sum(axis=0)
+    return np.where(count > 0, np.where(valid, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
 
 
 def bootstrap_means(values: Floats, resamples: int, seed: int | Sequence[int]) -> Floats:
-    """The :func:`mean` of ``resamples`` sets drawn with replacement from the sentences, (resamples, ...)."""
-    kept = ~np.isnan(values)
-    filled = np.where(kept, values, 0.0)
-    sums, counts = (np.stack([draw @ each for draw in draws(len(values), resamples, seed)]) for each in (filled, kept))
+    """Compute the :func:`mean` of ``resamples`` samples with replacement of the sentences, (resamples, ...)."""
+    valid = ~np.isnan(values)
+    filled = np.where(valid, values, 0.0)
+    sums, counts = (np.stack([draw @ each for draw in draws(len(values), resamples, seed)]) for each in (filled, valid))
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _percentiles(resampled: Floats) -> tuple[Floats, Floats]:
-    """The ends of the interval, (bins, resamples, MEASURES) -> 2 x (bins, MEASURES); resamples without any value do not
-    count, and NaN is the interval of nothing else."""
+    """Return the ends of the interval, (bins, resamples, MEASURES) -> 2 x (bins, MEASURES), over the resamples that
+    are not NaN; NaN if all are."""
     empty: npt.NDArray[np.bool_] = np.asarray(np.isnan(resampled).all(axis=1))
     lows, highs = np.nanpercentile(np.where(empty[:, None], 0.0, resampled), PERCENTILES, axis=1)
     return np.where(empty, np.nan, lows), np.where(empty, np.nan, highs)
 
 
 def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
-    """The table for a person, one line a system and bin; thirds of the sentence are separated by slashes.
+    """Format the table as text, one line for each system and bin; slashes separate the thirds of a sentence.
 
-    ``lengths`` says what the lengths are of: ``source words``.
+    ``lengths`` is the heading of the lengths: ``source words``.
     """
 
     def cells(row: dict[str, Any]) -> list[str]:
         values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}
-        thirds = ["/".join(values[f"{of}_{part}"] for part in PARTS) for of in BY_THIRD]
+        thirds = ["/".join(values[f"{measure}_{part}"] for part in PARTS) for measure in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 
     headings = ["system", lengths, "sentences", "recall", "log-probability", "entropy", "from diagonal"]

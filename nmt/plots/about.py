@@ -1,4 +1,4 @@
-"""Captions shared by the figures of one call: the test set, the runs, the intervals, the meaning of hollow points."""
+"""The caption of a figure: the test set, the runs, the intervals, and the meaning of hollow points."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,9 @@ from nmt.evaluation.writing import BinnedBy
 from nmt.plots.style import GREY, plain
 
 MIN_SENTENCES = 30
-"""A bin with fewer is drawn hollow, if nothing else is asked for."""
+"""A bin with fewer sentences is drawn hollow by default."""
 LONGEST_LINE = 130
-"""Characters of a caption; fewer where they are wide or the figure is narrow."""
+"""Maximum characters in a line of a caption; fewer if they are wide or the figure is narrow."""
 
 
 @dataclass(frozen=True)
@@ -26,44 +26,40 @@ class Origin:
     beam_size: int
     length_penalty: float
     updates: int | None
-    """Made in training; None if the run does not tell."""
+    """Number of training updates; None if unknown."""
 
 
 @dataclass(frozen=True)
 class About:
-    """The content of a caption, the same in all figures of a call."""
+    """The content of a caption, the same for all figures of a command."""
 
     test_set: str
     resamples: int
-    """Of the bootstrap behind the intervals."""
+    """Number of bootstrap resamples."""
     binned_by: BinnedBy
     min_sentences: int = MIN_SENTENCES
-    """A bin with fewer is drawn hollow, without line and interval."""
+    """A bin with fewer sentences is drawn hollow, without line and interval."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
-    """By system, the run of each training; none for files, of which nothing is known."""
-
-    def hollow(self, counts: Sequence[int]) -> bool:
-        """Whether any bin is drawn hollow, by its number of sentences."""
-        return min(counts) < self.min_sentences
+    """The run of each seed, by system; none for a file of translations."""
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
-        """The paragraphs that every figure over bins has; ``counts`` are the sentences of each bin."""
+        """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
         made = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences", *self._made_with()]
         drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
-        if self.hollow(counts):
-            drawn.append(f"Hollow: fewer than {self.min_sentences} sentences, no interval")
+        if min(counts) < self.min_sentences:
+            drawn.append(f"Hollow points: fewer than {self.min_sentences} sentences, no interval")
         if several_seeds:
-            drawn.append("Thick lines: means over seeds, thin ones: each")
+            drawn.append("Thick lines: mean over seeds; thin lines: each seed")
         return [" ".join(f"{each}." for each in sentences) for sentences in (made, drawn)]
 
     def _made_with(self) -> list[str]:
-        """Languages, search and updates, as far as they are known, and of which systems if not of all."""
+        """List languages, search options and updates as far as known, with the names of systems that differ."""
         facts: dict[str, Callable[[Origin], str | None]] = {
             "From ": lambda run: f"{run.source_language} to {run.target_language}",
             "Search: ": lambda run: f"beam {run.beam_size}, length penalty {run.length_penalty:g}",
             "Updates: ": lambda run: None if run.updates is None else f"{run.updates:,}",
         }
-        told = []
+        sentences = []
         for heading, fact in facts.items():
             systems: dict[str, list[str]] = {}
             for name, runs in self.origins.items():
@@ -75,27 +71,22 @@ class About:
             else:
                 each = [f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
             if each:
-                told.append(heading + "; ".join(each))
-        return told
+                sentences.append(heading + "; ".join(each))
+        return sentences
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to a JSON object."""
         return {
             "test_set": self.test_set,
             "binned_by": str(self.binned_by),
             "min_sentences": self.min_sentences,
             "runs": {name: [asdict(run) for run in runs] for name, runs in self.origins.items()},
-            "interval": {
-                "level": 0.95,
-                "method": "percentile bootstrap",
-                "resamples": self.resamples,
-                "seed": SEED,
-            },
+            "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": self.resamples, "seed": SEED},
         }
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str]) -> None:
-    """Write paragraphs below a figure, in lines that it has room for."""
+    """Write paragraphs below a figure, in lines that fit its width."""
     text = figure.supxlabel("", fontsize=7.5, color=GREY, x=0.015, ha="left")
     for width in range(LONGEST_LINE, 20, -10):
         lines = [line for each in paragraphs for line in textwrap.wrap(each, width, break_on_hyphens=False)]

@@ -1,4 +1,4 @@
-"""Attention as word alignment: the error rate against the weight from which on a link is one."""
+"""Attention as word alignment: the error rate against the threshold of a link's weight."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from nmt.plots.style import GREY, legend_above, looks, plain, style
 def draw_error_rates(
     reports: Mapping[str, Mapping[str, Any]], *, test_set: str, systems: Sequence[str] | None = None
 ) -> Figure:
-    """A line for each system's thresholds, a thin one at the error rate of its likeliest words, a grey one for the
-    diagonal's.
+    """Draw the error rate of each system by threshold, a dotted line for its most attended source words, and a gray
+    line for the diagonal.
 
     Args:
-        reports: of each system what :func:`~nmt.evaluation.links.alignment_report` gives; all on the same pairs.
-        test_set: what the caption calls them.
-        systems: all that are drawn elsewhere, in that order, so that each looks the same here.
+        reports: for each system the :func:`~nmt.evaluation.links.alignment_report`, all on the same pairs.
+        test_set: name of the pairs in the caption.
+        systems: all systems of related figures, in their order, so that each has the same colors in all figures.
     """
     with style():
         figure = Figure(figsize=(5.4, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06))
@@ -34,7 +34,7 @@ def draw_error_rates(
             handles += axes.plot(thresholds, rates, **look | {"markersize": 4, "linewidth": 1.4, "clip_on": False})
             axes.axhline(report["likeliest"]["error_rate"], color=look["color"], linewidth=0.8, linestyle=":")
         handles.append(axes.axhline(next(iter(reports.values()))["diagonal"]["error_rate"], color=GREY, linewidth=1.4))
-        axes.set(xlabel="Least weight of a link", ylabel="Alignment error rate", ylim=(0, 1.02), xlim=(0, 1))
+        axes.set(xlabel="Minimum weight of a link", ylabel="Alignment error rate", ylim=(0, 1.02), xlim=(0, 1))
         legend_above(figure, handles, [*(plain(name, 40) for name in reports), "diagonal"])
         gold = next(iter(reports.values()))["gold"]
         write_caption(
@@ -42,7 +42,7 @@ def draw_error_rates(
             [
                 f"{plain(test_set, 60)}: {gold['pairs']:,} pairs, {gold['possible']:,} links, "
                 f"{gold['sure']:,} of them sure.",
-                "Dotted: each target word's likeliest source word.",
+                "Dotted: each target word's most attended source word.",
             ],
         )
     return figure

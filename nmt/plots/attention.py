@@ -12,9 +12,9 @@ from matplotlib.image import imread
 from nmt.plots.style import plain, png, style
 
 CELL = 0.24
-"""Inches a piece."""
+"""Inches per piece."""
 MOST_LABELS = 60
-"""On a side: a longer sentence gets smaller cells, and only some of its pieces a label."""
+"""Maximum number of labels on a side; a longer sentence has smaller cells, and only some of its pieces a label."""
 LONGEST_LABEL = 24
 IMAGE_DPI = 80
 
@@ -22,7 +22,7 @@ IMAGE_DPI = 80
 def draw_attention(
     weights: npt.NDArray[np.floating], source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> Figure:
-    """The weights, (T, S) in [0, 1], as a heat map: source pieces along the top, target pieces down the side."""
+    """Draw the weights, (T, S) in [0, 1], as a heat map: source pieces along the top, target pieces down the side."""
     expected = len(target_pieces), len(source_pieces)
     if weights.shape != expected or not weights.size:
         raise ValueError(f"attention of shape {weights.shape} for {expected[0]} target and {expected[1]} source pieces")
@@ -46,7 +46,7 @@ def draw_attention(
 def attention_image(
     weights: npt.NDArray[np.floating], source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> npt.NDArray[np.uint8]:
-    """:func:`draw_attention` as RGB pixels, (height, width, 3)."""
+    """Render :func:`draw_attention` as RGB pixels, (height, width, 3)."""
     image = png(draw_attention(weights, source_pieces, target_pieces), IMAGE_DPI)
     shares = imread(io.BytesIO(image), format="png")[..., :3]
     return np.round(shares * 255).astype(np.uint8)

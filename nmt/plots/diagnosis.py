@@ -1,21 +1,18 @@
-"""Why translations of long sentences are worse: a small figure for each reason."""
+"""Figures of the diagnosis by length: why translations of long sentences are worse."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
-from nmt.evaluation.metrics import Floats
 from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
-from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
+from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, table, write_all
 from nmt.plots.style import legend_above, looks, plain, png, style, svg
 
@@ -23,12 +20,12 @@ THIRDS = {"early": "First third of the reference", "middle": "Second third", "la
 FIGURES = {
     "recall": (("Recall of content {unit}",), {f"recall_{part}": name for part, name in THIRDS.items()}),
     "probability": (
-        ("Log-probability (nats a piece)",),
+        ("Log-probability (nats per piece)",),
         {f"log_probability_{part}": name for part, name in THIRDS.items()},
     ),
     "attention": (
         ("Nats", "Share of the source"),
-        {"entropy": "Entropy of the attention", "distance_from_diagonal": "Its distance from the diagonal"},
+        {"entropy": "Entropy of the attention", "distance_from_diagonal": "Distance from the diagonal"},
     ),
     "failures": (
         ("Share of the hypotheses",),
@@ -39,23 +36,18 @@ FIGURES = {
         },
     ),
 }
-"""Ending of the file: the unit of its panels, or of each, and the measure of each with its heading.
-``{unit}`` is what is counted in the target language, words or characters."""
+"""File ending to the labels of the panels (one shared label or one each) and their measures with headings.
+``{unit}`` is the unit of the target language, words or characters."""
 ENDINGS = (*(f".{name}.{kind}" for name in FIGURES for kind in ("png", "svg")), ".json", ".csv")
-"""Of the files that may be written."""
+"""Endings of all files that may be written."""
 
 
 def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, about: About, unit: Unit) -> list[Path]:
-    """Draw and write ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and the numbers of
-    all as ``stem``.json and .csv, each of them whole. Without a system that has attention, nothing is drawn of it.
+    """Write the figures ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and their
+    numbers as ``stem``.json and .csv. There is no attention figure if no system has attention.
 
-    Args:
-        diagnoses: one or more, of the same sentences in the same bins.
-        stem: the files' common path; its folder is made if it is missing.
-        about: what the captions say, and which bins are drawn hollow.
-        unit: what the measures count in the target language.
-
-    Raises DataError if they cannot be written.
+    The diagnoses have the same sentences in the same bins; ``unit`` is that of the target language. For the other
+    arguments and errors see :func:`~nmt.plots.length_curve.write_length_curve`.
     """
     contents: dict[str, bytes] = {}
     for name in FIGURES:
@@ -69,21 +61,17 @@ def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, about: 
 
 
 def _numbers(diagnosis: Diagnosis) -> list[dict[str, object]]:
-    """The rows, with an interval beside each mean."""
-    rows: list[dict[str, object]] = []
-    for row, lows, highs in zip(diagnosis.rows(), diagnosis.lows.tolist(), diagnosis.highs.tolist(), strict=True):
-        intervals = {
-            f"{name}_interval": [low, high]
-            for name, low, high in zip(MEASURES, lows, highs, strict=True)
-            if row[name] is not None
-        }
-        rows.append(row | intervals)
-    return rows
+    """Add to each row the intervals of its means."""
+    ends = np.stack([diagnosis.lows, diagnosis.highs], axis=-1).tolist()
+    return [
+        row | {f"{name}_interval": end for name, end in zip(MEASURES, each, strict=True) if row[name] is not None}
+        for row, each in zip(diagnosis.rows(), ends, strict=True)
+    ]
 
 
 def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, unit: Unit) -> Figure:
-    """One of FIGURES: its measures side by side against source length, a line with its 95% band for each system; below
-    them the sentences of each bin."""
+    """Draw one of FIGURES: its measures side by side against source length, a line with a 95% band for each system, and
+    below them the number of sentences of each bin."""
     labels, measures = FIGURES[name]
     bins = diagnoses[0].bins
     lengths, counts = [(each.low, each.high) for each in bins], [len(each.members) for each in bins]
@@ -105,8 +93,11 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
         for axes, below, (measure, heading) in zip(panels, bars, measures.items(), strict=True):
             for number, each in enumerate(diagnoses):
                 if each.has(measure):
-                    places = centres(spans, number, len(diagnoses))
-                    handles[each.system] = _draw(axes, each, measure, look[each.system], places, solid)
+                    column = MEASURES.index(measure)
+                    means, *interval = (values[:, column] for values in (each.means, each.lows, each.highs))
+                    places = centers(spans, number, len(diagnoses))
+                    smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}
+                    handles[each.system] = draw_points(axes, places, means, solid, smaller, interval)
             axes.set_title(heading.format(unit=unit))
             axes.tick_params(labelbottom=False, length=0)
             draw_counts(below, counts, spans, fontsize=6)
@@ -117,7 +108,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
             below.set_ylabel("")
         if name != "probability":
             _begin_at_zero(panels, shared=len(labels) == 1)
-        for axes, label in zip(panels, labels, strict=False):  # one unit: it is written once
+        for axes, label in zip(panels, labels, strict=False):  # a shared label is written once
             axes.set_ylabel(label.format(unit=unit))
         figure.align_ylabels()
         legend_above(figure, list(handles.values()), [plain(system, 40) for system in handles])
@@ -126,20 +117,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
 
 
 def _begin_at_zero(panels: Sequence[Axes], *, shared: bool) -> None:
-    """From 0 to some air above the highest point, of all panels if they share the axis: no marker is cut off there."""
-    highest = [axes.dataLim.y1 if np.isfinite(axes.dataLim.y1) else 0.0 for axes in panels]  # nothing is in some
+    """Scale each axis from 0 to above its highest point, so that no marker is cut off; all panels alike if shared."""
+    highest = [axes.dataLim.y1 if np.isfinite(axes.dataLim.y1) else 0.0 for axes in panels]  # a panel may be empty
     for axes, own in zip(panels, highest, strict=True):
         axes.set_ylim(0, (max(highest) if shared else own) * 1.06 or 1.0)
-
-
-def _draw(
-    axes: Axes,
-    diagnosis: Diagnosis,
-    measure: str,
-    look: dict[str, Any],
-    places: Floats,
-    solid: npt.NDArray[np.bool_],
-) -> Line2D:
-    column = MEASURES.index(measure)
-    means, lows, highs = (each[:, column] for each in (diagnosis.means, diagnosis.lows, diagnosis.highs))
-    return draw_points(axes, places, means, solid, look | {"markersize": 4, "linewidth": 1.4}, (lows, highs))

@@ -1,4 +1,4 @@
-"""The files of a figure: pictures and the numbers behind them, each of them whole."""
+"""Files of a figure: images and their numbers, written all or none."""
 
 import csv
 import io
@@ -15,11 +15,11 @@ KINDS = (".png", ".svg", ".json", ".csv")
 
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write a file ``stem`` + ending for each ending; returns their paths.
+    """Write a file ``stem`` + ending for each ending, and return the paths.
 
-    All are written aside, then put in place one after the other: the last is there when all are.
+    All are written to temporary files, which are then renamed in order: if the last exists, all do.
 
-    The folder is made if it is missing. Raises DataError if they cannot be written.
+    A missing directory is made. Raises DataError if they cannot be written.
     """
     make_folder(stem)
     files = {Path(f"{stem}{ending}"): content for ending, content in contents.items()}
@@ -33,30 +33,30 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         for aside in asides.values():
-            with suppress(OSError):  # what went wrong before is what to tell
+            with suppress(OSError):  # the first error is the one to report
                 aside.unlink(missing_ok=True)
     return list(files)
 
 
 def stem_of(name: str) -> str:
-    """The common beginning of a figure's files, by the name of one of them or of none: ``curve`` of ``curve.png``."""
+    """Return the common beginning of a figure's files: ``curve`` for ``curve.png`` as for ``curve``."""
     path = Path(name)
     return name[: -len(path.suffix)] if path.suffix.lower() in KINDS else name
 
 
 def make_folder(stem: str | Path) -> None:
-    """Make the folder that the files of a figure go to. Raises DataError if it cannot, or for a folder."""
+    """Make the directory of a figure's files. Raises DataError if that fails, or if ``stem`` is a directory."""
     if str(stem).endswith("/") or Path(stem).is_dir():
-        raise DataError(f"{stem}: is a folder; give the beginning of the figure's file names, as in {Path(stem)}/curve")
+        raise DataError(f"{stem}: is a directory; give the beginning of the file names, for example {Path(stem)}/curve")
     folder = Path(f"{stem}.png").parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: cannot be made a folder: {error.strerror}") from error
+        raise DataError(f"{folder}: the directory cannot be created: {error.strerror}") from error
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A CSV file of one or more rows, which all have the columns of the first; numbers are rounded to four places."""
+    """Format a CSV file of one or more rows with the columns of the first; numbers have four decimal places."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(rows[0])
@@ -66,5 +66,5 @@ def table(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def numbers(value: Mapping[str, Any]) -> bytes:
-    """A JSON file."""
+    """Format a JSON file."""
     return (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode(errors="replace")

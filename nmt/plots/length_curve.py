@@ -1,6 +1,7 @@
-"""BLEU against source length: the figure of the length decay (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
+"""The length curve: BLEU against sentence length (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import SystemScores
-from nmt.evaluation.kept import Kept
 from nmt.evaluation.metrics import Floats
+from nmt.evaluation.retention import Retention
 from nmt.evaluation.significance import Comparison, OverallComparison
 from nmt.plots.about import About, write_caption
-from nmt.plots.bins import centres, draw_counts, draw_points, label_lengths, spans_of
+from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import KINDS, numbers, table, write_all
 from nmt.plots.style import GREY, legend_above, looks, plain, png, style, svg
 
 ROOM_FOR_A_MARKER = 104.0
-"""Largest upper end of the BLEU axis: a point at 100 is drawn whole."""
+"""Maximum of the BLEU axis, with room for a marker at 100."""
 
 
 def write_length_curve(
@@ -33,18 +34,18 @@ def write_length_curve(
     title: str | None = None,
     comparisons: Sequence[Comparison] = (),
     overall: Sequence[OverallComparison] = (),
-    kept: Kept | None = None,
+    retention: Retention | None = None,
 ) -> list[Path]:
-    """Draw and write ``stem``.png, .svg, .json and .csv, each of them whole; returns their paths.
+    """Write ``stem``.png, .svg, .json and .csv, and return the paths.
 
     Args:
-        systems: one or more, all scored on the same sentences in the same bins.
-        stem: the files' common path; its folder is made if it is missing.
-        about: what the caption says, and which bins are drawn hollow.
-        title: above the figure.
+        systems: one or more, scored on the same sentences in the same bins.
+        stem: common beginning of the paths; a missing directory is made.
+        about: content of the caption, and which bins are drawn hollow.
+        title: title of the figure.
         comparisons: of the systems in each bin, for the JSON.
-        overall: of the systems on the whole test set, for the JSON.
-        kept: what the systems keep of their BLEU, for the JSON.
+        overall: comparisons on the whole test set, for the JSON.
+        retention: shares of BLEU retained on long sentences, for the JSON.
 
     Raises DataError if they cannot be written.
     """
@@ -52,17 +53,16 @@ def write_length_curve(
     contents = (
         png(figure),
         svg(figure),
-        numbers(_numbers(systems, about, comparisons, overall, kept)),
-        table([row.as_dict() for system in systems for row in system.rows]),
+        numbers(_numbers(systems, about, comparisons, overall, retention)),
+        table([asdict(row) for system in systems for row in system.rows]),
     )
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: str | None = None) -> Figure:
-    """BLEU of each system at the centre of each bin with its 95% band; below it how long its translations are, as a
-    share of their references, and the sentences of each bin.
+    """Draw BLEU of each system by bin with a 95% band, and below it the length ratio and the sentences of each bin.
 
-    See :func:`write_length_curve` for the arguments.
+    Arguments as in :func:`write_length_curve`.
     """
     bins = systems[0].rows
     lengths, counts = [(row.low, row.high) for row in bins], [row.n for row in bins]
@@ -74,7 +74,7 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: s
         handles = []
         middle.axhline(1.0, color=GREY, linewidth=0.8)
         for number, system in enumerate(systems):
-            places = centres(spans, number, len(systems))
+            places = centers(spans, number, len(systems))
             handles.append(_draw_bleu(upper, system, look[system.name], places, solid))
             ratios = np.array([row.length_ratio for row in system.rows])
             draw_points(middle, places, ratios, solid, look[system.name] | {"markersize": 4})
@@ -82,7 +82,10 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: s
         upper.set_ylim(0, _ceiling(systems, solid))
         for axes in (upper, middle):
             axes.tick_params(labelbottom=False, length=0)
-        _label_ratios(middle, [row.length_ratio for system in systems for row in system.rows])
+        every_ratio = [row.length_ratio for system in systems for row in system.rows]
+        middle.set_ylim(min(0.8, *every_ratio) - 0.05, max(1.2, *every_ratio) + 0.05)
+        middle.yaxis.set_major_locator(MaxNLocator(nbins=3))
+        middle.set_ylabel("Length ratio")
         draw_counts(lower, counts, spans)
         label_lengths(lower, lengths, spans, about.binned_by.axis)
         figure.align_ylabels()
@@ -100,7 +103,7 @@ def _draw_bleu(
     bleu, low, high = (
         np.array([getattr(row, column) for row in system.rows]) for column in ("bleu", "bleu_low", "bleu_high")
     )
-    for seed in system.seeds:  # each training, faintly, around their mean
+    for seed in system.seeds:  # thin lines around their mean
         values = np.where(solid, seed, np.nan)
         axes.plot(places, values, color=look["color"], linewidth=0.6, alpha=0.6, marker=".", markersize=3)
     edges = {"markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -108,18 +111,11 @@ def _draw_bleu(
 
 
 def _ceiling(systems: Sequence[SystemScores], solid: npt.NDArray[np.bool_]) -> float:
-    """The upper end of the BLEU axis: some air above the highest point and the highest interval that is drawn."""
+    """Return the maximum of the BLEU axis, which leaves room above the highest point and interval."""
     points = [row.bleu for system in systems for row in system.rows]
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
     return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
-
-
-def _label_ratios(axes: Axes, ratios: Sequence[float]) -> None:
-    """Tokens of the hypotheses over tokens of the references: a system that stops early is below 1."""
-    axes.set_ylim(min(0.8, *ratios) - 0.05, max(1.2, *ratios) + 0.05)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
-    axes.set_ylabel("Length ratio")
 
 
 def _numbers(
@@ -127,14 +123,14 @@ def _numbers(
     about: About,
     comparisons: Sequence[Comparison],
     overall: Sequence[OverallComparison],
-    kept: Kept | None,
+    retention: Retention | None,
 ) -> dict[str, Any]:
     return {
         **about.as_dict(),
         "sentences": sum(row.n for row in systems[0].rows),
         "signature": systems[0].scores[0].signature,
         "systems": {system.name: system.as_dict() for system in systems},
-        "comparisons": [each.as_dict() for each in comparisons],
-        "overall": [each.as_dict() for each in overall],
-        "kept": None if kept is None else kept.as_dict(),
+        "comparisons": [asdict(each) for each in comparisons],
+        "overall": [asdict(each) for each in overall],
+        "kept": None if retention is None else asdict(retention),
     }

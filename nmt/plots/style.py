@@ -1,7 +1,6 @@
-"""One look for all figures, and how they become bytes.
+"""The style of all figures, and their rendering to PNG and SVG.
 
-Text stays text: whatever a sentence or a name contains, ``$`` included, is shown as it is; characters that no font has
-are shown as boxes, and control characters as ``·``.
+All text is literal, including ``$``. Characters without a font are shown as boxes, and control characters as ``·``.
 """
 
 import io
@@ -16,13 +15,13 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe & Ito (2008): told apart with every kind of colour vision; their yellow is left out, being faint on white."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Colors that are distinct with every kind of color vision (Okabe & Ito 2008), without yellow, faint on white."""
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
 FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
-"""Tried in this order for each character; those that are not installed are passed over."""
+"""Tried in this order for each character; fonts that are not installed are skipped."""
 
 LOOK: dict[Any, Any] = {
     "font.size": 10,
@@ -52,32 +51,32 @@ LOOK: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Build and render figures inside this context; matplotlib's own settings are as before afterwards."""
+    """Apply the style while figures are built and rendered; matplotlib's own settings are restored afterwards."""
     installed = set(font_manager.get_font_names())
     fonts = [name for name in FONTS if name in installed]
     with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # whatever a matplotlibrc says
+        matplotlib.rcdefaults()  # ignore a user's matplotlibrc
         matplotlib.rcParams.update({**LOOK, "font.family": fonts})
         warnings.filterwarnings("ignore", message=r"(?s).*[Gg]lyph.* missing from")
         yield
 
 
 def series(number: int) -> dict[str, Any]:
-    """Colour, marker and line of the ``number``-th series: 28 that differ, any two neighbours in all three."""
+    """Return color, marker and line of the ``number``-th series: 28 differ, and neighbors differ in all three."""
     return {
-        "color": COLOURS[number % len(COLOURS)],
+        "color": COLORS[number % len(COLORS)],
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": LINES[number % len(LINES)],
     }
 
 
 def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A :func:`series` for each name: the same in every figure that is given the same names in the same order."""
+    """Assign a :func:`series` to each name; the same names in the same order look the same in every figure."""
     return {name: series(number) for number, name in enumerate(dict.fromkeys(names))}
 
 
 def plain(text: str, longest: int) -> str:
-    """Text for one line of a figure: control characters made visible, the end left out if it is too long."""
+    """Prepare text for one line of a figure: make control characters visible and shorten it to ``longest``."""
     shown = "".join(
         "·" if unicodedata.category(character)[0] in "CZ" and character != " " else character for character in text
     )
@@ -85,7 +84,7 @@ def plain(text: str, longest: int) -> str:
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str], title: str | None = None) -> None:
-    """Name the lines above their figure, in as many columns as there is room for."""
+    """Draw a legend above the figure, in as many columns as fit."""
     heading = plain(title, 80) if title else None
     for columns in range(min(3, len(labels)), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=heading)
@@ -95,7 +94,7 @@ def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:
-    """The figure as a PNG file with ``dpi`` pixels an inch."""
+    """Render the figure as a PNG file with ``dpi`` pixels per inch."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=dpi)
@@ -103,7 +102,7 @@ def png(figure: Figure, dpi: int = 200) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """The figure as an SVG file: the same bytes for the same figure."""
+    """Render the figure as an SVG file, with the same bytes for the same figure."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -1,9 +1,8 @@
-"""How much of its BLEU a system keeps when sentences get long: BLEU at long lengths over BLEU at short ones."""
+"""The share of BLEU that a system retains on long sentences: BLEU at long lengths over BLEU at short ones."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -13,15 +12,15 @@ from nmt.evaluation.metrics import Floats, Integers
 from nmt.evaluation.significance import FEWEST, format_p, mean_bleu, p_value
 
 Range = tuple[int, int]
-"""The shortest and the longest length, both included."""
+"""Shortest and longest length, both included."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The share of its BLEU that one system keeps."""
+    """The share of BLEU that one system retains."""
 
     share: float | None
-    """BLEU at long lengths over BLEU at short ones; None if the latter is 0."""
+    """BLEU at long lengths over BLEU at short ones; None if BLEU at short ones is 0."""
     low: float | None
     """Lower end of the 95% interval (percentile bootstrap, short and long sentences resampled separately)."""
     high: float | None
@@ -29,75 +28,70 @@ class Share:
 
 @dataclass(frozen=True)
 class ShareComparison:
-    """The shares of two systems."""
+    """The difference between the shares of two systems."""
 
     system: str
     other: str
     difference: float | None
     """Share of ``system`` minus that of ``other``."""
     low: float | None
-    """Lower end of its 95% interval; both systems have the same sentences in a resample."""
+    """Lower end of its 95% interval; each resample has the same sentences for both systems."""
     high: float | None
     p_value: float | None
-    """Two-sided, by the paired bootstrap; None for fewer than ``FEWEST`` sentences on either side."""
+    """Two-sided, by the paired bootstrap; None with fewer than ``FEWEST`` short or long sentences."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The shares of all systems, and every two of them compared."""
+class Retention:
+    """The shares of all systems, and a comparison of each pair."""
 
     short: Range
     long: Range
     n_short: int
-    """Sentences of these lengths."""
+    """Number of short sentences."""
     n_long: int
+    """Number of long sentences."""
     shares: dict[str, Share]
     comparisons: tuple[ShareComparison, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def ranges(
     lengths: Integers, bins: Sequence[int], least: int, short: Range | None = None, long: Range | None = None
 ) -> tuple[Range, Range] | None:
-    """The short and the long lengths: those given, else the shortest and the longest bin of ``least`` sentences.
+    """Choose short and long lengths: those given, otherwise the shortest and longest bin with ``least`` sentences.
 
-    None if nothing is given and there are no two such bins. Raises ConfigError for lengths that no sentence has, that
-    overlap, or of which only one can be told.
+    Returns None if neither is given and fewer than two bins qualify. Raises ConfigError if a range has no sentence, if
+    the ranges overlap, or if only one of them is given and no bin can serve as the other.
     """
     filled = [(each.low, each.high) for each in bins_by_length(lengths, bins).values() if len(each.members) >= least]
     if short is None and long is None and len(filled) < 2:
         return None
     for option, chosen in (("short", short), ("long", long)):
         if chosen is None and not filled:
-            raise ConfigError(f"--{option}: is not given, and no bin has {least} sentences to take its place")
+            raise ConfigError(f"--{option}: is missing, and no bin has {least} sentences to replace it")
         if chosen is not None and not members(lengths, chosen).size:
-            raise ConfigError(f"--{option} {chosen[0]}-{chosen[1]}: no sentence has such a length")
+            raise ConfigError(f"--{option} {chosen[0]}-{chosen[1]}: no sentence has this length")
     short, long = short or filled[0], long or filled[-1]
     if short[1] >= long[0]:
         raise ConfigError(
             f"--short {short[0]}-{short[1]} and --long {long[0]}-{long[1]}: "
-            "all short lengths must be below all long ones"
+            "every short length must be below every long one"
         )
     return short, long
 
 
 def members(lengths: Integers, of: Range) -> Integers:
-    """The sentences that have these lengths."""
+    """Return the indices of the sentences with these lengths."""
     return np.flatnonzero((lengths >= of[0]) & (lengths <= of[1]))
 
 
-def kept(systems: Sequence[SystemScores], lengths: Integers, short: Range, long: Range, *, resamples: int) -> Kept:
-    """The share of its BLEU at ``short`` lengths that each system keeps at ``long`` ones; seeds: of the mean BLEU.
+def retention(
+    systems: Sequence[SystemScores], lengths: Integers, short: Range, long: Range, *, resamples: int
+) -> Retention:
+    """Compute the share of BLEU at ``short`` lengths that each system retains at ``long`` ones.
 
-    Args:
-        systems: scored on the same sentences.
-        lengths: of the sentences, (sentences,).
-        short: at least one sentence has such a length; ``long`` likewise.
-        long: see ``short``.
-        resamples: of the bootstrap.
+    The systems are scored on the same sentences, at least one of them short and one long; ``lengths`` is (sentences,).
+    The BLEU of a system with several seeds is their mean.
     """
     sides = [members(lengths, each) for each in (short, long)]
     scores, resampled = zip(
@@ -112,11 +106,11 @@ def kept(systems: Sequence[SystemScores], lengths: Integers, short: Range, long:
     comparisons = []
     for i, j in combinations(range(len(systems)), 2):
         difference, spread = shares[i] - shares[j], drawn[i] - drawn[j]
-        found = np.isfinite(spread)
-        tested = enough and bool(np.isfinite(difference)) and bool(found.any())
-        p = p_value(float(difference), spread[found]) if tested else None
+        finite = np.isfinite(spread)
+        tested = enough and bool(np.isfinite(difference)) and bool(finite.any())
+        p = p_value(float(difference), spread[finite]) if tested else None
         comparisons.append(ShareComparison(systems[i].name, systems[j].name, *_interval(difference, spread), p))
-    return Kept(
+    return Retention(
         short,
         long,
         len(sides[0]),
@@ -127,28 +121,29 @@ def kept(systems: Sequence[SystemScores], lengths: Integers, short: Range, long:
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """NaN where the denominator is 0."""
+    """Divide; NaN where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.full_like(numerator, np.nan), where=denominator > 0)
 
 
 def _interval(value: float, resampled: Floats) -> tuple[float | None, float | None, float | None]:
-    """The value and its 95% interval; resamples without a value do not count."""
-    found = resampled[np.isfinite(resampled)]
-    if not np.isfinite(value) or not found.size:
+    """Return the value and its 95% interval, from the resamples that have a value."""
+    finite = resampled[np.isfinite(resampled)]
+    if not np.isfinite(value) or not finite.size:
         return None, None, None
-    low, high = np.percentile(found, PERCENTILES)
+    low, high = np.percentile(finite, PERCENTILES)
     return float(value), float(low), float(high)
 
 
-def format_kept(found: Kept, lengths: str) -> str:
-    """For a person; ``lengths`` says what the lengths are of: ``source words``."""
-    short, long = (f"{low}-{high}" for low, high in (found.short, found.long))
+def format_retention(result: Retention, lengths: str) -> str:
+    """Format the shares and their comparisons as text; ``lengths`` names the unit of length: ``source words``."""
+    short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
     lines = [
-        f"share kept: BLEU at {long} {lengths} ({found.n_long:,} sentences) over BLEU at {short} ({found.n_short:,})"
+        f"share of BLEU retained: BLEU at {long} {lengths} ({result.n_long:,} sentences) "
+        f"over BLEU at {short} ({result.n_short:,})"
     ]
-    for name, each in found.shares.items():
+    for name, each in result.shares.items():
         lines.append(f"{name}: {_percent(each.share)} [{_percent(each.low)}, {_percent(each.high)}]")
-    for row in found.comparisons:
+    for row in result.comparisons:
         lines.append(
             f"{row.system} - {row.other}: {_points(row.difference)} points [{_points(row.low)}, {_points(row.high)}], "
             f"{format_p(row.p_value)}"

@@ -1,0 +1,89 @@
+"""Decoding in a command: its options, and translation with warnings on standard error."""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.cli.common import say
+from nmt.cli.options import number, whole
+from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
+from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
+
+if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
+    from nmt.translation.options import SearchOptions
+    from nmt.translation.translator import Translation, Translator
+
+SEARCH_OPTIONS = ("beam_size", "length_penalty", "batch_tokens")
+"""Options for ``SearchOptions.from_config``."""
+DEVICE_OPTIONS = ("device", "precision")
+"""Options for ``Translator.load``."""
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Add SEARCH_OPTIONS and DEVICE_OPTIONS, for :func:`~nmt.cli.options.given`."""
+    group = parser.add_argument_group("decoding")
+    group.add_argument(
+        "--beam-size",
+        type=whole(1, LARGEST_BEAM),
+        metavar="N",
+        help="number of hypotheses per line; 1 is greedy search (default: decoding.beam_size of the run)",
+    )
+    group.add_argument(
+        "--length-penalty",
+        type=number(0, LARGEST_LENGTH_PENALTY),
+        metavar="A",
+        help="exponent of the length penalty; 0 is none, larger values favor longer translations "
+        "(default: decoding.length_penalty of the run)",
+    )
+    group.add_argument(
+        "--batch-tokens",
+        type=whole(1, LARGEST_BATCH),
+        metavar="N",
+        help="maximum number of source tokens per batch (default: decoding.batch_tokens of the run)",
+    )
+    group.add_argument(
+        "--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)"
+    )
+    group.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "bf16", "int8"),
+        help="number format of matrix products, whatever the run was trained in; int8 needs a CPU (default: fp32)",
+    )
+
+
+def translate_lines(
+    translator: "Translator",
+    lines: Iterable[str],
+    options: "SearchOptions",
+    arguments: argparse.Namespace,
+    *,
+    run: str,
+    source: str,
+    typed: bool = False,
+) -> Iterator["Translation"]:
+    """Translate lines as they arrive, with warnings on standard error.
+
+    Warns if int8 is slower than fp32, if a line of ``source`` is cut off, and if the text looks like the language that
+    ``run`` translates into. Lines ``typed`` by a person are translated one by one, and their language is judged early.
+
+    Raises FileError if the run's language identification cannot be read.
+    """
+    from nmt.translation.windows import WINDOW  # noqa: PLC0415
+
+    def warn(problem: str) -> None:
+        say(f"{arguments.command}: warning: {problem}")
+
+    def warn_of_language() -> None:
+        warn(f"{source}: looks like the language that {run} translates into, not the one it translates from")
+
+    if problem := translator.slow_precision():
+        warn(f"--precision int8: {problem}")
+    if language_id := LanguageId.load(Path(run)):
+        lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
+    return translator.translate(
+        lines,
+        options,
+        window=1 if typed else WINDOW,
+        warn=lambda line, problem: warn(f"{source}:{line}: {problem}"),
+    )

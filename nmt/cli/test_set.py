@@ -1,0 +1,88 @@
+"""The test set of a command: its options, its files, and its translation by a run."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from nmt.cli.common import importing, say, with_progress
+from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
+from nmt.cli.options import given
+from nmt.config.schema import Evaluation
+from nmt.data.corpus import different_line_counts
+from nmt.data.lines import read_lines
+from nmt.errors import DataError
+
+PROGRESS_SECONDS = 10.0
+"""Time between two reports of progress."""
+
+
+def add_test_set_options(arguments: argparse.ArgumentParser) -> None:
+    """Add ``--source``, ``--reference`` and ``--bins``."""
+    arguments.add_argument("--source", required=True, metavar="FILE", help="raw source text, also as .gz or .xz")
+    arguments.add_argument("--reference", required=True, metavar="FILE", help="raw reference translations")
+    arguments.add_argument(
+        "--bins",
+        type=bin_edges,
+        metavar="N,N,...",
+        help="maximum length of each bin, in words, or in characters for a language without spaces between words; "
+        "longer sentences form one more bin (default: evaluation.bins of the first run; without a run "
+        f"{','.join(map(str, Evaluation().bins))})",
+    )
+
+
+def bin_edges(text: str) -> tuple[int, ...]:
+    """Parse an argument: ascending whole numbers of at least 1, separated by commas."""
+    try:
+        edges = tuple(int(edge) for edge in text.split(","))
+    except ValueError:
+        edges = ()
+    if not edges or edges[0] < 1 or list(edges) != sorted(set(edges)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of ascending lengths such as 10,20,30")
+    return edges
+
+
+def read_test_set(source: str, reference: str) -> tuple[list[str], list[str]]:
+    """Read source and reference. Raises DataError if they are empty or their line counts differ."""
+    sources = list(read_lines(source))
+    references = read_aligned(reference, source, len(sources))
+    if not sources:
+        raise DataError(f"{source}: is empty")
+    return sources, references
+
+
+def read_aligned(path: str, source: str, count: int) -> list[str]:
+    """Read the lines of a file. Raises DataError unless there are ``count``, one for each line of ``source``."""
+    lines = list(read_lines(path))
+    if len(lines) != count:
+        raise different_line_counts(source, count, path, len(lines))
+    return lines
+
+
+def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the best translation of each line of ``source``, with progress on standard error.
+
+    The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError if the device is missing.
+    """
+    with importing():
+        from nmt.translation.options import SearchOptions  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.translation.translator import Translator  # noqa: PLC0415  (PyTorch is slow to import)
+
+    translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
+    options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
+    translations = translate_lines(translator, lines, options, arguments, run=run, source=source)
+    hypotheses = (each.text for each in translations)
+    if sys.stderr.isatty():
+        return with_progress(hypotheses, len(lines), run)
+    return _with_log(hypotheses, run, len(lines))
+
+
+def _with_log(hypotheses: Iterator[str], run: str, count: int) -> Iterator[str]:
+    """Yield the hypotheses, and report progress every PROGRESS_SECONDS on standard error."""
+    started = reported = time.monotonic()
+    for number, line in enumerate(hypotheses, 1):
+        yield line
+        now = time.monotonic()
+        if now - reported >= PROGRESS_SECONDS or number == count:
+            reported = now
+            say(f"{run}: {number:,} of {count:,} lines translated, {now - started:.0f}s")
