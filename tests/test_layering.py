@@ -22,7 +22,7 @@ FLOORS = [
     {"runs"},
     {"translation"},
     {"training"},
-    {"benchmark"},
+    {"experiments", "benchmark"},
     {"cli"},
     {"torture"},
 ]

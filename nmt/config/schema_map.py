@@ -26,16 +26,19 @@ class Place(NamedTuple):
     """The type of the value; None for an unknown key."""
 
 
-def find(location: Sequence[str | int]) -> Place:
+def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
     """The place of a location as pydantic gives it: where there is a choice of sections, it names the chosen one."""
-    key, annotation = "", annotation_of(Config, "")
-    holder: type[Section] = Config
-    options = alternatives = siblings = variants_of(Config)
+    key, annotation = "", annotation_of(root, "")
+    holder = root
+    options = alternatives = siblings = variants_of(root)
     for part in location:
         if len(options) > 1 and part in options:
             options = {str(part): options[str(part)]}
         elif isinstance(part, int):
             key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
+        elif values := _values_of(annotation):
+            key, annotation = f"{key}.{part}", values
+            options = siblings = variants_of(annotation)
         else:
             holder, alternatives = next(iter(options.values())), siblings
             key = f"{key}.{part}" if key else part
@@ -50,6 +53,12 @@ def annotation_of(section: type[Section], name: str) -> Any:
     if field is None or not field.metadata:
         return field and field.annotation
     return Annotated[field.annotation, *field.metadata]
+
+
+def _values_of(annotation: Any) -> Any:
+    """The type of the values of a mapping, which may be null; None for another type."""
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return next((get_args(member)[1] for member in members if get_origin(member) is dict), None)
 
 
 def _bare(annotation: Any) -> Any:
@@ -67,10 +76,10 @@ def variants_of(annotation: Any, tag: str = "") -> Variants:
 
 
 @cache
-def keys_by_name() -> Mapping[str, Sequence[str]]:
+def keys_by_name(root: type[Section] = Config) -> Mapping[str, Sequence[str]]:
     """Every name in the schema, and the keys that end in it."""
     found: dict[str, list[str]] = {}
-    for key in _keys(Config, ""):
+    for key in _keys(root, ""):
         keys = found.setdefault(key.rpartition(".")[2], [])
         if key not in keys:
             keys.append(key)
@@ -105,7 +114,7 @@ def choices(annotation: Any) -> Sequence[str]:
 def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
     """What a value of this type must be."""
     origin, members = get_origin(annotation), get_args(annotation)
-    if variants := variants_of(annotation):
+    if (variants := variants_of(annotation)) or _values_of(annotation):
         return _expected_section(variants)
     if origin is Annotated:
         extras = [part for extra in members[1:] for part in getattr(extra, "metadata", [extra])]
@@ -127,6 +136,8 @@ def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
 
 
 def _expected_section(variants: Variants) -> str:
+    if not variants:
+        return "a section of names"
     if len(variants) == 1:
         return "a section of keys and values"
     if set(variants) == set(CORPUS_KINDS):
