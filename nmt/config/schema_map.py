@@ -57,7 +57,8 @@ def annotation_of(section: type[Section], name: str) -> Any:
 
 def _values_of(annotation: Any) -> Any:
     """The type of the values of a mapping, which may be null; None for another type."""
-    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    bare = _bare(annotation)
+    members = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
     return next((get_args(member)[1] for member in members if get_origin(member) is dict), None)
 
 

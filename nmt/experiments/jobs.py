@@ -75,9 +75,10 @@ def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thr
 
     def relay() -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            with lock:
-                say(f"{job.label}: {line.rstrip()}")
+        with process.stdout as lines:
+            for line in lines:
+                with lock:
+                    say(f"{job.label}: {line.rstrip()}")
 
     reader = Thread(target=relay, daemon=True)
     reader.start()

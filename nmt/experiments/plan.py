@@ -103,7 +103,8 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
     Raises ConfigError with every problem of every system.
     """
     refuse_settings(experiment, settings)
-    base = load_config(experiment.base)
+    load_config(experiment.base)  # its own problems are not those of a system
+    base = load_config(experiment.base, settings)
     output, runs = Path(experiment.output), []
     problems: list[str] = []
     for system, differences in experiment.systems.items():
@@ -114,7 +115,8 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
             try:
                 config = load_config(experiment.base, [*changes, *settings, *own])
             except ConfigError as error:
-                problems += [_placed(problem, file, system, changes) for problem in error.problems]
+                place = f"{file}: systems.{system}"
+                problems += [_placed(problem, experiment.base, place, changes) for problem in error.problems]
                 break  # the other seeds have the same problems
             config = config.model_copy(update={"output": str(path)})
             runs.append(Run(system, seed, config, (*changes, *settings, *own)))
@@ -132,12 +134,13 @@ def refuse_settings(experiment: Experiment, settings: Sequence[str]) -> None:
         raise ConfigError(f"--set {keys['seed']}: the experiment lists its seeds; change them there")
 
 
-def _placed(problem: str, file: str, system: str, changes: Sequence[str]) -> str:
-    """A problem of a resolved configuration with the place in the experiment that brought it in."""
-    for change in changes:
-        if problem.startswith(f"--set {change}: "):
-            return f"{file}: systems.{system}: {problem.removeprefix(f'--set {change}: ')}"
-    return re.sub(r"--set '([\w.]+)=(.*)'$", rf"systems.{system}: {{\1: \2}}", problem)
+def _placed(problem: str, base: str, place: str, changes: Sequence[str]) -> str:
+    """A problem of a resolved configuration with the place that brought it in: the base alone has none."""
+    for origin in (base, *(f"--set {change}" for change in changes)):
+        if changes and problem.startswith(f"{origin}: "):
+            problem = f"{place}: {problem.removeprefix(f'{origin}: ')}"
+            return re.sub(r"--set '([\w.]+)=(.*)'$", r"'\1: \2'", problem)
+    return problem
 
 
 def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet]:

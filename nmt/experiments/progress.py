@@ -33,8 +33,11 @@ def remaining(run: Run, say: Say) -> Remaining:
     directory = RunDirectory(run.path)
     if not directory.exists:
         return Remaining((), f"new: {run.path}")
-    with directory.locked(say):
-        pass
+    try:
+        with directory.locked(say):
+            pass
+    except ConfigError as error:
+        raise ConfigError(*(f"{run.label}: {problem}" for problem in error.problems)) from None
     if not (directory.has("last") or directory.has("previous")):
         return Remaining(("--overwrite",), f"stopped before anything was saved, starts again: {run.path}")
     made = _progress(directory)
@@ -63,10 +66,12 @@ def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress
     problems: list[str] = []
     try:
         refuse_other_config(directory, run.config)
-        if made is not None:
-            refuse_fewer_updates(run.config, made)
     except ConfigError as error:
-        problems += error.problems[:-1] or error.problems  # the last one is advice for nmt-train
+        problems += error.problems[:-1]  # the last one is advice for nmt-train
+    try:
+        refuse_fewer_updates(run.config, made or Progress())
+    except ConfigError as error:
+        problems += error.problems
     try:
         if read_json(directory.manifest)["corpus_sha256"] != corpus_sha256(run.config.data):
             problems.append(f"{run.path}: its corpora have changed since it was begun")
