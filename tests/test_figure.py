@@ -141,13 +141,14 @@ def test_the_page_is_made_of_what_was_trained(tmp_path: Path) -> None:
     page = (tmp_path / "page.md").read_text("utf-8")
     shown = {path.name for path in (tmp_path / "figures").iterdir()}
     assert set(re.findall(r"\(figures/([^)]+)\)", page)) == shown
-    with (tmp_path / "figures/length_decay_test_lenstrat.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            interval = f"{float(row['bleu']):.1f} [{float(row['bleu_low']):.1f}, {float(row['bleu_high']):.1f}]"
-            assert f"{interval} {float(row['length_ratio']):.2f}" in page
+    csv_file = tmp_path / "figures/length_decay_test_lenstrat.csv"
+    assert csv_file.read_bytes() == (tmp_path / "cpu/test_lenstrat.csv").read_bytes()
+    curve = json.loads((tmp_path / "cpu/test_lenstrat.json").read_text("utf-8"))
+    for row in [row for system in curve["systems"].values() for row in system["by_length"]]:
+        interval = f"{row['bleu']:.1f} [{row['bleu_low']:.1f}, {row['bleu_high']:.1f}]"
+        assert f"{interval} {row['length_ratio']:.2f}" in page
     scores = json.loads((tmp_path / "cpu/tests/hansards/rnnsearch-50.seed-1.json").read_text("utf-8"))
     assert f"| rnnsearch-50 | likeliest word | {scores['alignment']['likeliest']['error_rate']:.3f} |" in page
-    curve = json.loads((tmp_path / "cpu/test_lenstrat.json").read_text("utf-8"))
     assert (curve["kept"]["short"], curve["kept"]["long"]) == ([11, 20], [51, 70])
     for row in curve["overall"]:
         assert f"| {row['system']} − {row['other']} | {row['difference']:+.2f} [{row['low']:+.2f}, " in page
