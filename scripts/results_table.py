@@ -1,15 +1,14 @@
 """Print what runs reached as Markdown tables, read from their directories: the tables of ``docs/results.md``."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from nmt.cli.common import command
 from nmt.config import load_run_config
 from nmt.errors import DataError
 from nmt.evaluation.writing import BinnedBy, unit_of
+from nmt.experiments.results import markdown, run_facts
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import duration
@@ -31,27 +30,20 @@ def names(paths: list[str]) -> list[str]:
 def facts(name: str, path: str) -> dict[str, str]:
     """What one run is and reached, by column."""
     run = RunDirectory(path)
-    config, manifest = load_run_config(run.path), read_json(run.manifest)
-    progress = read_json(run.checkpoints / "last" / "training.json")
-    scores = read_json(run.test_scores)
-    validations = [each for each in _metrics(run) if each["split"] in ("validation", "average") and each["best"]]
+    found, scores = run_facts(run.path), read_json(run.test_scores)
     return {
         "run": name,
-        "attention": config.model.attention.type,
-        "updates": f"{progress['update']:,}",
-        "target tokens": f"{progress['target_tokens'] / 1e6:.2f} M",
-        "time in updates": duration(progress["seconds"]),
-        "tokens/s": f"{progress['target_tokens'] / progress['seconds']:,.0f}",
-        "validation perplexity": f"{validations[-1]['perplexity']:.2f}",
-        "validation BLEU": f"{validations[-1]['bleu']:.2f}",
+        "attention": found["attention"],
+        "updates": f"{found['updates']:,}",
+        "target tokens": f"{found['target_tokens'] / 1e6:.2f} M",
+        "time in updates": duration(found["seconds"]),
+        "tokens/s": f"{found['tokens_per_second']:,.0f}",
+        "validation perplexity": f"{found['perplexity']:.2f}",
+        "validation BLEU": f"{found['validation_bleu']:.2f}",
         "test BLEU": f"{scores['BLEU']['score']:.2f}",
         "test chrF": f"{scores['chrF']['score']:.2f}",
-        "begun": manifest["started"],
+        "begun": read_json(run.manifest)["started"],
     }
-
-
-def _metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run.metrics.read_text("utf-8").split("\n") if line]
 
 
 def by_length(paths: list[str]) -> list[dict[str, str]]:
@@ -69,12 +61,6 @@ def by_length(paths: list[str]) -> list[dict[str, str]]:
             row[f"{name}: length ratio"] = f"{each['length_ratio']:.2f}"
         rows.append(row)
     return rows
-
-
-def markdown(rows: list[dict[str, str]]) -> str:
-    """Rows with the same keys as a Markdown table."""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 @command(parser)

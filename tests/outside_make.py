@@ -2,19 +2,7 @@
 
 import os
 
-VARIABLES = {
-    "ARGS",
-    "CONFIGS",
-    "DEMO",
-    "DEMO_SET",
-    "FIGURE",
-    "FIGURE_SET",
-    "FROM",
-    "REFERENCE",
-    "SEEDS",
-    "SIZE",
-    "SOURCE",
-}
+VARIABLES = {"ARGS", "DEMO", "DEMO_JOBS", "DEMO_SET", "JOBS", "SIZE"}
 """``make test ARGS=...`` hands such a variable on to every process below it."""
 
 

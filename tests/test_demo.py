@@ -19,7 +19,6 @@ from nmt.demo.morphology import Adjective, Agreement, Noun, Verb
 from nmt.demo.nominal import ANY, MANY, MY, THE, THIS, A, NounPhrase
 from nmt.demo.phrase import Phrase, Sentence, rule, word
 from nmt.errors import ConfigError, DataError
-from tests.outside_make import outside_make
 
 ROOT = Path(__file__).parents[1]
 FIRST, HE, SHE, WE, YOU, THEY = nominal.SUBJECT_PRONOUNS
@@ -410,23 +409,3 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         write_corpus(tmp_path / "demo", 1, 1, 1, 1)
     assert str(error.value) == f"{tmp_path / 'demo'}: cannot be written: File exists"
-
-
-# --- make demo --------------------------------------------------------------------------------------------------------
-
-
-def test_another_demo_set_is_refused_over_runs_that_are_there(tmp_path: Path) -> None:
-    demo = tmp_path / "demo"
-
-    def settings(demo_set: str) -> "subprocess.CompletedProcess[str]":
-        command = ["make", f"{demo}/.set", f"DEMO={demo}", f"DEMO_SET={demo_set}", f"PYTHON={sys.executable}"]
-        return subprocess.run(command, cwd=ROOT, env=outside_make(), capture_output=True, text=True, check=False)
-
-    assert settings("").returncode == settings("seed=2").returncode == 0, "there are no runs yet"
-    (demo / "none").mkdir()
-    (demo / "none/config.yaml").write_text("seed: 2\n")
-    assert settings("seed=2").returncode == 0
-    refused = settings("seed=3")
-    assert refused.returncode == 2
-    assert f'{demo} holds runs made with DEMO_SET="seed=2", not "seed=3"; name another directory: ' in refused.stderr
-    assert (demo / ".set").read_text() == "seed=2\n"

@@ -1,4 +1,4 @@
-"""``make figure`` on a tiny corpus: from configurations to the figure, cut short on the way."""
+"""A whole experiment on a tiny corpus, killed on the way; the demo's and the page of the length decay are made so."""
 
 import csv
 import json
@@ -11,31 +11,22 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nmt.config import Config, dump_config
 from tests.outside_make import outside_make
-from tests.small_run import WORDS, config, translate
+from tests.small_run import config, translate
 
 ROOT = Path(__file__).parent.parent
+COMMAND = "import sys; from nmt.cli.experiment import main; sys.exit(main())"
+WORDS = ["oak", "elm", "ash", "fir", "yew", "box"]
 
 
-def systems_of(folder: Path) -> list[str]:
-    """What says which systems are trained, and what they translate: relative and absolute paths."""
-    return [
-        f"FROM={folder}",
-        f"CONFIGS=none.yaml {folder}/bahdanau.yaml",
-        "SOURCE=test.low",
-        f"REFERENCE={folder}/test.up",
-        f"FIGURE={folder}/figure",
-    ]
-
-
-def start(*variables: str, **environment: str) -> "subprocess.Popen[str]":
-    """``make figure`` with this Python's commands, in a process group of its own."""
+def start(*arguments: str | Path) -> "subprocess.Popen[str]":
+    """``nmt-experiment``, in a process group of its own."""
     return subprocess.Popen(
-        ["make", "figure", f"VENV={sys.prefix}", "READY=", *variables],  # nothing is to be set up
-        cwd=ROOT,
-        env=outside_make() | environment,
+        [sys.executable, "-c", COMMAND, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -43,107 +34,150 @@ def start(*variables: str, **environment: str) -> "subprocess.Popen[str]":
     )
 
 
-def finish(process: "subprocess.Popen[str]") -> str:
+def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
     out, _ = process.communicate()
-    assert process.returncode == 0, out
+    assert process.returncode == code, out
     return out
 
 
-@pytest.mark.slow
-def test_the_whole_chain_killed_and_started_again(tmp_path: Path) -> None:
-    for attention in ("none", "bahdanau"):
-        settings = config(tmp_path, attention, updates=6).model_copy(update={"threads": 1})
-        relative = dump_config(settings).replace(f"{tmp_path}/", "")
-        (tmp_path / f"{attention}.yaml").write_text(relative, "utf-8")
-    process = start(*systems_of(tmp_path))
-    saved = tmp_path / "figure" / "none" / "seed-1" / "checkpoints" / "last"
+def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + 120
-    while not saved.exists() and process.poll() is None and time.monotonic() < deadline:
+    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert saved.exists() and not (tmp_path / "figure" / "test.csv").exists()
+    assert path.exists()
 
-    finish(start(*systems_of(tmp_path)))
-    with (tmp_path / "figure" / "test.csv").open(encoding="utf-8", newline="") as file:
-        assert {row["system"] for row in csv.DictReader(file)} == {"none", "bahdanau"}
-    assert (tmp_path / "figure" / "test.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "figure" / "test.why.attention.png").read_bytes().startswith(b"\x89PNG")
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "figure").rglob("*") if path.is_file()}
-    finish(start(*systems_of(tmp_path)))
-    assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "figure").rglob("*") if path.is_file()}
+
+def write_experiment(folder: Path, updates: int) -> Path:
+    """Two systems, two at a time."""
+    base = config(folder, updates=updates, save_every=2).model_copy(update={"threads": 1})
+    (folder / "base.yaml").write_text(dump_config(base), "utf-8")
+    experiment = {
+        "base": str(folder / "base.yaml"),
+        "output": str(folder / "whole"),
+        "systems": {"none": {"model.attention": {"type": "none"}}, "bahdanau": {}},
+        "seeds": [1, 2],
+        "jobs": 2,
+        "tests": {
+            "own": {"source": str(folder / "test.low"), "reference": str(folder / "test.up")},
+            "other": {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up")},
+        },
+    }
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False), "utf-8")
+    return folder / "experiment.yaml"
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    """The results but for the speed, which no two runs share."""
+    with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+        return [{key: row[key] for key in row if key != "tokens_per_second"} for row in csv.DictReader(file)]
+
+
+@pytest.mark.slow
+def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, updates=20)
+    said = finish(start("--config", file))
+    for label in ("none:1", "none:2", "bahdanau:1", "bahdanau:2"):
+        assert f"{label}: test set: BLEU" in said
+
+    killed = tmp_path / "killed"
+    process = start("--config", file, "--output", killed)
+    wait_for(killed / "none/seed-1/checkpoints/previous", process)
+    process.send_signal(signal.SIGKILL)  # the process alone: its runs must not go on without it
+    process.communicate()
+    assert not (killed / "bahdanau/seed-2").exists()
+
+    process = start("--config", file, "--output", killed)
+    wait_for(killed / "bahdanau/seed-1/checkpoints/previous", process)
+    process.terminate()
+    said = finish(process, 128 + signal.SIGTERM)
+    assert "none:1: resumed after update" in said and "bahdanau:1: stopped; continue with" in said
+    assert said.splitlines()[-1] == f"stopped; continue with: nmt-experiment --config {file} --output {killed}"
+    assert not (killed / "own.csv").exists()
+
+    finish(start("--config", file, "--output", killed))
+    drawn = [f"{test}{ending}" for test in ("own", "other") for ending in (".csv", ".png", ".why.csv", ".json")]
+    for name in [*drawn, "own.why.attention.png", "tests/other/none.seed-2.txt"]:
+        assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    assert table(killed) == table(tmp_path / "whole")
+    assert {(row["test"], row["system"], row["seeds"]) for row in table(killed)} == {
+        (test, system, "2") for test in ("own", "other") for system in ("none", "bahdanau")
+    }
+    files = {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
+    finish(start("--config", file, "--output", killed))
+    assert files == {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
 def test_the_page_is_made_of_what_was_trained(tmp_path: Path) -> None:
     """The page of the length decay from the beginning, with three tiny systems, one test set and gold links."""
-    data = tmp_path / "data"
-    for folder in ("europarl", "hansards"):
-        (data / folder).mkdir(parents=True)
     lengths = [4, 15, 17, 25, 35, 45, 55, 65, 75]
     sources = [" ".join(WORDS[(k + length) % len(WORDS)] for k in range(length)) for length in lengths]
     for language, lines in (("en", sources), ("fr", list(map(translate, sources)))):
-        (data / f"europarl/test_lenstrat.{language}").write_text("".join(f"{line}\n" for line in lines))
-        (data / f"hansards/test.{language}").write_text(f"{lines[0]}\n{lines[1]}\n")
-    (data / "hansards/test.talp").write_text("1-4 2-3 3p2\n1-15\n")
-    for name, attention in (("rnnencdec-30", "none"), ("rnnencdec-50", "none"), ("rnnsearch-50", "bahdanau")):
-        values = config(tmp_path, attention, updates=4).model_dump()
-        values["evaluation"]["bins"] = [10, 20, 30, 40, 50, 60, 70]
-        settings = Config.model_validate(values | {"threads": 1, "decoding": {"beam_size": 1}})
-        (tmp_path / f"{name}.yaml").write_text(dump_config(settings), "utf-8")
-    environment = {
-        "DATA": str(data),
-        "CONFIGS_FROM": str(tmp_path),
-        "RUNS": str(tmp_path / "cpu"),
-        "PAGE": str(tmp_path / "docs" / "page.md"),
-        "SYSTEMS": "rnnencdec-30 rnnencdec-50 rnnsearch-50",
-        "WITH_ATTENTION": "rnnsearch-50",
-        "TESTS": "europarl/test_lenstrat",
+        (tmp_path / f"test_lenstrat.{language}").write_text("".join(f"{line}\n" for line in lines))
+        (tmp_path / f"hansards.{language}").write_text(f"{lines[0]}\n{lines[1]}\n")
+    (tmp_path / "hansards.talp").write_text("1-4 2-3 3p2\n1-15\n")
+    shipped = yaml.safe_load((ROOT / "configs/experiments/europarl.yaml").read_text("utf-8"))
+    values = config(tmp_path, updates=4).model_dump()
+    values["evaluation"]["bins"] = [10, 20, 30, 40, 50, 60, 70]
+    base = Config.model_validate(values | {"threads": 1, "decoding": {"beam_size": 1}})
+    (tmp_path / "base.yaml").write_text(dump_config(base), "utf-8")
+    for name, test in (("lenstrat", shipped["tests"]["test_lenstrat"]), ("hansards", shipped["tests"]["hansards"])):
+        stem = tmp_path / ("test_lenstrat" if name == "lenstrat" else name)
+        test |= {"source": f"{stem}.en", "reference": f"{stem}.fr"}
+    shipped["tests"]["hansards"]["gold"]["links"] = str(tmp_path / "hansards.talp")
+    shipped |= {
+        "base": str(tmp_path / "base.yaml"),
+        "output": str(tmp_path / "cpu"),
+        "systems": {name: shipped["systems"][name] for name in ("rnnencdec-30", "rnnencdec-50", "rnnsearch-50")},
+        "tests": {name: shipped["tests"][name] for name in ("test_lenstrat", "hansards")},
     }
-    finish(start(**environment))
-    page = (tmp_path / "docs/page.md").read_text("utf-8")
-    shown = {path.name for path in (tmp_path / "docs/figures").iterdir()}
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(shipped, sort_keys=False), "utf-8")
+
+    finish(start("--config", tmp_path / "experiment.yaml", "--jobs", "2"))
+    command = [sys.executable, "scripts/length_decay.py", "--runs", str(tmp_path / "cpu")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command += ["--output", str(tmp_path / "page.md")]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    page = (tmp_path / "page.md").read_text("utf-8")
+    shown = {path.name for path in (tmp_path / "figures").iterdir()}
     assert set(re.findall(r"\(figures/([^)]+)\)", page)) == shown
-    with (tmp_path / "docs/figures/length_decay_test_lenstrat.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            interval = f"{float(row['bleu']):.1f} [{float(row['bleu_low']):.1f}, {float(row['bleu_high']):.1f}]"
-            assert f"{interval} {float(row['length_ratio']):.2f}" in page
-    scores = json.loads((tmp_path / "cpu/rnnsearch-50/hansards.seed-1.json").read_text("utf-8"))
-    assert f"| rnnsearch-50 | likeliest word | {scores['alignment']['likeliest']['error_rate']:.3f} |" in page
+    csv_file = tmp_path / "figures/length_decay_test_lenstrat.csv"
+    assert csv_file.read_bytes() == (tmp_path / "cpu/test_lenstrat.csv").read_bytes()
     curve = json.loads((tmp_path / "cpu/test_lenstrat.json").read_text("utf-8"))
+    for row in [row for system in curve["systems"].values() for row in system["by_length"]]:
+        interval = f"{row['bleu']:.1f} [{row['bleu_low']:.1f}, {row['bleu_high']:.1f}]"
+        assert f"{interval} {row['length_ratio']:.2f}" in page
+    scores = json.loads((tmp_path / "cpu/tests/hansards/rnnsearch-50.seed-1.json").read_text("utf-8"))
+    assert f"| rnnsearch-50 | likeliest word | {scores['alignment']['likeliest']['error_rate']:.3f} |" in page
     assert (curve["kept"]["short"], curve["kept"]["long"]) == ([11, 20], [51, 70])
     for row in curve["overall"]:
         assert f"| {row['system']} − {row['other']} | {row['difference']:+.2f} [{row['low']:+.2f}, " in page
     assert "rnnsearch-50 keeps a larger share than rnnencdec-50, p < 0.05 | by " in page
     assert "**does not hold**" in page, "four updates cannot be enough"
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cpu").rglob("*.txt")}
-    finish(start(**environment))
-    assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "cpu").rglob("*.txt")}
-
-
-def test_the_page_asks_for_its_corpora(tmp_path: Path) -> None:
-    process = start(DATA=str(tmp_path / "none"))
-    out, _ = process.communicate()
-    assert process.returncode == 2
-    assert (
-        f"make figure needs {tmp_path}/none/europarl/test_lenstrat.en; data/README.md says where it comes from" in out
-    )
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("target", "commands"),
     [
-        (["REFERENCE="], "make figure CONFIGS=... needs REFERENCE=...; for example"),
-        (["CONFIGS=a/x.yaml b/x.yaml"], "two of CONFIGS have the same name: x x"),
-        (["SOURCE=a b.low"], "SOURCE=a b.low: make takes no names with spaces"),
-        (["CONFIGS=x.yaml"], "/x.yaml: no such file"),
         (
-            ["FROM=", "CONFIGS=x.yaml"],
-            f"x.yaml: no such file (tried {ROOT}/x.yaml); relative paths start at {ROOT}",
+            ["demo", "DEMO=runs/trial", "DEMO_SET=training.updates=100 seed=2", "DEMO_JOBS=2"],
+            [
+                "nmt-experiment --config configs/experiments/demo.yaml --output runs/trial --jobs 2 "
+                "--set training.updates=100 --set seed=2"
+            ],
+        ),
+        (
+            ["figure", "SIZE=gpu", "JOBS=4"],
+            [
+                "nmt-experiment --config configs/experiments/europarl.yaml --base configs/europarl/gpu.yaml "
+                "--output runs/length-decay/gpu --jobs 4",
+                "python scripts/length_decay.py --runs runs/length-decay/gpu --output docs/length-decay.md",
+            ],
         ),
     ],
 )
-def test_what_is_missing_is_named(options: list[str], message: str, tmp_path: Path) -> None:
-    process = start(*systems_of(tmp_path), *options)
-    out, _ = process.communicate()
-    assert process.returncode == 2 and message in out
+def test_make_is_a_shortcut(target: list[str], commands: list[str]) -> None:
+    words = ["make", *target, "--dry-run", "READY=", f"PYTHON={sys.executable}"]
+    made = subprocess.run(words, cwd=ROOT, env=outside_make(), capture_output=True, text=True, check=True)
+    printed = re.sub(r"\s*\\\n\s*", " ", made.stdout)
+    assert all(f"/{command}\n" in printed.replace(" \n", "\n") for command in commands), made.stdout

@@ -22,6 +22,7 @@ FLOORS = [
     {"runs"},
     {"translation"},
     {"training"},
+    {"experiments"},
     {"cli"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""

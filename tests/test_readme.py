@@ -124,7 +124,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [printed] = blocks(README, "yaml")
     small = load_config(ROOT / "configs/small.yaml", SMALLER)
     assert Data.model_validate(yaml.safe_load(printed)["data"]) == small.data, "what is printed is what is copied"
-    (tmp_path / "configs").mkdir()
+    shutil.copytree(ROOT / "configs/experiments", tmp_path / "configs/experiments")
     (tmp_path / "configs/small.yaml").write_text(dump_config(small), "utf-8")
     return tmp_path
 

@@ -31,7 +31,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     data: dict[str, Any] = {}
     problems: list[str] = []
     try:
-        data = _read(Path(path))
+        data = read_mapping(Path(path), "sections: data, tokenizer, model, training")
     except ConfigError as error:
         problems.extend(error.problems)
     for override in overrides:
@@ -51,7 +51,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
     if len(problems) > MOST_PROBLEMS:
         problems[MOST_PROBLEMS:] = [f"{path}: more problems are not listed"]
-    raise ConfigError(*map(_one_line, problems))
+    raise ConfigError(*map(one_line, problems))
 
 
 def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -75,7 +75,8 @@ def dump_config(config: Config) -> str:
     return format_yaml(config.model_dump(mode="json"))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_mapping(path: Path, wanted: str) -> dict[str, Any]:
+    """The content of a YAML file. Raises ConfigError unless it is a mapping, ``wanted`` in words."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_YAML + 1)
@@ -91,7 +92,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: line {line}: not UTF-8; save the file as UTF-8") from None
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: found {show(data)}; must have the sections data, tokenizer, model, training")
+        raise ConfigError(f"{path}: found {show(data)}; must be {wanted}")
     return data
 
 
@@ -124,6 +125,6 @@ def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
     return f"{file}: {problem}"
 
 
-def _one_line(problem: str) -> str:
+def one_line(problem: str) -> str:
     """Escape control characters, which may come from a stranger's file."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in problem)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic_core import ErrorDetails
 
 from nmt.config.foreign_keys import counterpart
-from nmt.config.schema import CORPUS_KINDS, Dropout
+from nmt.config.schema import CORPUS_KINDS, Config, Dropout, Section
 from nmt.config.schema_map import Place, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
 
@@ -29,13 +29,13 @@ class Problem(NamedTuple):
         return f"{self.key}: {self.text}" if self.key else self.text
 
 
-def explain(error: ErrorDetails) -> Problem:
-    """Explain one error of a pydantic ValidationError of the schema."""
-    place = find(error["loc"])
+def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
+    """Explain one error of a pydantic ValidationError of the schema, or of another ``root``."""
+    place = find(error["loc"], root)
     kind, found, context = error["type"], error["input"], error.get("ctx", {})
     words = choices(place.annotation)
     if kind == "extra_forbidden":
-        return Problem(place.key, _unknown_key(place, str(error["loc"][-1]), error["loc"]))
+        return Problem(place.key, _unknown_key(place, error["loc"], root))
     if kind == "missing":
         return Problem(place.key, f"missing; must be {expected(place.annotation)}")
     if kind == "value_error":
@@ -87,7 +87,8 @@ def _not_one_of(found: Any, words: Sequence[str]) -> str:
     return f"{show(found)} is not one of {', '.join(words)}" + "".join(f"; nearest: {word}" for word in nearest)
 
 
-def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
+def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section]) -> str:
+    name = str(location[-1])
     having = [tag for tag, variant in place.alternatives.items() if name in variant.model_fields]
     if having:
         chosen = location[-2]
@@ -95,10 +96,10 @@ def _unknown_key(place: Place, name: str, location: Sequence[str | int]) -> str:
         return f"has no effect for {what} '{chosen}', only for {' and '.join(map(repr, having))}"
     if hint := missing_space(name):
         return f"unknown key; {hint}"
-    if foreign := counterpart(name):
+    if root is Config and (foreign := counterpart(name)):
         return f"unknown key; use {foreign}"
     here = list(place.section.model_fields)
-    elsewhere = keys_by_name()
+    elsewhere = keys_by_name(root)
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
     hints = [f"nearest: {near}" for near in get_close_matches(name, here, 1)]
     if known not in here and known:

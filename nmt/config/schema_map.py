@@ -26,16 +26,19 @@ class Place(NamedTuple):
     """The type of the value; None for an unknown key."""
 
 
-def find(location: Sequence[str | int]) -> Place:
+def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
     """Find a location of pydantic, which names the selected variant of each section."""
-    key, annotation = "", annotation_of(Config, "")
-    section: type[Section] = Config
-    options = alternatives = siblings = variants_of(Config)
+    key, annotation = "", annotation_of(root, "")
+    section = root
+    options = alternatives = siblings = variants_of(root)
     for part in location:
         if len(options) > 1 and part in options:
             options = {str(part): options[str(part)]}
         elif isinstance(part, int):
             key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
+        elif values := _values_of(annotation):
+            key, annotation = f"{key}.{part}", values
+            options = siblings = variants_of(annotation)
         else:
             section, alternatives = next(iter(options.values())), siblings
             key = f"{key}.{part}" if key else part
@@ -50,6 +53,13 @@ def annotation_of(section: type[Section], name: str) -> Any:
     if field is None or not field.metadata:
         return field and field.annotation
     return Annotated[field.annotation, *field.metadata]
+
+
+def _values_of(annotation: Any) -> Any:
+    """The type of the values of a mapping, which may be null; None for another type."""
+    bare = _bare(annotation)
+    members = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+    return next((get_args(member)[1] for member in members if get_origin(member) is dict), None)
 
 
 def _bare(annotation: Any) -> Any:
@@ -67,10 +77,10 @@ def variants_of(annotation: Any, tag: str = "") -> Variants:
 
 
 @cache
-def keys_by_name() -> Mapping[str, Sequence[str]]:
+def keys_by_name(root: type[Section] = Config) -> Mapping[str, Sequence[str]]:
     """The keys that end in each name of the schema."""
     found: dict[str, list[str]] = {}
-    for key in _keys(Config, ""):
+    for key in _keys(root, ""):
         keys = found.setdefault(key.rpartition(".")[2], [])
         if key not in keys:
             keys.append(key)
@@ -105,7 +115,7 @@ def choices(annotation: Any) -> Sequence[str]:
 def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
     """Describe the values of a type."""
     origin, members = get_origin(annotation), get_args(annotation)
-    if variants := variants_of(annotation):
+    if (variants := variants_of(annotation)) or _values_of(annotation):
         return _expected_section(variants)
     if origin is Annotated:
         extras = [part for extra in members[1:] for part in getattr(extra, "metadata", [extra])]
@@ -127,6 +137,8 @@ def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
 
 
 def _expected_section(variants: Variants) -> str:
+    if not variants:
+        return "a section of names"
     if len(variants) == 1:
         return "a section of keys and values"
     if set(variants) == set(CORPUS_KINDS):

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nmt.config.schema import AnyCorpus, Config, GivenTokenizer
+from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data.encoding import encode_split
 from nmt.data.language_id import LANGUAGE_ID_FORMAT, LanguageId
@@ -108,11 +108,7 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     """
     data = config.data
     languages = data.source_language, data.target_language
-    corpora = {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
-    digests = {}
-    for name, corpus in corpora.items():
-        with of_key(f"data.{name}"):
-            digests[name] = corpus_digest(corpus, *languages)
+    corpora, digests = _corpora(data), _digests(data)
     cache = cache_folder(config)
     tokenizers = _tokenizers(config, cache, digests["train"], say)
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
@@ -152,6 +148,23 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     for problem in prepared.report["languages"]["warnings"]:
         say(f"warning: {problem}")
     return prepared
+
+
+def corpus_sha256(data: Data) -> str:
+    """``Prepared.corpus_sha256``, by reading the corpora alone. Raises DataError where one cannot be read."""
+    return _key(CORPUS_HASH, _digests(data))
+
+
+def _corpora(data: Data) -> dict[str, AnyCorpus]:
+    return {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
+
+
+def _digests(data: Data) -> dict[str, str]:
+    digests = {}
+    for name, corpus in _corpora(data).items():
+        with of_key(f"data.{name}"):
+            digests[name] = corpus_digest(corpus, data.source_language, data.target_language)
+    return digests
 
 
 def try_cache(config: Config) -> None:

@@ -1,0 +1,263 @@
+"""Train, translate, score and compare systems, each described by its differences from a base configuration.
+
+A second call keeps what is finished and resumes what was stopped.
+
+examples:
+  nmt-experiment --config configs/experiments/demo.yaml --dry-run
+  nmt-experiment --config configs/experiments/europarl.yaml --only rnnsearch-50:1
+"""
+
+import argparse
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nmt.cli import diagnose, length_curve, translate
+from nmt.cli.common import FAILED, INTERRUPTED, as_typed, command, importing, say
+from nmt.cli.options import add_config_options, whole
+from nmt.cli.test_set import read_test_set
+from nmt.cli.train import StopRequest
+from nmt.errors import ConfigError, DataError, NmtError
+from nmt.evaluation.links import read_gold
+from nmt.experiments.jobs import Job, run_jobs
+from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.schema import TestSet, load_experiment
+from nmt.plots.diagnosis import ENDINGS
+from nmt.plots.files import KINDS
+
+Unfinished = Mapping[str, tuple[str, ...]]
+"""By label of a run: the options with which ``nmt-train`` finishes it."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``nmt-experiment``."""
+    arguments = argparse.ArgumentParser(prog="nmt-experiment", description=__doc__)
+    add_config_options(arguments)
+    arguments.add_argument("--base", metavar="FILE", help="the base configuration (default: base: in the experiment)")
+    arguments.add_argument(
+        "--output", metavar="DIR", help="directory of runs, figures and tables (default: output: in the experiment)"
+    )
+    arguments.add_argument(
+        "--only",
+        metavar="NAME[:SEED]",
+        help="train and translate with this system alone and draw nothing, as in a job array (default: all, and draw)",
+    )
+    arguments.add_argument(
+        "--jobs", type=whole(1), metavar="N", help="runs trained side by side (default: jobs: in the experiment, or 1)"
+    )
+    arguments.add_argument(
+        "--overwrite",
+        action="append",
+        default=[],
+        metavar="NAME[:SEED]",
+        help="train these runs again from the start; may be given again (default: none)",
+    )
+    arguments.add_argument(
+        "--dry-run", action="store_true", help="rehearse the training of each system and keep nothing"
+    )
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> int:
+    """Do what is missing; 0 when everything is there, 128 and its number when stopped by a signal."""
+    experiment = load_experiment(arguments.config, base=arguments.base, output=arguments.output, jobs=arguments.jobs)
+    plan = make_plan(experiment, arguments.config, arguments.overrides)
+    overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}
+    if arguments.only:
+        plan = replace(plan, runs=tuple(plan.select(arguments.only, "--only")))
+    plan = readable_tests(plan)
+    unfinished = look(plan, overwritten)
+    if arguments.dry_run:
+        return rehearse(plan, unfinished, experiment.jobs)
+    try:
+        code = train(plan, unfinished, experiment.jobs) or translate_all(plan)
+        if not code:
+            code = tell_scores(plan) if arguments.only else draw_all(plan)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code not in (0, FAILED):
+        say(f"stopped; continue with: {shlex.join(continuing(arguments))}")
+    return code
+
+
+def continuing(arguments: argparse.Namespace) -> list[str]:
+    """The command that continues this one: without ``--overwrite``, which would start again."""
+    words = [as_typed("nmt-experiment"), "--config", arguments.config]
+    for option in ("base", "output", "only", "jobs"):
+        if (value := getattr(arguments, option)) is not None:
+            words += [f"--{option}", str(value)]
+    return [*words, *(word for each in arguments.overrides for word in ("--set", each))]
+
+
+# --- before training --------------------------------------------------------------------------------------------------
+
+
+def readable_tests(plan: Plan) -> Plan:
+    """The plan without optional test sets that are missing. Raises DataError, before hours of training, for files that
+    could not be read after them."""
+    tests, errors = dict[str, TestSet](), list[NmtError]()
+    for name, test in plan.tests.items():
+        missing = [path for path in test.files if not Path(path).exists()]
+        if test.optional and missing:
+            say(f"test set {name}: left out: {', '.join(missing)}: no such file")
+            continue
+        tests[name] = test
+        try:
+            read_test_set(test.source, test.reference)
+            if test.gold:
+                read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
+        except NmtError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DataError(*(problem for error in errors for problem in error.problems))
+    return replace(plan, tests=tests)
+
+
+def look(plan: Plan, overwritten: set[str]) -> Unfinished:
+    """Say what is left to do for each run. Raises ConfigError, with all problems, for runs of another experiment."""
+    with importing():
+        from nmt.experiments.progress import remaining  # noqa: PLC0415  (PyTorch is slow to import)
+
+    unfinished, problems = dict[str, tuple[str, ...]](), list[str]()
+    for run in plan.runs:
+        if run.label in overwritten and run.path.exists():
+            unfinished[run.label] = ("--overwrite",)
+            say(f"{run.label}: to be replaced: {run.path}")
+            continue
+        try:
+            left = remaining(run, say)
+        except NmtError as error:
+            problems += error.problems
+            continue
+        say(f"{run.label}: {left.described}")
+        if left.options is not None:
+            unfinished[run.label] = left.options
+    if problems:
+        raise ConfigError(*problems)
+    return unfinished
+
+
+def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
+    """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
+    first = {run.system: run for run in reversed(plan.runs) if run.label in unfinished}
+    code = run_training(plan, [run for run in plan.runs if run in first.values()], unfinished, count, "--dry-run")
+    if code:
+        return code
+    trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
+    say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
+    return 0
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def train(plan: Plan, unfinished: Unfinished, count: int) -> int:
+    """Finish every run, ``count`` side by side; 0, FAILED, or 128 and the number of the signal that stopped them."""
+    return run_training(plan, [run for run in plan.runs if run.label in unfinished], unfinished, count)
+
+
+def run_training(plan: Plan, runs: Sequence[Run], how: Unfinished, count: int, *options: str) -> int:
+    """``nmt-train`` for each run, in processes of their own."""
+    jobs = []
+    for run in runs:
+        settings = [word for setting in run.settings for word in ("--set", setting)]
+        arguments = ["--config", plan.base, *settings, "--output", str(run.path), *how[run.label], *options]
+        jobs.append(Job(run.label, "nmt.cli.train", tuple(arguments)))
+    with StopRequest() as stop:
+        codes = run_jobs(jobs, count, say, lambda: stop.signal)
+    if stop.signal is not None:
+        return 128 + stop.signal
+    failed = {label: code for label, code in codes.items() if code}
+    for label, code in failed.items():
+        end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+        say(f"{label}: nmt-train ended with {end}; what it said stands above")
+    return FAILED if failed else 0
+
+
+# --- after training ---------------------------------------------------------------------------------------------------
+
+
+def translate_all(plan: Plan) -> int:
+    """Translate and score each test set with each run; -> the exit code of nmt-translate."""
+    with importing():
+        from nmt.experiments import scores  # noqa: PLC0415  (PyTorch is slow to import)
+
+    for run in plan.runs:
+        for test in plan.tests:
+            translated = plan.has_translated(run, test) or scores.is_translated(plan, run, test)
+            if not translated and (code := translate_test(plan, run, test)):
+                return code
+            if not scores.is_scored(plan, run, test):
+                scores.score(plan, run, test)
+    return 0
+
+
+def translate_test(plan: Plan, run: Run, test: str) -> int:
+    """Write the translations of a test set, which are there when all of them are; -> the exit code."""
+    source, path = plan.tests[test].source, plan.translations(run, test)
+    say(f"{run.label}: translating {source}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.new")
+    options = ["--model", str(run.path), "--input", source, "--output", str(aside), "--device", run.config.device]
+    code = translate.main(options)
+    if not code:
+        aside.replace(path)
+    return code
+
+
+def tell_scores(plan: Plan) -> int:
+    """Say where the scores of each run are."""
+    for run in plan.runs:
+        say(f"{run.label}: scores: {', '.join(str(plan.scores(run, test)) for test in plan.tests)}")
+    return 0
+
+
+def draw_all(plan: Plan) -> int:
+    """Draw what has changed since the last call, print the table, say where everything is; -> an exit code."""
+    from nmt.experiments.results import drawn_files, results, write_results  # noqa: PLC0415  (PyTorch is slow to import)
+
+    drawn = drawn_files(plan)
+    if drawn is None:
+        for test in plan.tests:
+            if code := draw(plan, test):
+                return code
+        drawn = [path for test in plan.tests for path in figures(plan, test) if path.exists()]
+        write_results(plan, results(plan), drawn)
+    print(Path(f"{plan.results}.md").read_text("utf-8"), end="")
+    for test in plan.tests:
+        pictures = [str(path) for path in figures(plan, test) if path in drawn and path.suffix == ".png"]
+        if pictures:
+            say(f"figures of {test}: {', '.join(pictures)}; their numbers: .csv and .json beside them")
+    say(f"results: {plan.results}.md, .csv and .json; runs and translations: {plan.output}")
+    return 0
+
+
+def figures(plan: Plan, test: str) -> list[Path]:
+    """The files that may be drawn of a test set."""
+    kinds = plan.tests[test].draw
+    curve = [Path(f"{plan.curve(test)}{ending}") for ending in KINDS if "curve" in kinds]
+    return curve + [Path(f"{plan.diagnosis(test)}{ending}") for ending in ENDINGS if "diagnosis" in kinds]
+
+
+def draw(plan: Plan, test: str) -> int:
+    """The length curve and the diagnosis of a test set, by their commands; -> an exit code."""
+    of = plan.tests[test]
+    shared = ["--source", of.source, "--reference", of.reference, "--bins", ",".join(map(str, of.bins or ()))]
+    for run in plan.runs:
+        shared += ["--system", f"{run.system}={run.path}"]
+        shared += ["--hypotheses", f"{run.system}={plan.translations(run, test)}"]
+    code = 0
+    if "curve" in of.draw:
+        options = ["--title", of.title] if of.title else []
+        for name, lengths in (("--short", of.short), ("--long", of.long)):
+            options += [name, f"{lengths[0]}-{lengths[1]}"] if lengths else []
+        code = length_curve.main([*shared, "--output", str(plan.curve(test)), *options])
+    if "diagnosis" in of.draw and not code:
+        device = ["--device", plan.runs[0].config.device]
+        code = diagnose.main([*shared, "--output", str(plan.diagnosis(test)), *device])
+    return code

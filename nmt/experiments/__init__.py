@@ -1,0 +1,1 @@
+"""Experiments: systems, seeds and test sets that are compared, as one value."""

@@ -1,0 +1,85 @@
+"""Processes that train side by side, their output line by line."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock, Thread
+
+Say = Callable[[str], None]
+POLL_SECONDS = 0.05
+CHILD = (
+    "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
+    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
+    "parent == os.getppid() or sys.exit(1); "
+    "from importlib import import_module; sys.exit(import_module(module).main())"
+)
+"""A process that ends with its parent, however that ends: another call must not find an orphan at work in the run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command to be run by its module."""
+
+    label: str
+    """Before each of its lines."""
+    module: str
+    """Has ``main``."""
+    arguments: tuple[str, ...]
+
+
+def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[], int | None]) -> Mapping[str, int]:
+    """Run up to ``count`` jobs at a time, and pass on what they print; -> the exit code of each that was started.
+
+    ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
+    started, and their ends are waited for.
+    """
+    waiting, codes = list(jobs), dict[str, int]()
+    running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
+    lock, sent = Lock(), False
+    try:
+        while waiting or running:
+            number = stop_signal()
+            if number is not None and not sent:
+                sent = True
+                waiting.clear()
+                for process, _ in running.values():
+                    process.send_signal(number)
+            while waiting and len(running) < count:
+                job = waiting.pop(0)
+                running[job.label] = _start(job, say, lock)
+            for label, (process, reader) in list(running.items()):
+                if not reader.is_alive() and process.poll() is not None:
+                    codes[label] = process.returncode
+                    del running[label]
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process, _ in running.values():
+            process.kill()
+    return codes
+
+
+def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thread]:
+    process = subprocess.Popen(
+        # -P: a file of the working directory must not take the place of a module
+        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), job.module, *job.arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on once
+    )
+
+    def relay() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                with lock:
+                    say(f"{job.label}: {line.rstrip()}")
+
+    reader = Thread(target=relay, daemon=True)
+    reader.start()
+    return process, reader

@@ -1,0 +1,105 @@
+"""What is left to do for a run, by what is in its directory."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from nmt.config import load_run_config
+from nmt.data.dataset import corpus_sha256
+from nmt.errors import ConfigError, NmtError
+from nmt.experiments.plan import Run
+from nmt.foundation.files import read_json
+from nmt.runs.directory import RunDirectory
+from nmt.training.pipeline import refuse_fewer_updates, refuse_other_config
+from nmt.training.progress import Progress
+
+Say = Callable[[str], None]
+
+
+class Remaining(NamedTuple):
+    """What is left to do for a run."""
+
+    options: tuple[str, ...] | None
+    """Of ``nmt-train``, beside the configuration; None for a finished run."""
+    described: str
+    """In words."""
+
+
+def remaining(run: Run, say: Say) -> Remaining:
+    """Look into the run directory and change nothing.
+
+    Raises ConfigError if the run is being trained, or was begun with another configuration or corpus.
+    """
+    directory = RunDirectory(run.path)
+    if not directory.exists:
+        return Remaining((), f"new: {run.path}")
+    try:
+        with directory.locked(say):
+            pass
+    except ConfigError as error:
+        raise ConfigError(*(f"{run.label}: {problem}" for problem in error.problems)) from None
+    if not (directory.has("last") or directory.has("previous")):
+        return Remaining(("--overwrite",), f"stopped before anything was saved, starts again: {run.path}")
+    made = _progress(directory)
+    _refuse_another_experiment(run, directory, made, say)
+    if made is None:
+        return Remaining(("--resume",), f"to be resumed: {run.path}")
+    after = f"after update {made.update:,}"
+    if not made.finished(run.config.training) or not _is_scored(run, directory, made):
+        return Remaining(("--resume",), f"to be resumed {after}: {run.path}")
+    before = load_run_config(run.path)
+    if (before.decoding, before.evaluation) != (run.config.decoding, run.config.evaluation):
+        return Remaining(("--resume",), f"finished {after}, to be scored with other options: {run.path}")
+    return Remaining(None, f"finished {after}: {run.path}")
+
+
+def _progress(directory: RunDirectory) -> Progress | None:
+    """How far training has come; None if the last checkpoint cannot tell, which resuming explains."""
+    try:
+        return Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
+    except (NmtError, ValueError):
+        return None
+
+
+def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress | None, say: Say) -> None:
+    """Raise ConfigError if the run is not the beginning of the one that is wanted."""
+    problems: list[str] = []
+    try:
+        refuse_other_config(directory, run.config)
+    except ConfigError as error:
+        problems += error.problems[:-1]  # the last one is advice for nmt-train
+    try:
+        refuse_fewer_updates(run.config, made or Progress())
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        if read_json(directory.manifest)["corpus_sha256"] != corpus_sha256(run.config.data):
+            problems.append(f"{run.path}: its corpora have changed since it was begun")
+    except (NmtError, LookupError, TypeError) as error:
+        say(f"{run.label}: not compared with its corpora: {error}")
+    if problems:
+        raise ConfigError(
+            *(f"{run.label}: {problem}" for problem in problems),
+            f"{run.label}: restore that, choose another --output, or replace the run with --overwrite {run.label}",
+        )
+
+
+def _is_scored(run: Run, directory: RunDirectory, made: Progress) -> bool:
+    """Whether everything that follows the last update is done: the mean of checkpoints, the scores of the test set."""
+    if not directory.has("best"):
+        return False
+    last = {record["split"]: record["step"] for record in metrics(directory)}
+    if run.config.data.test is not None:
+        return directory.test_scores.exists() and last.get("test") == made.update
+    return run.config.training.average == 1 or len(made.kept) < 2 or last.get("average") == made.update
+
+
+def metrics(directory: RunDirectory) -> list[dict[str, Any]]:
+    """The records of ``metrics.jsonl``; the last line of a run that was killed may not be whole, and is left out."""
+    records = []
+    for line in directory.metrics.read_text("utf-8").splitlines() if directory.metrics.exists() else ():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            continue
+    return records

@@ -1,0 +1,146 @@
+"""The table of an experiment: a row for each test set and system, as CSV, Markdown and JSON."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.config import load_run_config
+from nmt.data.lines import read_lines
+from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
+from nmt.evaluation.metrics import bleu_of_statistics
+from nmt.evaluation.significance import mean_bleu
+from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
+from nmt.experiments.plan import Plan, Run
+from nmt.experiments.progress import metrics
+from nmt.foundation.files import digest, read_json
+from nmt.plots.files import numbers, table, write_all
+from nmt.runs.directory import RunDirectory
+from nmt.runs.tensors import inspect
+
+LONG = 40
+"""Length, in words of the source, from which on sentences are long."""
+ENDINGS = (".csv", ".md", ".json")
+"""Of the files of the table."""
+BYTES = 4
+"""Of a parameter in a checkpoint, fp32."""
+Row = Mapping[str, Any]
+
+
+def run_facts(path: Path) -> dict[str, Any]:
+    """What a run is and how it was trained."""
+    run = RunDirectory(path)
+    config = load_run_config(run.path)
+    progress = read_json(run.checkpoints / "last" / "training.json")
+    judged = [each for each in metrics(run) if each["split"] in ("validation", "average") and each["best"]]
+    return {
+        "attention": config.model.attention.type,
+        "parameters": inspect(run.checkpoints / "best" / "model.safetensors").size // BYTES,
+        "updates": progress["update"],
+        "target_tokens": progress["target_tokens"],
+        "seconds": progress["seconds"],
+        "tokens_per_second": progress["target_tokens"] / progress["seconds"],
+        "perplexity": judged[-1]["perplexity"],
+        "validation_bleu": judged[-1]["bleu"],
+    }
+
+
+def results(plan: Plan) -> list[dict[str, Any]]:
+    """The rows. Numbers of several seeds are means; the interval is that of the mean BLEU, by resampling sentences."""
+    facts = {run.label: run_facts(run.path) for run in plan.runs}
+    rows = []
+    for test in plan.tests:
+        for system in plan.systems:
+            runs = plan.runs_of(system)
+            means = {
+                key: _mean([facts[run.label][key] for run in runs])
+                for key in ("parameters", "updates", "tokens_per_second", "perplexity")
+            }
+            rows.append({"test": test, "system": system, "seeds": len(runs), **means, **_scores(plan, runs, test)})
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    """A whole number stays one where all are alike."""
+    return values[0] if len(set(values)) == 1 else float(np.mean(values))
+
+
+def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | None]:
+    """BLEU with its interval, of long sentences too, and the alignment error rate, of one system on one test set."""
+    config, of = runs[0].config, plan.tests[test]
+    references = list(read_lines(of.reference))
+    statistics = training_statistics(
+        [list(read_lines(plan.translations(run, test))) for run in runs],
+        references,
+        tokenizer_of_run(config).tokenizer,
+    )
+    [bleu], [resampled] = mean_bleu([statistics], config.evaluation.bootstrap, SEED)
+    low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
+    long = lengths(read_lines(of.source), unit_of(config.data.source_language)) >= LONG
+    reports = [report for run in runs if (report := read_json(plan.scores(run, test)).get("alignment"))]
+    return {
+        "bleu": float(bleu),
+        "bleu_low": low,
+        "bleu_high": high,
+        "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
+        f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
+    }
+
+
+def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> list[Path]:
+    """Write the files, each of them whole; the JSON also says what the table and the figures ``drawn`` are made of."""
+    made = {"made_from": made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
+    contents = (
+        table(rows),
+        f"{markdown(list(map(_cells, rows)))}\n".encode(),
+        numbers({"rows": [dict(row) for row in rows], **made}),
+    )
+    return write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
+
+
+def made_from(plan: Plan) -> str:
+    """A checksum of everything that the table and the figures depend on."""
+    scores = {f"{test} {run.label}": digest(plan.scores(run, test)) for test in plan.tests for run in plan.runs}
+    tests = {name: test.model_dump(mode="json") for name, test in plan.tests.items()}
+    return hashlib.sha256(json.dumps([scores, tests, plan.systems]).encode()).hexdigest()
+
+
+def drawn_files(plan: Plan) -> list[Path] | None:
+    """The figures of an earlier call; None if one is missing or something has changed since."""
+    written = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
+    if not all(path.exists() for path in written):
+        return None
+    before = read_json(written[-1])
+    if not isinstance(before, dict) or before.get("made_from") != made_from(plan):
+        return None
+    drawn = [plan.output / name for name in before["drawn"]]
+    return drawn if all(path.exists() for path in drawn) else None
+
+
+def _cells(row: Row) -> dict[str, str]:
+    """A row for a person."""
+
+    def shown(value: float | None, form: str) -> str:
+        return "–" if value is None else format(value, form)
+
+    return {
+        "test set": row["test"],
+        "system": row["system"],
+        "seeds": str(row["seeds"]),
+        "parameters": f"{row['parameters']:,.0f}",
+        "updates": f"{row['updates']:,.0f}",
+        "tokens/s": f"{row['tokens_per_second']:,.0f}",
+        "validation perplexity": f"{row['perplexity']:.2f}",
+        "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]",
+        "AER": shown(row["aer"], ".3f"),
+        f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
+    }
+
+
+def markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with the same keys as a Markdown table."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

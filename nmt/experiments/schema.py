@@ -1,0 +1,107 @@
+"""The typed schema of an experiment: one base configuration, and what each system changes in it.
+
+Paths start at the working directory, as they do in a configuration.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from nmt.config.loading import MOST_PROBLEMS, one_line, read_mapping
+from nmt.config.problems import explain
+from nmt.config.schema import Count, Section, Size, Text
+from nmt.errors import ConfigError
+
+NAME = re.compile(r"\w[\w+-]*")
+"""A name of a system or test set: part of the names of files."""
+RESERVED = {"results", "tests"}
+"""Names of other things in the output directory."""
+DEFAULT_TEST = "test"
+"""The name of the base configuration's own test set."""
+
+Range = Annotated[tuple[Count, Count], Field(strict=False)]
+
+
+class Gold(Section):
+    """Word links that people have made for the pairs of a test set."""
+
+    links: Text
+    """A file: ``i-j`` for a sure link of source word i and target word j, ``ipj`` for a possible one."""
+    first: Annotated[int, Field(ge=0, le=1)] = 0
+    """Index of the first word."""
+
+
+class TestSet(Section):
+    """Text that every run translates, and how its scores are drawn."""
+
+    source: Text
+    reference: Text
+    title: Text | None = None
+    """Above the length curve."""
+    bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] | None = None
+    """Largest source length of each bin; null: ``evaluation.bins`` of the base configuration."""
+    short: Range | None = None
+    """Source lengths, both included, for the share of BLEU that is kept at ``long`` ones; null: the shortest bin."""
+    long: Range | None = None
+    """Likewise; null: the longest bin."""
+    gold: Gold | None = None
+    """Also score the attention of each run as word alignment."""
+    draw: Annotated[tuple[Literal["curve", "diagnosis"], ...], Field(strict=False)] = ("curve", "diagnosis")
+    optional: bool = False
+    """Leave the test set out if one of its files is missing."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Everything that is read."""
+        return (self.source, self.reference, *([self.gold.links] if self.gold else []))
+
+
+class Experiment(Section):
+    """Systems that are compared."""
+
+    base: Text
+    """A configuration file: what all systems share."""
+    output: Text
+    """A directory for the runs, their translations, the figures and the tables."""
+    systems: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    """Name to differences from the base, dotted key to value. A section as a value replaces the whole section."""
+    seeds: Annotated[tuple[Count, ...], Field(strict=False, min_length=1)] | None = None
+    """Each system is trained once with each, into OUTPUT/SYSTEM/seed-N; null: with the seed of the base, into
+    OUTPUT/SYSTEM."""
+    tests: dict[str, TestSet] | None = None
+    """Name to test set; null: ``data.test`` of the base configuration, under the name ``test``."""
+    jobs: Size = 1
+    """Runs that are trained side by side."""
+
+    @field_validator("systems", "tests")
+    @classmethod
+    def _usable_names(cls, named: dict[str, Any] | None) -> dict[str, Any] | None:
+        for name in named or {}:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a name of letters, digits, '_', '+' and '-'")
+            if name in RESERVED:
+                raise ValueError(f"{name!r} is the name of something else in the output directory; choose another")
+        return named
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if seeds is not None and len(set(seeds)) < len(seeds):
+            raise ValueError(f"a seed is given twice: {list(seeds)}")
+        return seeds
+
+
+def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment:
+    """The experiment in a YAML file; ``changes`` that are not None replace keys of the top level.
+
+    Raises ConfigError with every problem, each a line ``FILE: a.b: what was found; what would be right``.
+    """
+    data = read_mapping(Path(path), "an experiment: base, output, systems")
+    data |= {key: value for key, value in changes.items() if value is not None}
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        found = [explain(detail, Experiment) for detail in error.errors(include_url=False)[:MOST_PROBLEMS]]
+        raise ConfigError(*(one_line(f"{path}: {problem}") for problem in found)) from None

@@ -1,0 +1,392 @@
+"""Experiments: what is wrong with one, its plan, what is left to do for a run, runs side by side."""
+
+import json
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nmt.cli.experiment import main
+from nmt.config import Config, dump_config, load_run_config
+from nmt.errors import ConfigError
+from nmt.experiments import scores
+from nmt.experiments.jobs import Job, run_jobs
+from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.progress import remaining
+from nmt.experiments.results import drawn_files, results, write_results
+from nmt.experiments.schema import load_experiment
+from nmt.runs.directory import RunDirectory
+from tests.small_run import config, train
+
+SYSTEMS: dict[str, Any] = {"none": {"model.attention": {"type": "none"}}, "bahdanau": {}}
+
+
+def write_experiment(folder: Path, systems: dict[str, Any] = SYSTEMS, **sections: Any) -> Path:
+    """An experiment on the tiny task, and its base configuration."""
+    base = folder / "base.yaml"
+    base.write_text(dump_config(config(folder)), "utf-8")
+    values = {"base": str(base), "output": str(folder / "out"), "systems": systems, **sections}
+    path = folder / "experiment.yaml"
+    path.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
+    return path
+
+
+def plan_of(path: Path, *settings: str) -> Plan:
+    return make_plan(load_experiment(path), str(path), settings)
+
+
+def trained(run: Run, **how: Any) -> None:
+    train(run.config, **how)
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sections", "problem"),
+    [
+        ({"outptu": "x"}, "outptu: unknown key; nearest: output"),
+        ({"jobs": "two"}, "jobs: found 'two'; must be a whole number of at least 1"),
+        ({"seeds": [1, 1]}, "seeds: a seed is given twice: [1, 1]"),
+        ({"seeds": []}, "seeds: found a list of 0; must be a list of at least one, each a whole number of at least 0"),
+        ({"systems": {}}, "systems: found a section; must be a section of names"),
+        ({"systems": {"a": 3}}, "systems.a: found 3; must be a section of names"),
+        ({"systems": {"a/b": {}}}, "systems: 'a/b' is not a name of letters, digits, '_', '+' and '-'"),
+        ({"systems": {"tests": {}}}, "systems: 'tests' is the name of something else in the output directory; "),
+        ({"tests": {"t": {"source": "a"}}}, "tests.t.reference: missing; must be text that is not empty"),
+        (
+            {"tests": {"t": {"source": "a", "reference": "b", "draw": ["curv"]}}},
+            "tests.t.draw[0]: 'curv' is not one of curve, diagnosis; nearest: curve",
+        ),
+        (
+            {"tests": {"t": {"source": "a", "reference": "b", "gold": {"links": "c", "first": 2}}}},
+            "tests.t.gold.first: found 2; must be a whole number of at least 0 and up to 1",
+        ),
+        (
+            {"tests": {"t": {"source": "a", "reference": "b", "golden": 1}}},
+            "tests.t.golden: unknown key; nearest: gold",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_experiment(sections: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, **{"systems": SYSTEMS, **sections})
+    with pytest.raises(ConfigError) as error:
+        load_experiment(path)
+    assert any(each.startswith(f"{path}: {problem}") for each in error.value.problems), error.value.problems
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("base: 1\nseeds: 2\nsystems: {a: [1]}\n")
+    with pytest.raises(ConfigError) as error:
+        load_experiment(tmp_path / "x.yaml")
+    keys = {problem.split(": ")[1] for problem in error.value.problems}
+    assert keys == {"base", "output", "seeds", "systems.a"}
+
+
+def test_what_is_wrong_with_systems_is_reported_with_the_system(tmp_path: Path) -> None:
+    systems = {
+        "type-alone": {"model.attention.type": "none"},
+        "typing": {"training.upd": 5, "traning.updates": 3},
+        "fine": {},
+    }
+    path = write_experiment(tmp_path, systems)
+    with pytest.raises(ConfigError) as error:
+        plan_of(path)
+    one, two, three = error.value.problems
+    assert one.startswith(f"{path}: systems.type-alone: model.attention.hidden: has no effect for type 'none'")
+    assert one.endswith("""to replace the whole section: 'model.attention: {type: "none"}'""")
+    assert two == f"{path}: systems.typing: training.upd: unknown key; nearest: updates"
+    assert three == f"{path}: systems.typing: traning: unknown key; nearest: training"
+
+
+def test_problems_of_the_base_are_reported_once(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    (tmp_path / "base.yaml").write_text("sead: 1\n")
+    with pytest.raises(ConfigError) as error:
+        plan_of(path)
+    assert f"{tmp_path / 'base.yaml'}: sead: unknown key; nearest: seed" in error.value.problems
+    assert len(set(error.value.problems)) == len(error.value.problems)
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_replaces_its_section_and_leaves_everything_else(tmp_path: Path) -> None:
+    plan = plan_of(write_experiment(tmp_path, {**SYSTEMS, "short": {"training.updates": 2}}))
+    base = config(tmp_path).model_dump()
+    none, bahdanau, short = (run.config.model_dump() for run in plan.runs)
+    assert none["model"]["attention"] == {"type": "none"}
+    assert none | {"model": base["model"], "output": None} == base | {"output": None}
+    assert bahdanau | {"output": None} == base | {"output": None}
+    assert short["training"] == base["training"] | {"updates": 2}
+
+
+def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plan = plan_of(write_experiment(tmp_path))
+    assert {run.label: run.path for run in plan.runs} == {"none": out / "none", "bahdanau": out / "bahdanau"}
+    seeds = plan_of(write_experiment(tmp_path, seeds=[1, 7]))
+    assert [run.label for run in seeds.runs] == ["none:1", "none:7", "bahdanau:1", "bahdanau:7"]
+    assert seeds.runs[1].path == out / "none" / "seed-7" and seeds.runs[1].config.seed == 7
+    assert seeds.systems == ["none", "bahdanau"] and len(seeds.runs_of("none")) == 2
+    assert seeds.select("none", "--only") == list(seeds.runs[:2])
+    assert seeds.select("none:7", "--only") == [seeds.runs[1]]
+    with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; there are none, none:1"):
+        seeds.select("none:3", "--only")
+
+
+def test_the_test_set_of_the_base_is_the_default(tmp_path: Path) -> None:
+    plan = plan_of(write_experiment(tmp_path))
+    assert plan.tests["test"].source == str(tmp_path / "test.low") and plan.tests["test"].bins == (2,)
+    assert plan.has_translated(plan.runs[0], "test")
+    assert plan.translations(plan.runs[0], "test") == tmp_path / "out/none/test.hypotheses.txt"
+    assert plan.scores(plan.runs[0], "test") == tmp_path / "out/tests/test/none.json"
+    assert (plan.curve("test").name, plan.diagnosis("test").name) == ("length_curve", "diagnosis")
+
+
+def test_other_test_sets_are_translated_outside_of_the_runs(tmp_path: Path) -> None:
+    other = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.low"), "bins": [3, 4]}
+    plan = plan_of(write_experiment(tmp_path, tests={"other": other}, seeds=[2]))
+    assert not plan.has_translated(plan.runs[0], "other") and plan.tests["other"].bins == (3, 4)
+    assert plan.translations(plan.runs[0], "other") == tmp_path / "out/tests/other/none.seed-2.txt"
+    assert (plan.curve("other").name, plan.diagnosis("other").name) == ("other", "other.why")
+
+
+def test_a_base_without_a_test_set_needs_test_sets(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    with pytest.raises(ConfigError, match=r"tests: missing, and data.test of .*base.yaml is not two whole files"):
+        plan_of(path, "data.test=null")
+
+
+def test_settings_come_last_and_leave_what_the_experiment_decides(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, {"short": {"training.updates": 2}})
+    assert plan_of(path, "training.updates=3", "seed=5").runs[0].config.training.updates == 3
+    with pytest.raises(ConfigError, match="each run has a directory of its own; use --output DIR"):
+        plan_of(path, "output=x")
+    with pytest.raises(ConfigError, match="the experiment lists its seeds"):
+        plan_of(write_experiment(tmp_path, seeds=[1]), "seed=2")
+
+
+# --- what is left to do -----------------------------------------------------------------------------------------------
+
+
+def left(run: Run) -> tuple[tuple[str, ...] | None, str]:
+    found = remaining(run, pytest.fail)
+    return found.options, found.described.partition(":")[0]
+
+
+def changed(run: Run, **changes: Any) -> Run:
+    """The run with other values of dotted keys, the dots written as two underscores."""
+    values = run.config.model_dump()
+    for key, value in changes.items():
+        *sections, name = key.split("__")
+        place = values
+        for section in sections:
+            place = place[section]
+        place[name] = value
+    return replace(run, config=Config.model_validate(values))
+
+
+def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
+    run = plan_of(write_experiment(tmp_path)).runs[0]
+    assert left(run) == ((), "new")
+    run.path.mkdir(parents=True)
+    RunDirectory(run.path).config.write_text(dump_config(run.config))
+    assert left(run) == (("--overwrite",), "stopped before anything was saved, starts again")
+    trained(run, overwrite=True, stop_after=3)
+    assert left(run) == (("--resume",), "to be resumed after update 3")
+    trained(run, resume=True)
+    assert left(run) == (None, "finished after update 4")
+    lines = (run.path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run.path / "metrics.jsonl").write_text("".join(line for line in lines if '"test"' not in line))
+    assert left(run) == (("--resume",), "to be resumed after update 4"), "its test set is not scored"
+
+
+def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(tmp_path: Path) -> None:
+    run = plan_of(write_experiment(tmp_path)).runs[0]
+    trained(run)
+    assert left(changed(run, threads=1, training__log_every=7)) == (None, "finished after update 4")
+    assert left(changed(run, training__updates=6)) == (("--resume",), "to be resumed after update 4")
+    again = (("--resume",), "finished after update 4, to be scored with other options")
+    assert left(changed(run, decoding__beam_size=3)) == left(changed(run, evaluation__bins=[3])) == again
+    with pytest.raises(ConfigError) as error:
+        remaining(changed(run, training__updates=3, training__clip=2.0), pytest.fail)
+    clip, fewer, advice = error.value.problems
+    assert clip == f"none: {run.path}: training.clip was 1.0 and is now 2.0"
+    assert fewer.startswith("none: training.updates: 3, and 4 are made already")
+    assert advice.endswith("restore that, choose another --output, or replace the run with --overwrite none")
+    (tmp_path / "test.up").write_text((tmp_path / "test.up").read_text().replace("OAK", "ELM"))
+    with pytest.raises(ConfigError, match=r"none: .*its corpora have changed since it was begun"):
+        remaining(run, pytest.fail)
+
+
+def test_a_damaged_last_checkpoint_is_left_to_resuming(tmp_path: Path) -> None:
+    run = plan_of(write_experiment(tmp_path)).runs[0]
+    trained(run)
+    (run.path / "checkpoints/last/training.json").write_text("{")
+    assert left(run) == (("--resume",), "to be resumed")
+
+
+def test_a_run_that_is_being_trained_is_reported(tmp_path: Path) -> None:
+    run = plan_of(write_experiment(tmp_path)).runs[0]
+    trained(run)
+    with RunDirectory(run.path).locked(pytest.fail), pytest.raises(ConfigError) as error:
+        remaining(run, pytest.fail)
+    assert error.value.problems[0].startswith(f"none: output: another nmt-train is at work in {run.path}")
+
+
+# --- scores and results -----------------------------------------------------------------------------------------------
+
+
+def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
+    links = tmp_path / "test.gold"
+    path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2])
+    (tmp_path / "copy.up").write_bytes((tmp_path / "test.up").read_bytes())
+    links.write_text("0-0\n" * 20)
+    own = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.up"), "gold": {"links": str(links)}}
+    values = yaml.safe_load(path.read_text()) | {"tests": {"test": own}}
+    path.write_text(yaml.safe_dump(values))
+    plan = plan_of(path)
+    for run in plan.runs:
+        trained(run)
+        assert not scores.is_scored(plan, run, "test")
+        scores.score(plan, run, "test")
+        assert scores.is_scored(plan, run, "test")
+    kept = [json.loads(plan.scores(run, "test").read_text()) for run in plan.runs]
+    [row] = results(plan)
+    assert row["bleu"] == pytest.approx(sum(each["BLEU"]["score"] for each in kept) / 2)
+    assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
+    assert row["aer"] == pytest.approx(sum(each["alignment"]["likeliest"]["error_rate"] for each in kept) / 2)
+    assert (row["seeds"], row["updates"], row["bleu_from_40"]) == (2, 4, None)
+    for run, each in zip(plan.runs, kept, strict=True):
+        own_scores = json.loads((run.path / "test.scores.json").read_text())
+        assert [each[name] for name in ("BLEU", "chrF")] == [own_scores[name] for name in ("BLEU", "chrF")]
+
+    assert drawn_files(plan) is None
+    (tmp_path / "out/length_curve.png").write_text("")
+    written = write_results(plan, [row], [tmp_path / "out/length_curve.png"])
+    assert [file.name for file in written] == ["results.csv", "results.md", "results.json"]
+    assert drawn_files(plan) == [tmp_path / "out/length_curve.png"]
+    assert "| test | b | 2 |" in written[1].read_text("utf-8")
+    other = tmp_path / "test.gold"
+    other.write_text("0-0 0-0\n" * 20)
+    assert not scores.is_scored(plan, plan.runs[0], "test") and scores.is_translated(plan, plan.runs[0], "test")
+    scores.score(plan, plan.runs[0], "test")
+    assert drawn_files(plan) is None, "what it was drawn of has changed"
+
+
+# --- side by side -----------------------------------------------------------------------------------------------------
+
+CHILD = """
+import os, signal, sys, time
+def main():
+    print("began", *sys.argv[1:], flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    print("ended", file=sys.stderr, flush=True)
+    return int(sys.argv[2])
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "waiting_for_a_file.py").write_text(CHILD)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    return "waiting_for_a_file"
+
+
+def test_jobs_run_side_by_side_and_their_lines_are_labelled(module: str, tmp_path: Path) -> None:
+    gate, said = tmp_path / "gate", list[str]()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if sum(" began " in each for each in said) == 2:
+            gate.touch()  # only two at once can open it
+
+    jobs = [Job(label, module, (str(gate), code)) for label, code in (("a", "0"), ("b", "3"), ("c", "0"))]
+    assert run_jobs(jobs, 2, say, lambda: None) == {"a": 0, "b": 3, "c": 0}
+    assert {f"{label}: ended" for label in "abc"} < set(said) and f"a: began {gate} 0" in said
+    began = [number for number, line in enumerate(said) if "began" in line]
+    assert max(began) > said.index("a: ended") or max(began) > said.index("b: ended"), "the third had to wait"
+
+
+def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def stop() -> int | None:
+        time.sleep(0.05)  # the handler is installed after the line
+        return signal.SIGTERM if said else None
+
+    jobs = [Job(label, module, (str(tmp_path / "never"), "0")) for label in "ab"]
+    codes = run_jobs(jobs, 1, said.append, stop)
+    assert set(codes) == {"a"} and codes["a"] in (7, -signal.SIGTERM)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_reports_what_cannot_work_before_it_trains(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "no.up")}
+    path = write_experiment(tmp_path, tests={"a": missing, "b": missing | {"optional": True}})
+    assert main(["--config", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"nmt-experiment: error: {tmp_path}/no.up: no such file" in said
+    assert main(["--config", str(path), "--only", "luong"]) == 2
+    assert "--only luong: no such system" in capsys.readouterr().err
+    assert main(["--config", str(path), "--overwrite", "luong"]) == 2
+    assert "--overwrite luong: no such system" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is trained, all is translated, scored and drawn; then nothing is left to do."""
+    texts = {"source": str(tmp_path / "validation.low"), "reference": str(tmp_path / "validation.up")}
+    absent = {"source": "absent", "reference": "absent", "optional": True}
+    path = write_experiment(tmp_path, tests={"validation": {**texts, "title": "T"}, "absent": absent})
+    for run in plan_of(path).runs:
+        trained(run)
+    assert main(["--config", str(path), "--only", "none"]) == 0
+    assert not (tmp_path / "out/results.csv").exists()
+    said = capsys.readouterr().err
+    assert "none: translating" in said and "bahdanau" not in said and "test set absent: left out" in said
+    assert main(["--config", str(path)]) == 0
+    out, said = capsys.readouterr()
+    assert "| validation | none | 1 |" in out and "bahdanau: translating" in said and "none: translating" not in said
+    names = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
+    assert {"results.csv", "results.md", "results.json", "validation.csv", "validation.png"} < names
+    assert {"validation.why.csv", "validation.why.attention.png"} < names
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*") if file.is_file()}
+    assert main(["--config", str(path)]) == 0
+    out, said = capsys.readouterr()
+    assert "| validation | none | 1 |" in out and f"results: {tmp_path}/out/results.md" in said
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*") if file.is_file()}
+    (tmp_path / "out/validation.png").unlink()
+    assert main(["--config", str(path)]) == 0
+    assert (tmp_path / "out/validation.png").exists()
+
+
+@pytest.mark.slow
+def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_experiment(tmp_path, jobs=2)
+    assert main(["--config", str(path), "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert "none: dry run: everything that training needs is there" in said
+    assert "dry run: 2 of 2 runs would be trained" in said and not (tmp_path / "out").exists()
+    assert main(["--config", str(path), "--set", "tokenizer.vocabulary=5"]) == 2
+    said = capsys.readouterr().err
+    assert "none: nmt-train ended with code 2; what it said stands above" in said
+    assert main(["--config", str(path), "--only", "none"]) == 0
+    assert load_run_config(tmp_path / "out/none").model.attention.type == "none"
+    capsys.readouterr()
+    assert main(["--config", str(path), "--only", "none", "--set", "training.clip=2.0"]) == 2
+    assert "training.clip was 1.0 and is now 2.0" in capsys.readouterr().err
+    overwriting = ["--only", "none", "--set", "training.clip=2.0", "--overwrite", "none"]
+    assert main(["--config", str(path), *overwriting]) == 0
+    assert load_run_config(tmp_path / "out/none").training.clip == 2.0
