@@ -264,7 +264,7 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
 def test_int8_where_it_is_slow_is_warned_of(
     translate: Translate, monkeypatch: pytest.MonkeyPatch, int8: float, fp32: float
 ) -> None:
-    monkeypatch.setattr("nmt.translation.translator.rates", lambda: (int8, fp32))
+    monkeypatch.setattr("nmt.fast.rates", lambda: (int8, fp32))
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx_vnni": False})
     code, out, err = translate("oak\n", "--precision", "int8")
     warning = (

@@ -217,7 +217,7 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(tmp_p
         remaining(changed(run, training__updates=3, training__clip=2.0), pytest.fail)
     clip, fewer, advice = error.value.problems
     assert clip == f"none: {run.path}: training.clip was 1.0 and is now 2.0"
-    assert fewer.startswith("none: training.updates: 3, and 4 are made already")
+    assert fewer.startswith("none: training.updates: 3, but the run has already made 4")
     assert advice.endswith("restore that, choose another --output, or replace the run with --overwrite none")
     (tmp_path / "test.up").write_text((tmp_path / "test.up").read_text().replace("OAK", "ELM"))
     with pytest.raises(ConfigError, match=r"none: .*its corpora have changed since it was begun"):

@@ -377,7 +377,7 @@ def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationRes
     """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
     left = iter(losses)
 
-    def validate(update: int, *, samples: bool = True, pause: CheckStop = never_stop) -> ValidationResult:
+    def validate(update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         loss = next(left)
         return ValidationResult(loss, math.exp(loss), -loss, seconds)
 

@@ -31,7 +31,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     data: dict[str, Any] = {}
     problems: list[str] = []
     try:
-        data = read_mapping(Path(path), "sections: data, tokenizer, model, training")
+        data = read_mapping(Path(path), "must have the sections data, tokenizer, model, training")
     except ConfigError as error:
         problems.extend(error.problems)
     for override in overrides:
@@ -76,7 +76,7 @@ def dump_config(config: Config) -> str:
 
 
 def read_mapping(path: Path, wanted: str) -> dict[str, Any]:
-    """The content of a YAML file. Raises ConfigError unless it is a mapping, ``wanted`` in words."""
+    """Read a YAML file. Raises ConfigError unless it is a mapping; ``wanted`` says in words what would be right."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_YAML + 1)
@@ -92,7 +92,7 @@ def read_mapping(path: Path, wanted: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: line {line}: not UTF-8; save the file as UTF-8") from None
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: found {show(data)}; must be {wanted}")
+        raise ConfigError(f"{path}: found {show(data)}; {wanted}")
     return data
 
 
