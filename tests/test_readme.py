@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import nmt.model.attention
+import nmt.model.attention.scores
 import tests.test_attention
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Data
@@ -204,7 +204,7 @@ def test_the_attention_of_the_architecture_works() -> None:
         block for block in blocks(ARCHITECTURE, "python") if block.startswith("class ScaledDotAttention(Scored")
     ]
     [test] = [block for block in blocks(ARCHITECTURE, "python") if block.startswith("def test_")]
-    package: dict[str, Any] = vars(nmt.model.attention) | {"math": math}
+    package: dict[str, Any] = vars(nmt.model.attention.scores) | {"math": math}
     exec(printed, package)
     names = vars(tests.test_attention) | {"math": math, "ScaledDotAttention": package["ScaledDotAttention"]}
     exec(test, names)

@@ -314,7 +314,6 @@ class NoAttention(Section):
 
 
 AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomPart, Discriminator("type")]
-Part = GruEncoder | GruDecoder | BahdanauAttention | LuongAttention | NoAttention | CustomPart
 
 
 class Dropout(Section):

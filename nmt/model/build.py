@@ -5,7 +5,7 @@ entry of your own is chosen by its name: ``encoder: {type: custom, name: NAME, o
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -48,7 +48,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     return model
 
 
-def _builder(builders: Mapping[str, Builder], section: schema.Part, kind: str) -> Builder:
+def _builder(builders: Mapping[str, Builder], section: Any, kind: str) -> Builder:
     name = section.name if isinstance(section, schema.CustomPart) else section.type
     if name not in builders:
         raise ConfigError(
