@@ -1,4 +1,4 @@
-"""Where and how precisely a model computes."""
+"""The device and the precision that a model computes in."""
 
 import ctypes
 import sys
@@ -10,9 +10,9 @@ from nmt.errors import ConfigError
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device a configuration or command line names; ``auto`` is a GPU if there is one.
+    """Return the device that a configuration or command line names; ``auto`` is a GPU if there is one.
 
-    Of several GPUs it becomes the one on which kernels and graphs start.
+    A GPU that is named by its index becomes the current one, on which kernels and graphs start.
     Raises ConfigError for a name PyTorch does not know and for a GPU that is not there.
     """
     if name == "auto":
@@ -40,9 +40,9 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """``auto``, ``fp32``, ``bf16`` or ``int8`` as the type that matrix products are computed in.
+    """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
 
-    Raises ConfigError for int8 elsewhere than on a CPU.
+    Raises ConfigError for int8 on a GPU.
     """
     if name == "int8" and device.type != "cpu":
         raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
@@ -56,15 +56,15 @@ INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "a
 
 
 def instructions() -> str:
-    """Which of ``INSTRUCTIONS`` this processor has, in words."""
+    """List which of ``INSTRUCTIONS`` this processor has."""
     capabilities = torch.cpu.get_capabilities()
     return ", ".join(name for name in INSTRUCTIONS if capabilities.get(name)) or "none of " + ", ".join(INSTRUCTIONS)
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """The context in which a model computes in ``dtype``; parameters stay fp32.
+    """Return the context in which a model computes in ``dtype``; parameters stay fp32.
 
-    What is not quantized of a model in int8 is computed in bf16 where the hardware has it.
+    With int8, products that are not quantized are computed in bf16 where the hardware has it.
     """
     if dtype == torch.int8 and multiplies_bf16(device):
         dtype = torch.bfloat16
@@ -72,8 +72,10 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep large freed blocks for the next step instead of faulting fresh ones in (CPU: about a quarter
-    of a step). Elsewhere than on glibc, nothing."""
+    """Make glibc keep large freed blocks for the next step (CPU: page faults cost about a quarter of a step).
+
+    Does nothing without glibc.
+    """
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -85,7 +87,7 @@ def keep_freed_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it says that memory did not suffice; PyTorch has an exception for that on a GPU alone."""
+    """Whether an error means out of memory; PyTorch has an exception for that only on a GPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )

@@ -20,7 +20,7 @@ from torch.nn import functional
 from nmt.foundation.records import Record
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
-from nmt.search.types import Hypothesis, KeptAttention, Limits, S, StepModel, no_finite_probability
+from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Beam(Record):
     """B unfinished sentences with K live hypotheses each, likeliest first."""
 
     sentences: Tensor
-    """(B,) which of the searched sentences these are."""
+    """(B,) indices of the unfinished sentences."""
     max_lengths: Tensor
     """(B,)"""
     log_probs: Tensor
@@ -40,7 +40,7 @@ class Beam(Record):
 
     @classmethod
     def first(cls, limits: Limits, n_best: int) -> Self:
-        """Before the first step."""
+        """Make the beam before the first step."""
         kept = torch.full((limits.sentences, n_best), -torch.inf, device=limits.max_lengths.device)
         count = torch.arange(limits.sentences, device=limits.max_lengths.device)
         return cls(count, limits.max_lengths, torch.zeros_like(kept[:, :1]), torch.zeros_like(count), kept)
@@ -58,7 +58,7 @@ class Extensions(Record):
 def beam_step(
     beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
-    """Extend each live hypothesis by one token; ``length`` counts the tokens that hypotheses have afterwards.
+    """Extend each live hypothesis by one token, to ``length`` tokens.
 
     log_probs: a row for each live hypothesis, (B * K, V), or (B, V) at the first step; ``width`` is K. Returns the
     beam, its live hypotheses (B, K), the finished ones (B, at most 2K; -inf where a place is empty), and which
@@ -97,11 +97,11 @@ def beam_step(
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What is needed of a step to read the hypotheses off at the end."""
+class _BeamStep:
+    """The part of a step that the hypotheses are read from at the end."""
 
     sentences: Tensor
-    """(B,) those that took the step."""
+    """(B,) indices of the sentences that took the step."""
     ended: Extensions
     live: Extensions
     """Of the sentences that go on: row r of the next step is the r-th of these."""
@@ -119,21 +119,21 @@ def beam_search(
     n_best: int = 1,
     keep_attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence, best score first: n_best of them, fewer where there are no more.
+    """Return up to n_best hypotheses of each sentence, best score first.
 
     ``state`` has a row for each sentence; ``n_best`` is at most ``beam_size``.
     """
     beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
-    steps: list[_Step] = []
-    kept = KeptAttention()
+    steps: list[_BeamStep] = []
+    kept = AttentionBuffer()
     while True:
         log_probs, state, attention = model.step(previous, state)
         sentences = beam.sentences
         beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
-        steps.append(_Step(sentences, ended, live, kept.add(attention) if keep_attention else None))
+        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         beam = beam.select(going)
@@ -143,7 +143,7 @@ def beam_search(
         previous = live.tokens.flatten()
 
 
-def _hypotheses(steps: list[_Step], limits: Limits, alpha: float, n_best: int) -> list[list[Hypothesis]]:
+def _hypotheses(steps: list[_BeamStep], limits: Limits, alpha: float, n_best: int) -> list[list[Hypothesis]]:
     """Follow the parents of the best finished hypotheses back to the start."""
     parents = [step.live.parents.flatten().tolist() for step in steps]
     tokens = [step.live.tokens.flatten().tolist() for step in steps]

@@ -1,4 +1,4 @@
-"""Following one hypothesis a sentence: the likeliest token at each step, or whatever else a chooser takes."""
+"""Greedy search: one hypothesis for each sentence, extended by the likeliest token or by another choice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.search.ranking import best_tokens
-from nmt.search.types import Hypothesis, KeptAttention, Limits, S, StepModel
+from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel
 
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
 """(log_probs (R, V), sentences (R,), step) -> the next token of each row, (R,)."""
@@ -16,7 +16,7 @@ Chooser = Callable[[Tensor, Tensor, int], Tensor]
 def greedy_search(
     model: StepModel[S], state: S, limits: Limits, *, length_penalty: float = 0.0, keep_attention: bool = False
 ) -> list[list[Hypothesis]]:
-    """The one hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id.
+    """Return the hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id.
 
     ``state`` has a row for each sentence. The length penalty only scales the score.
     """
@@ -29,31 +29,31 @@ def greedy_search(
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What one step emitted: R rows of unfinished sentences."""
+class _GreedyStep:
+    """The output of one step for R unfinished sentences."""
 
     sentences: Tensor
     tokens: Tensor
     log_probs: Tensor
-    """Of all that each sentence has emitted."""
+    """Totals over all tokens of each sentence so far."""
     attention: Tensor | None
 
 
 def follow(
     model: StepModel[S], state: S, limits: Limits, choose: Chooser, *, alpha: float, keep_attention: bool
 ) -> list[list[Hypothesis]]:
-    """One hypothesis a sentence, extended by what ``choose`` takes until EOS or its greatest length."""
+    """Extend one hypothesis per sentence by the token that ``choose`` returns, until EOS or its greatest length."""
     max_lengths = limits.max_lengths
     sentences = torch.arange(limits.sentences, device=max_lengths.device)
     previous = torch.full_like(sentences, limits.bos_id)
     totals = torch.zeros(limits.sentences, device=max_lengths.device)
-    steps: list[_Step] = []
-    kept = KeptAttention()
+    steps: list[_GreedyStep] = []
+    kept = AttentionBuffer()
     while sentences.numel():
         log_probs, state, attention = model.step(previous, state)
         tokens = choose(log_probs, sentences, len(steps))
         totals = totals + log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        steps.append(_Step(sentences, tokens, totals, kept.add(attention) if keep_attention else None))
+        steps.append(_GreedyStep(sentences, tokens, totals, kept.add(attention) if keep_attention else None))
         going = ((tokens != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
         if going.numel() < sentences.numel():
             sentences, max_lengths, totals = sentences[going], max_lengths[going], totals[going]
@@ -64,7 +64,7 @@ def follow(
     return _hypotheses(steps, limits, alpha)
 
 
-def _hypotheses(steps: list[_Step], limits: Limits, alpha: float) -> list[list[Hypothesis]]:
+def _hypotheses(steps: list[_GreedyStep], limits: Limits, alpha: float) -> list[list[Hypothesis]]:
     emitted: list[list[int]] = [[] for _ in range(limits.sentences)]
     attention: list[list[Tensor]] = [[] for _ in range(limits.sentences)]
     totals = [0.0] * limits.sentences

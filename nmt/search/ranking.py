@@ -1,4 +1,4 @@
-"""The best few of many, in one order whatever the device, the batch and the ties."""
+"""The largest few of many values, in one order whatever the device, the batch and the ties."""
 
 import torch
 from torch import Tensor
@@ -9,8 +9,8 @@ BLOCK = 64
 def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` largest of values (R, N) fp32 and their positions, both (R, count), largest first.
 
-    Equal values are ordered by position, which ``torch.topk`` does not promise. No sort and no pass over N but one:
-    the largest ``count`` lie in the ``count`` blocks with the largest maxima.
+    Equal values are ordered by position, which ``torch.topk`` does not promise. One pass over N and no sort: the
+    largest ``count`` lie in the ``count`` blocks with the largest maxima.
     """
     rows, size = values.shape
     blocks = size // BLOCK
@@ -19,7 +19,9 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     maxima = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK).amax(2)  # (R, blocks)
     chosen = _best(maxima, count)[1].sort(1).values  # (R, count), ascending, so that positions stay in order
     within = torch.arange(BLOCK, device=values.device)
-    tail = torch.arange(blocks * BLOCK, size, device=values.device).expand(rows, -1)  # what fills no block
+    tail = torch.arange(blocks * BLOCK, size, device=values.device).expand(
+        rows, -1
+    )  # the rest after the last whole block
     positions = torch.cat(((chosen.unsqueeze(2) * BLOCK + within).flatten(1), tail), 1)
     values, indices = _best(values.gather(1, positions), count)
     return values, positions.gather(1, indices)
@@ -28,14 +30,14 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """As ``best``, over all of values."""
     some, indices = values.topk(min(count + 1, values.size(1)), dim=1)
-    # where no two are equal, nor any is NaN, there is but one order; to ask a GPU is slower than to do without
+    # without equal values and NaN there is only one order; checking on a GPU would synchronize
     if not values.is_cuda and bool((some[:, 1:] < some[:, :-1]).all()):
         return some[:, :count], indices[:, :count]
     return _best_with_ties(values, count)
 
 
 def _best_with_ties(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As ``best``, by a 64-bit key that holds the value above and the position below."""
+    """As ``best``, by a 64-bit key with the value in its upper and the position in its lower half."""
     bits = (values + 0.0).view(torch.int32).long()  # adding zero makes -0.0 the equal of 0.0
     ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # fp32's bits, ordered as the numbers are
     keys = (ascending << 32) - torch.arange(values.size(1), device=values.device)

@@ -1,4 +1,4 @@
-"""Drawing a translation from the model's distribution instead of looking for the likeliest one."""
+"""Sample a translation from the model's distribution."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from nmt.search.types import Hypothesis, Limits, S, StepModel
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Raises ConfigError for values out of range, all at once."""
+    """How tokens are sampled. Raises ConfigError for all values out of range at once."""
 
     temperature: float = 1.0
     """Log-probabilities are divided by it: above 1 flatter, below 1 sharper."""
     top_k: int | None = None
-    """Draw among the so many likeliest tokens (Fan et al. 2018); None: among all."""
+    """Sample from the k likeliest tokens (Fan et al. 2018); None: from all."""
     top_p: float | None = None
-    """Draw among the likeliest tokens that together have at least this probability (Holtzman et al. 2020)."""
+    """Sample from the smallest set of tokens whose total probability is p (Holtzman et al. 2020); None: from all."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Sampling:
 
 
 def line_uniforms(seed: int, line: int, count: int) -> Tensor:
-    """``count`` numbers from U[0, 1), fp64, that depend on the seed and the line's number alone."""
+    """Draw ``count`` numbers from U[0, 1), fp64, that depend on the seed and the line number alone."""
     return torch.from_numpy(np.random.default_rng((seed, line)).random(count))
 
 
@@ -75,9 +75,9 @@ def sample_search(
     length_penalty: float = 0.0,
     keep_attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """One drawn hypothesis a sentence; ``lines`` are the numbers by which the sentences' randomness is drawn.
+    """Sample one hypothesis for each sentence; the line number in ``lines`` decides its random numbers.
 
-    The log-probability of the result is the model's own, whatever the temperature.
+    The log-probability of the result is the model's own, at temperature 1.
     """
     lengths = limits.max_lengths.tolist()
     uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)

@@ -1,4 +1,4 @@
-"""What search asks of a model, what it is told, and what it returns. It knows no network.
+"""What search asks of a model, its limits, and its results. It knows no network.
 
 Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), S source and
 T target positions, V vocabulary.
@@ -22,10 +22,10 @@ class StepState(Protocol):
     """A model's state between two steps: R rows."""
 
     def expand(self, width: int) -> Self:
-        """Each row ``width`` times, neighbours."""
+        """Repeat each row ``width`` times, the copies as neighbours."""
 
     def select(self, rows: Tensor) -> Self:
-        """Row r of the result is row ``rows[r]``; rows never leave their sentence's group of K neighbours."""
+        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K."""
 
 
 S = TypeVar("S", bound=StepState)
@@ -63,7 +63,7 @@ class Searchable(ABC, Generic[S]):
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a hypothesis begins, where it ends, and what it may not hold."""
+    """The first token of a hypothesis, its last one, the forbidden ones, and its greatest length."""
 
     bos_id: int
     eos_id: int
@@ -91,15 +91,15 @@ class Hypothesis:
     score: float
     """The log-probability divided by the length penalty."""
     ended: bool
-    """Whether EOS was emitted; otherwise the hypothesis was cut off at its greatest length."""
+    """Whether EOS was emitted; otherwise the hypothesis was cut at its greatest length."""
     attention: Tensor | None = None
-    """(T, S) fp32 on the CPU, where it was asked for and the model has any: a row for each token, EOS included."""
+    """(T, S) fp32 on the CPU, a row for each token with EOS; None unless requested and the model attends."""
 
     @classmethod
     def from_emitted(
         cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
     ) -> Self:
-        """The hypothesis of what was emitted, EOS included; ``attention`` has a row (S,) for each, or none at all."""
+        """Make the hypothesis of the emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
         if not math.isfinite(log_probability):
             raise no_finite_probability()
         ended = emitted[-1] == eos_id
@@ -113,17 +113,17 @@ class Hypothesis:
 
 
 def no_finite_probability() -> NmtError:
-    """What is raised for a model that offers a sentence nothing but NaN and minus infinity."""
+    """Return the error for a model whose log-probabilities are all NaN or minus infinity."""
     return NmtError(
         "the model gives no finite probability to any translation: its weights are damaged or its training diverged"
     )
 
 
-class KeptAttention:
-    """The attention of the steps of a search, in fp32, copied into blocks of many steps.
+class AttentionBuffer:
+    """Copies of the attention weights of all steps of a search, in fp32, in a few large blocks.
 
-    Small tensors kept one by one among the large ones that each step makes and frees would leave the heap in fragments:
-    gigabytes for a line of a thousand pieces.
+    Small tensors allocated between the large ones of each step would fragment the heap: gigabytes for a line of a
+    thousand pieces.
     """
 
     BLOCK = 1 << 20
@@ -134,7 +134,7 @@ class KeptAttention:
         self._used = 0
 
     def add(self, weights: Tensor | None) -> Tensor | None:
-        """Copy the weights of a step, (R, S), if it has any; -> the copy."""
+        """Copy the weights of a step, (R, S), if it has any, and return the copy."""
         if weights is None:
             return None
         size = weights.numel()
