@@ -13,7 +13,7 @@ from nmt.errors import NmtError
 from nmt.search import Limits, beam_search, greedy_search
 from nmt.search.penalties import length_penalty
 from nmt.search.ranking import BLOCK, best, best_tokens
-from nmt.search.types import KeptAttention
+from nmt.search.types import AttentionBuffer
 from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 
@@ -316,7 +316,7 @@ def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_
 
 
 def test_the_attention_of_many_steps_is_kept_in_few_blocks() -> None:
-    kept = KeptAttention()
+    kept = AttentionBuffer()
     steps = [torch.rand(5, 1001) for _ in range(300)] + [torch.rand(2000, 1001)]
     copies = [copy for weights in steps if (copy := kept.add(weights)) is not None]
     assert kept.add(None) is None

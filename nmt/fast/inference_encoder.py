@@ -15,15 +15,15 @@ from torch import Tensor
 from nmt.model.encoders import GruEncoder
 
 Layer = Callable[[Tensor], Tensor]
-"""W x + b: (..., I) -> (..., O) in fp32 or finer; or the same of the embedding of a token, (...) ids -> (..., O)."""
+"""W x + b: (..., I) -> (..., O) in fp32 or finer; or the same for the embedding of a token, (...) ids -> (..., O)."""
 MakeLayer = Callable[[Tensor, Tensor], Layer]
-"""From a weight (O, I) and a bias (O,)."""
+"""Makes a layer of a weight (O, I) and a bias (O,)."""
 
 WAYS = ("", "_reverse")
 
 
 class FastEncoder:
-    """Annotations of sentences, for as long as the encoder's weights stay as they are.
+    """Annotates sentences, for as long as the encoder's weights stay as they are.
 
     Args:
         encoder: whose weights to take.

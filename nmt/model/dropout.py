@@ -1,4 +1,4 @@
-"""Dropout, from random numbers that a CPU makes quickly."""
+"""Dropout from a random generator that is fast on CPUs."""
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """``dropout`` while training, nothing otherwise."""
+    """``dropout`` in training mode, the identity otherwise."""
 
     def __init__(self, p: float) -> None:
         super().__init__()

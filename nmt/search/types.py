@@ -99,7 +99,7 @@ class Hypothesis:
     def from_emitted(
         cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
     ) -> Self:
-        """Make the hypothesis of the emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
+        """Make the hypothesis of emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
         if not math.isfinite(log_probability):
             raise no_finite_probability()
         ended = emitted[-1] == eos_id

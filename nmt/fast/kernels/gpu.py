@@ -1,4 +1,4 @@
-"""The steps of ``nmt.fast.kernels.steps`` on a GPU: each one Triton kernel, there and back.
+"""The steps of ``nmt.fast.kernels.steps`` on a GPU: one Triton kernel for each step, and one for its gradient.
 
 A step of the recurrence is so little work that a GPU spends most of it starting kernels. Here the gates of a step are
 one, and so are scores, softmax and contexts: a program for each sentence reads its keys and annotations once and keeps
@@ -18,7 +18,7 @@ from torch import Tensor
 from nmt.fast.kernels import steps as plain
 
 ELEMENTS = 1024
-"""That one program of the gates' kernels computes."""
+"""Values that one program of the gates' kernels computes."""
 TILE = 4096
 """Numbers of a (positions, units) block that a program of the attention's kernels holds at a time."""
 
@@ -79,7 +79,7 @@ def _advance_back(
     BLOCK: tl.constexpr,
     HIGH: tl.constexpr,
 ):
-    """Sizes as of ``_advance``."""
+    """Sizes as in ``_advance``."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     within = i < count
     at = i // inner * 3 * inner + i % inner
@@ -199,7 +199,7 @@ def _type(dtype: torch.dtype) -> Any:
 
 
 class Gates(plain.Gates):
-    """As there, each step one kernel."""
+    """As ``nmt.fast.kernels.steps.Gates``, with one kernel for each step."""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
         super().__init__(steps, initial, low)
@@ -227,7 +227,7 @@ class Gates(plain.Gates):
         return low
 
     def slopes(self) -> "Gates":
-        """What is stored says it all."""
+        """Pass on what the forward steps have stored."""
         return self
 
     def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
@@ -290,7 +290,7 @@ class Attention:
         return self.contexts[t]
 
     def slopes(self) -> "_AttentionSlopes":
-        """For the walk back."""
+        """Return the backward steps."""
         return _AttentionSlopes(self)
 
 

@@ -8,13 +8,13 @@ from torch import Tensor
 from torch.nn import functional
 
 LARGEST = 127
-"""Of the integers used, of either sign."""
+"""Largest absolute value of the integers."""
 ZERO = 128
-"""What oneDNN's fastest product, of unsigned by signed numbers, takes for zero."""
+"""The zero point of unsigned inputs; oneDNN's fastest product is of unsigned by signed numbers."""
 
 
 def multiplies_int8() -> bool:
-    """Whether the processor sums products of int8 in 32 bits, and oneDNN's layer for it is at hand.
+    """Whether the processor sums int8 products in 32 bits, and oneDNN has a layer for it.
 
     Older processors sum pairs of them in 16 bits, which overflow.
     """
@@ -25,7 +25,7 @@ def multiplies_int8() -> bool:
 
 
 def rates(rows: int = 64, width: int = 512, outputs: int = 4096, repeats: int = 3) -> tuple[float, float]:
-    """Multiply-adds per second of one linear layer, (rows, width) -> (rows, outputs): in int8, and in fp32.
+    """Measure the multiply-adds per second of a linear layer, (rows, width) -> (rows, outputs), in int8 and in fp32.
 
     The best of a few repeats; a tenth of a second where int8 is slow.
     """
@@ -44,7 +44,7 @@ def rates(rows: int = 64, width: int = 512, outputs: int = 4096, repeats: int = 
 
 
 def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row as whole numbers times a scale of its own: (R, I) -> (R, I) from -127 to 127, scales (R, 1), both fp32.
+    """Write each row as integers times a scale of its own: (R, I) -> (R, I) from -127 to 127, scales (R, 1), both fp32.
 
     No row depends on another, so no translation depends on its neighbours in a batch.
     """
@@ -71,7 +71,7 @@ class Int8Linear:
         return torch.addcmul(self.bias, products, scales, out=products).view(*x.shape[:-1], -1)
 
     def _product(self, numbers: Tensor) -> Tensor:
-        """Whole numbers (R, I) -> (R, O) fp32, times the scales of the weight."""
+        """Multiply integers (R, I) by the weight and its scales: -> (R, O) fp32."""
         if not self.fused:
             return torch._int_mm(numbers.to(torch.int8), self.weight).float().mul_(self.scales)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(

@@ -13,9 +13,9 @@ from torch.autograd.function import once_differentiable
 from nmt.fast.kernels.product import add_product, product
 
 CHUNK = 1024
-"""Rows of a chunk. Each chunk costs a pass over the gradient of the weight, and memory of its rows x vocabulary."""
+"""Rows per chunk. Each chunk costs a pass over the gradient of the weight, and memory for rows x vocabulary."""
 GPU_CHUNK = 8192
-"""The same on a GPU, which smaller products do not fill."""
+"""Rows per chunk on a GPU, which smaller products do not fill."""
 
 
 class _OutputLoss(torch.autograd.Function):
@@ -69,7 +69,7 @@ class _OutputLoss(torch.autograd.Function):
 
 
 def _total(column: Tensor, counted: Tensor | None, part: slice) -> Tensor:
-    """The sum of the rows (n, 1) that count."""
+    """Sum the rows (n, 1) that count."""
     return column.sum() if counted is None else column.squeeze(1) @ counted[part].to(column.dtype)
 
 
@@ -78,11 +78,11 @@ def output_loss(
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy of an output layer: readouts (N, O), weight (V, O), bias (V,), targets (N,) -> two sums.
 
-    ``counted``: (N,), False where a row is to be passed over; all rows count without it.
+    ``counted``: (N,), False for rows to skip; None counts all rows.
 
     The label-smoothed objective, differentiable, and the negative log-likelihood of the targets, for reporting.
     The products are computed in the type of ``readouts``; the sums, and the gradient of the weight, in fp32 or finer.
-    A target less likely than 1e-38 counts as if it were so likely.
+    A target probability below 1e-38 counts as 1e-38.
     """
     with torch.autocast(readouts.device.type, enabled=False):
         result: tuple[Tensor, Tensor] = _OutputLoss.apply(  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Matrix products, by the fastest library there is for them.
+"""Matrix products by the fastest library.
 
 For fp32 on a CPU, PyTorch multiplies by MKL; oneDNN's linear layer, which compiled PyTorch programs call, is faster on
 AMD's processors (Zen 4, two cores: 205 to 220 GFLOP/s against 170 to 195 for the products of a training step) and as

@@ -33,15 +33,15 @@ def _high(low: torch.dtype) -> torch.dtype:
 
 
 def _steps_on(device: torch.device) -> Any:
-    """The module with the steps for a device."""
+    """Return the module with the steps for a device."""
     return (_triton_steps() or steps) if device.type == "cuda" else steps
 
 
 @cache
 def _triton_steps() -> Any:
-    """``nmt.fast.kernels.gpu``, or None, with a warning, where Triton is not there or lacks what it needs."""
+    """Return ``nmt.fast.kernels.gpu``, or None, with a warning, if Triton cannot be used."""
     try:
-        import triton  # noqa: PLC0415  # many machines do not have it
+        import triton  # noqa: PLC0415  # it is not installed everywhere
 
         triton.runtime.driver.active.get_current_target()  # builds its driver, for which it needs a C compiler
     except Exception as error:  # of many kinds
@@ -59,18 +59,18 @@ def _candidate_first(rows: Tensor, dim: int) -> Tensor:
 
 
 def _candidate_last(rows: Tensor, dim: int) -> Tensor:
-    """Back to PyTorch's order."""
+    """Restore PyTorch's order of gates."""
     candidate, reset, update = rows.chunk(3, dim)
     return torch.cat((reset, update, candidate), dim)
 
 
 def _all_steps(each: Tensor) -> Tensor:
-    """(T, ..., F, B) -> (..., F, T * B): the steps side by side, for one product over all of them."""
+    """Put the steps side by side for one product over all of them: (T, ..., F, B) -> (..., F, T * B)."""
     return each.movedim(0, -2).flatten(-2)
 
 
 def input_gates(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """W x of all steps: inputs (T, D, B, I), weight (D, 3H, I), bias (D, 3H) -> (T, D, 3H, B)."""
+    """Compute W x of all steps: inputs (T, D, B, I), weight (D, 3H, I), bias (D, 3H) -> (T, D, 3H, B)."""
     steps, directions, sentences, _ = inputs.shape
     rows = inputs.transpose(0, 1).reshape(directions, steps * sentences, -1)  # (D, T * B, I)
     if directions == 1:
@@ -124,7 +124,7 @@ class _GruSequence(torch.autograd.Function):
 
 
 def gru_sequence(gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None = None) -> Tensor:
-    """D GRUs side by side over T steps: gates (T, D, 3H, B), initial (D, H, B), weight (D, 3H, H), bias (D, 3H).
+    """Run D GRUs side by side over T steps: gates (T, D, 3H, B), initial (D, H, B), weight (D, 3H, H), bias (D, 3H).
 
     Gates are W x with its bias, in PyTorch's order (reset, update, candidate). Where padding (T, D, B) is True, a
     state stays what it was. -> states (T, D, H, B).
@@ -220,7 +220,7 @@ def attending_sequence(
     energy: Tensor,
     context: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Bahdanau's decoder over T steps, attending before each update.
+    """Run Bahdanau's decoder over T steps, attending before each update.
 
     Args:
         gates: W E y_{i-1} with its bias, (T, 3H, B).

@@ -1,4 +1,4 @@
-"""The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, there and back.
+"""The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, forward and backward.
 
 ``nmt.fast.kernels.gpu`` has twins of both classes for GPUs. Products with weights are not part of a step: the walks of
 ``nmt.fast.kernels.recurrence`` take them. "Low" is the type that products are computed in, "high" fp32 or finer.
@@ -13,10 +13,10 @@ from torch import Tensor
 
 
 class GateSlopes(Protocol):
-    """The way back through the gates."""
+    """The backward steps of the gates."""
 
     def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
-        """From the gradients of s_{t+1} by what follows and by what reads it, both (..., H, B), to that of s_t.
+        """Compute the gradient of s_t from those of s_{t+1}: by later steps, and by its readers, both (..., H, B).
 
         Fills the gradient of the gates (..., 4H, B): one below the other stand (U_n s, reset, update, x_n). The first
         three are the recurrent gates, the last three the input's, so that both gradients are slices of one tensor.
@@ -25,17 +25,17 @@ class GateSlopes(Protocol):
 
 
 class AttentionSlopes(Protocol):
-    """The way back through the attention."""
+    """The backward steps of the attention."""
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
         """Fill the gradient of the queries (A, B) from that of the contexts (B, C)."""
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """After all steps: of the keys (B, S, A) and of the energy (A,)."""
+        """Return, after all steps, the gradients of the keys (B, S, A) and of the energy (A,)."""
 
 
 class Gates:
-    """The gates of T steps, and what they leave behind for the way back.
+    """The gates of T steps, and the values that the backward steps need.
 
     Args:
         steps: T.
@@ -71,7 +71,7 @@ class Gates:
         return torch.lerp(candidate, self.states[t], update, out=self.states[t + 1]).to(self.low)
 
     def slopes(self) -> GateSlopes:
-        """The derivatives of all steps at once, so that the walk back only multiplies."""
+        """Compute the derivatives of all steps at once, so that the backward steps only multiply."""
         (r, z, recurrent), n = self.gates.chunk(3, -2), self.candidate
         *outer, hidden, sentences = n.shape
         slopes = n.new_empty(*outer, 4, hidden, sentences, dtype=self.low)
@@ -86,7 +86,7 @@ class Gates:
 
 
 class _GateSlopes:
-    """Of s_{t+1} by each pre-activation (T, ..., 4, H, B), low, and by s_t on the direct way (T, ..., H, B), high."""
+    """Slopes of s_{t+1} by each pre-activation (T, ..., 4, H, B), low, and by s_t directly (T, ..., H, B), high."""
 
     def __init__(self, gates: Tensor, direct: Tensor) -> None:
         self.gates = gates
@@ -101,7 +101,7 @@ class _GateSlopes:
 
 
 class Attention:
-    """Bahdanau's attention over T steps, and what it leaves behind for the way back.
+    """Bahdanau's attention over T steps, and the values that the backward steps need.
 
     The energies v·tanh(x) are taken as 2 v·sigmoid(2x) - v·1: the sigmoid is several times faster than the hyperbolic
     tangent on CPUs. Softmax would not see the constant, but rounding to bf16 does.
@@ -115,7 +115,7 @@ class Attention:
     """
 
     QUERY_SCALE = 2
-    """What queries are multiplied by before they come here."""
+    """The caller multiplies queries by this."""
     weights: Tensor
     """alpha_ij, (T, B, S), low"""
     contexts: Tensor
@@ -131,7 +131,7 @@ class Attention:
         self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
-        """Contexts of step t, (B, C), from its queries W_a s, scaled, (A, B)."""
+        """Compute the contexts of step t, (B, C), from its scaled queries W_a s, (A, B)."""
         sigmoids, weights, contexts = self.sigmoids[t], self.weights[t], self.contexts[t]
         torch.add(self.keys, queries.T.contiguous().unsqueeze(1), out=sigmoids).sigmoid_()
         energies = torch.addmm(self.constant, sigmoids.flatten(0, 1), self.slope.unsqueeze(1))
@@ -140,7 +140,7 @@ class Attention:
         return contexts
 
     def slopes(self) -> AttentionSlopes:
-        """For the walk back."""
+        """Return the backward steps."""
         return _AttentionSlopes(self)
 
 
