@@ -1,4 +1,4 @@
-"""What the documents say is done: every command of the README is run, in its order, as a reader would."""
+"""The documents tell the truth: every command of README.md and docs/commands.md is run, in order, as a reader would."""
 
 import importlib
 import math
@@ -28,7 +28,11 @@ from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = (ROOT / "docs/commands.md").read_text("utf-8")
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("data/*.md"), *ROOT.glob("docs/*.md"))
+)
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 TEST_LINES = 20
@@ -45,7 +49,7 @@ SMALLER = (
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """What stands in the code blocks of a language."""
+    """Return the content of each code block of a language."""
     return [
         code
         for found, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -53,16 +57,16 @@ def blocks(text: str, language: str) -> list[str]:
     ]
 
 
-def commands() -> list[str]:
-    """Every command line of the README."""
-    return [line for block in blocks(README, "sh") for line in block.splitlines() if line]
+def commands(text: str) -> list[str]:
+    """Return every command line of a page."""
+    return [line for block in blocks(text, "sh") for line in block.splitlines() if line]
 
 
 # --- running a command ------------------------------------------------------------------------------------------------
 
 
 def run(command: str) -> None:
-    """Run it, or what of it can be run offline; what is not known fails."""
+    """Run a command, or the part of it that can be run offline; fail for a command of an unknown kind."""
     words = shlex.split(re.sub(r"(?<=--set training\.updates=)\d+", "3", command))
     if set("|<>") & set(command):
         run_by_shell(command)
@@ -81,20 +85,20 @@ def run(command: str) -> None:
 
 
 def run_by_shell(command: str) -> None:
-    """With the installed commands."""
+    """Run a command in a shell, with the installed commands."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, env=os.environ | {"PATH": path})
 
 
 def check_target(words: list[str]) -> None:
-    """That ``make`` would do something and has all that it asks for; doing it would run these tests again."""
+    """Check that ``make`` would do something and has all its prerequisites; doing it could run these tests again."""
     dry = [*words, "--dry-run", f"PYTHON={sys.executable}"]  # looking for a Python takes long
     made = subprocess.run(dry, cwd=ROOT, check=True, env=outside_make(), capture_output=True, text=True)
     assert made.stdout.strip()
 
 
 def check_install(words: list[str]) -> None:
-    """That the constraints allow what the package needs; installing would need a network."""
+    """Check that the constraints allow what the package needs; installing would need a network."""
     assert words == ["pip", "install", "-c", "constraints.txt", "."]
     pinned = pins()
     for text in PROJECT["dependencies"]:
@@ -103,19 +107,19 @@ def check_install(words: list[str]) -> None:
 
 
 def pins() -> dict[str, str]:
-    """Package to version, of the constraints."""
+    """Return the version of each package in the constraints."""
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     return {
         canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines) if version
     }
 
 
-# --- the README -------------------------------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a reader stands who has text of their own: the README's files, made small."""
+    """The working directory of a reader with text of their own: the files that the pages name, made small."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path, train=60)
     for path in [*tmp_path.glob("*.low"), *tmp_path.glob("*.up")]:
@@ -126,13 +130,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert Data.model_validate(yaml.safe_load(printed)["data"]) == small.data, "what is printed is what is copied"
     shutil.copytree(ROOT / "configs/experiments", tmp_path / "configs/experiments")
     (tmp_path / "configs/small.yaml").write_text(dump_config(small), "utf-8")
+    [experiment] = blocks(COMMANDS, "yaml")
+    [name] = re.findall(r"Save this one\s+as `([^`]+)`", COMMANDS)
+    (tmp_path / name).write_text(experiment, "utf-8")
     return tmp_path
 
 
 def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads = torch.get_num_threads()
     said = {}
-    for command in commands():
+    for command in commands(README) + commands(COMMANDS):
         try:
             run(command)
         except (Exception, pytest.fail.Exception) as error:
@@ -147,14 +154,12 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
         assert len((folder / name).read_text("utf-8").splitlines()) == TEST_LINES
     assert {path.suffix for path in (folder / "runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}
     check_run_table(folder / "runs/en-fr")
+    check_experiment_table(folder / "runs/attention", ["none", "bahdanau"])
 
 
 def check_run_table(run_directory: Path) -> None:
-    """That the README's table of a run directory names all of its files and nothing else; N stands for any number."""
-    table = README.partition("## A run directory")[2].partition("\n## ")[0]
-    named = re.findall(
-        r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
-    )
+    """Check that the table of a run directory names all of its files and nothing else; N stands for any number."""
+    named = first_column(COMMANDS.partition("\n## A run directory")[2])
     patterns = {name.replace("{source,target}", side) for name in named for side in ("source", "target")}
     meant = {pattern: {*run_directory.glob(pattern.replace("-N/", "-[0-9]*/"))} for pattern in patterns}
     assert [pattern for pattern, paths in meant.items() if not paths] == []
@@ -163,13 +168,41 @@ def check_run_table(run_directory: Path) -> None:
     assert [path for path in found if not files & {path, *path.parents}] == []
 
 
-def test_blocks_are_of_a_kind_that_is_tested() -> None:
-    assert set(re.findall(r"^```(\w+)$", README, re.MULTILINE)) == {"sh", "yaml"}
-    assert README.count("\n```") == 2 * (len(blocks(README, "sh")) + len(blocks(README, "yaml")))
+def check_experiment_table(output: Path, systems: list[str]) -> None:
+    """Check that the table of an experiment names its directories and files, those with seeds apart, and no others."""
+    named = first_column(COMMANDS.partition("\n## nmt-experiment")[2])
+    assert named == [
+        *("SYSTEM/", "SYSTEM/seed-N/", "tests/TEST/SYSTEM.txt", ".json", "SYSTEM.seed-N.txt", ".json"),
+        *("TEST.*", "TEST.why.*"),
+        *("results.csv", "results.md", "results.json"),
+    ]
+    top = {path.name.partition(".")[0] for path in output.iterdir()}
+    assert top == {*systems, "tests", "length_curve", "diagnosis", "results"}
+    assert {path.name for path in (output / "tests/test").iterdir()} == {f"{system}.json" for system in systems}
+    assert {path.name for path in output.glob("results.*")} == {*named[-3:]}
 
 
-def test_every_command_has_an_example() -> None:
-    assert {name for name in PROJECT["scripts"] if not any(name in command for command in commands())} == set()
+def first_column(text: str) -> list[str]:
+    """Return the code in the first column of the first table of the text before the next heading."""
+    section = text.partition("\n## ")[0]
+    return re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in section.splitlines() if line[:3] == "| `"))
+
+
+@pytest.mark.parametrize("text", [README, COMMANDS], ids=["README.md", "docs/commands.md"])
+def test_blocks_are_of_a_kind_that_is_tested(text: str) -> None:
+    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) == {"sh", "yaml"}
+    assert text.count("\n```") == 2 * (len(blocks(text, "sh")) + len(blocks(text, "yaml")))
+
+
+@pytest.mark.parametrize("text", [README, COMMANDS], ids=["README.md", "docs/commands.md"])
+def test_every_command_has_an_example(text: str) -> None:
+    assert {name for name in PROJECT["scripts"] if not any(name in command for command in commands(text))} == set()
+
+
+def test_every_make_target_has_an_example() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    examples = [shlex.split(command)[1] for command in commands(README) + commands(COMMANDS) if command[:5] == "make "]
+    assert targets and set(targets) - set(examples) == set()
 
 
 def test_the_version_of_torch_is_the_tested_one() -> None:
@@ -185,11 +218,40 @@ def test_a_command_that_does_not_exist_is_seen(command: str) -> None:
 # --- all documents ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "data/README.md", "docs/architecture.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text("utf-8"))
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (ROOT / name).parent.joinpath(link).exists()] == []
+    """Files exist, and so do the headings that a link names."""
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / name).read_text("utf-8"))
+    dead = []
+    for link in links:
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        path = (ROOT / name).parent / file if file else ROOT / name
+        if not path.exists() or (anchor and anchor not in anchors(path.read_text("utf-8"))):
+            dead.append(link)
+    assert dead == []
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", [page for page in PAGES if page != "docs/architecture.md"])  # it has tests of its own
+def test_what_a_page_names_exists(name: str) -> None:
+    """Files of the repository and tests; a paragraph or table row that says "at commit X" may name what is gone."""
+    text = (ROOT / name).read_text("utf-8")
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    gone = []
+    for paragraph in re.split(r"\n\n|\n(?=- )", text):
+        if re.search(r"\bat\s+commit\b", paragraph):
+            continue
+        named = re.findall(r"\b(?:nmt|tests|scripts|configs|docs)/[\w/.-]+\.(?:py|yaml|md|sh)\b", paragraph)
+        gone += [path for path in named if not (ROOT / path).exists()]
+        gone += [test for test in re.findall(r"`(test_[a-z]+_\w+)`", paragraph) if f"def {test}(" not in code]
+    assert gone == []
 
 
 def test_the_architecture_names_every_module() -> None:

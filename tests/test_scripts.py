@@ -108,7 +108,7 @@ def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]
     assert script("licences").main([]) == 0
     printed = capsys.readouterr().out
     assert "unknown" not in printed
-    assert printed == (ROOT / "docs/licences.md").read_text("utf-8"), "write it anew"
+    assert printed == (ROOT / "docs/licences.md").read_text("utf-8"), "run scripts/licences.py > docs/licences.md"
 
 
 @pytest.mark.slow
