@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nmt.evaluation.alignment import (
     format_pharaoh,
+    likeliest_links,
     piece_words,
-    word_links,
     word_weights,
 )
 from nmt.evaluation.links import parse_gold
@@ -32,20 +32,23 @@ def test_word_weights_by_hand() -> None:
     weights = word_weights(attention, source, target, "the president.", "le président.")
     # summed over pre, sident and the full stop; averaged over pré, sident and the full stop
     np.testing.assert_allclose(weights, [[0.5, 0.3], [0.5 / 3, (0.6 + 0.4 + 0.1) / 3]])
-    assert word_links(attention, source, target, "the president.", "le président.") == [(0, 0), (1, 1)]
-    unfinished = word_links(attention[:2], source, target[:2], "the president.", "le pré")
+    assert likeliest_links(word_weights(attention, source, target, "the president.", "le président.")) == [
+        (0, 0),
+        (1, 1),
+    ]
+    unfinished = likeliest_links(word_weights(attention[:2], source, target[:2], "the president.", "le pré"))
     assert unfinished == [(0, 0), (1, 1)]
 
 
 def test_the_end_symbol_never_gets_a_link() -> None:
     attention = np.array([[0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
-    assert word_links(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x") == [(1, 0)]
+    assert likeliest_links(word_weights(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x")) == [(1, 0)]
 
 
 def test_without_words_there_are_no_links() -> None:
-    assert word_links(np.ones((1, 1)), ["</s>"], ["</s>"], "", "") == []
-    assert word_links(np.ones((1, 2)), ["▁a", "</s>"], ["</s>"], "a", "") == []
-    assert word_links(np.ones((2, 2)), ["▁a", "</s>"], ["▁", "</s>"], "a", "") == []
+    assert likeliest_links(word_weights(np.ones((1, 1)), ["</s>"], ["</s>"], "", "")) == []
+    assert likeliest_links(word_weights(np.ones((1, 2)), ["▁a", "</s>"], ["</s>"], "a", "")) == []
+    assert likeliest_links(word_weights(np.ones((2, 2)), ["▁a", "</s>"], ["▁", "</s>"], "a", "")) == []
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,5 @@ def translate_lines(
     if language_id := LanguageId.load(Path(run)):
         lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
     return translator.translate(
-        lines,
-        options,
-        window=1 if typed else WINDOW,
-        warn=lambda line, problem: warn(f"{source}:{line}: {problem}"),
+        lines, options, window=1 if typed else WINDOW, warn=lambda line, problem: warn(f"{source}:{line}: {problem}")
     )

@@ -9,33 +9,20 @@ examples:
 """
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
-from nmt.cli.systems import (
-    System,
-    about,
-    add_system_options,
-    check_systems,
-    read_ready,
-    refuse_overwriting_systems,
-)
+from nmt.cli.systems import about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, read_test_set, translate
-from nmt.config import load_run_config
 from nmt.data.corpus import Pair
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.writing import BinnedBy, Unit, lengths, unit_of
+from nmt.evaluation.writing import BinnedBy, lengths, unit_of
 from nmt.plots.diagnosis import ENDINGS, write_diagnosis
 from nmt.plots.files import make_folder
-
-if TYPE_CHECKING:
-    import torch
-
-    from nmt.runs.loading import LoadedRun
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,11 +37,8 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Measure every system, draw the figures, and print the table."""
-    systems: list[System] = arguments.systems
-    check_systems(systems, runs_only=True)
-    refuse_overwriting_systems(arguments, ENDINGS)
-    configs = {system: load_run_config(system.path) for system in systems}
-    data, evaluation = configs[systems[0]].data, configs[systems[0]].evaluation
+    configs = load_configs(arguments, ENDINGS, runs_only=True)
+    data, evaluation = next((each.data, each.evaluation) for each in configs.values())
     binned_by, unit = BinnedBy("source", unit_of(data.source_language)), unit_of(data.target_language)
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(arguments, len(sources), (*SEARCH_OPTIONS, "precision"))
@@ -62,47 +46,25 @@ def main(arguments: argparse.Namespace) -> None:
     with importing():
         from nmt.foundation.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.translation.forced import force  # noqa: PLC0415
 
     device = resolve_device(arguments.device or "auto")
-    runs = [load_run(system.path, device) for system in systems]  # load all before the slow part
+    runs = {system: load_run(system.path, device) for system in configs}  # load all before the slow part
+    pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
     function_words = most_frequent(references, unit=unit)
     measured: dict[str, list[Floats]] = {}
-    for system, run in zip(systems, runs, strict=True):
+    for system, run in runs.items():
         hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
         say(f"{system.path}: scoring the references by forced decoding")
-        values = measures(run, sources, references, hypotheses, function_words, unit, device)
-        measured.setdefault(system.name, []).append(values)
-    bins = bins_by_length(lengths(sources, binned_by.unit), arguments.bins or evaluation.bins)
-    diagnoses = [diagnose(name, bins, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
-    paths = write_diagnosis(
-        diagnoses,
-        arguments.output,
-        about=about(arguments, configs, ready, evaluation.bootstrap, binned_by),
-        unit=unit,
-    )
-    print(format_diagnoses(diagnoses, binned_by.column))
-    say("written: " + ", ".join(map(str, paths)))
-
-
-def measures(
-    run: "LoadedRun",
-    sources: Sequence[str],
-    references: Sequence[str],
-    hypotheses: Sequence[str],
-    function_words: frozenset[str],
-    unit: Unit,
-    device: "torch.device",
-) -> Floats:
-    """Measure each sentence, (sentences, MEASURES)."""
-    import numpy as np  # noqa: PLC0415
-
-    from nmt.translation.forced import force  # noqa: PLC0415  (PyTorch is slow to import)
-
-    pairs = [Pair(*each) for each in zip(sources, references, strict=True)]
-    forced = force(run.network, run.tokenizers, pairs, device)
-    return np.stack(
-        [
+        forced = force(run.network, run.tokenizers, pairs, device)
+        values = [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
             for each, hypothesis, reference in zip(forced, hypotheses, references, strict=True)
         ]
-    )
+        measured.setdefault(system.name, []).append(np.stack(values))
+    bins = bins_by_length(lengths(sources, binned_by.unit), arguments.bins or evaluation.bins)
+    diagnoses = [diagnose(name, bins, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
+    content = about(arguments, configs, ready, evaluation.bootstrap, binned_by)
+    paths = write_diagnosis(diagnoses, arguments.output, about=content, unit=unit)
+    print(format_diagnoses(diagnoses, binned_by.column))
+    say("written: " + ", ".join(map(str, paths)))

@@ -113,7 +113,10 @@ def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
 
 
 def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
-    """Score the attention of a run, forced to read the references, as word alignment."""
+    """Score the attention of a run, forced to read the references, as word alignment.
+
+    Raises ConfigError for a run without attention, and if ``--reverse`` does not translate in the opposite direction.
+    """
     with importing():
         from nmt.foundation.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415
@@ -129,16 +132,12 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
 
     backward = None
     if arguments.reverse is not None:
-        check_directions(arguments.model, arguments.reverse)
-        backward = attention("--reverse", arguments.reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
+        run, reverse = arguments.model, arguments.reverse
+        data, other = load_run_config(run).data, load_run_config(reverse).data
+        if (data.source_language, data.target_language) != (other.target_language, other.source_language):
+            raise ConfigError(
+                f"--reverse: {reverse} translates {other.source_language} to {other.target_language}; it must "
+                f"translate {data.target_language} to {data.source_language}, the opposite direction of {run}"
+            )
+        backward = attention("--reverse", reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
     return alignment_report(gold, attention("--gold", arguments.model, gold.pairs), backward)
-
-
-def check_directions(run: str, reverse: str) -> None:
-    """Raise ConfigError unless the two runs translate in opposite directions."""
-    data, other = (load_run_config(each).data for each in (run, reverse))
-    if (data.source_language, data.target_language) != (other.target_language, other.source_language):
-        raise ConfigError(
-            f"--reverse: {reverse} translates {other.source_language} to {other.target_language}; it must translate "
-            f"{data.target_language} to {data.source_language}, the opposite direction of {run}"
-        )

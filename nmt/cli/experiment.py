@@ -10,7 +10,7 @@ examples:
 import argparse
 import shlex
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,10 +72,9 @@ def main(arguments: argparse.Namespace) -> int:
     unfinished = look(plan, overwritten)
     if arguments.dry_run:
         return rehearse(plan, unfinished, experiment.jobs)
+    finish = list_scores if arguments.only else draw_all
     try:
-        code = train(plan, unfinished, experiment.jobs) or translate_all(plan)
-        if not code:
-            code = tell_scores(plan) if arguments.only else draw_all(plan)
+        code = train(plan, unfinished, experiment.jobs) or translate_all(plan) or finish(plan)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
@@ -112,7 +111,7 @@ def readable_tests(plan: Plan) -> Plan:
         except NmtError as error:
             errors.append(error)
     if len(errors) == 1:
-        raise errors[0]
+        raise errors[0]  # it may have a hint where the file is
     if errors:
         raise DataError(*(problem for error in errors for problem in error.problems))
     return replace(plan, tests=tests)
@@ -144,9 +143,8 @@ def look(plan: Plan, overwritten: set[str]) -> Unfinished:
 
 def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
     """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
-    first = {run.system: run for run in reversed(plan.runs) if run.label in unfinished}
-    code = run_training(plan, [run for run in plan.runs if run in first.values()], unfinished, count, "--dry-run")
-    if code:
+    first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
+    if code := train(plan, {label: unfinished[label] for label in first.values()}, count, "--dry-run"):
         return code
     trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
     say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
@@ -156,34 +154,33 @@ def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def train(plan: Plan, unfinished: Unfinished, count: int) -> int:
-    """Finish every run, ``count`` side by side; 0, FAILED, or 128 and the number of the signal that stopped them."""
-    return run_training(plan, [run for run in plan.runs if run.label in unfinished], unfinished, count)
+def train(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
+    """Finish the runs by ``nmt-train``, up to ``count`` at a time, each in its own process.
 
-
-def run_training(plan: Plan, runs: Sequence[Run], how: Unfinished, count: int, *options: str) -> int:
-    """``nmt-train`` for each run, in processes of their own."""
+    Returns 0, FAILED, or 128 plus the number of the signal that stopped them.
+    """
     jobs = []
-    for run in runs:
-        settings = [word for setting in run.settings for word in ("--set", setting)]
-        arguments = ["--config", plan.base, *settings, "--output", str(run.path), *how[run.label], *options]
-        jobs.append(Job(run.label, "nmt.cli.train", tuple(arguments)))
+    for run in plan.runs:
+        if (own := unfinished.get(run.label)) is not None:
+            settings = [word for setting in run.settings for word in ("--set", setting)]
+            arguments = ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)
+            jobs.append(Job(run.label, "nmt.cli.train", arguments))
     with StopRequest() as stop:
         codes = run_jobs(jobs, count, say, lambda: stop.signal)
     if stop.signal is not None:
         return 128 + stop.signal
-    failed = {label: code for label, code in codes.items() if code}
-    for label, code in failed.items():
-        end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-        say(f"{label}: nmt-train ended with {end}; what it said stands above")
-    return FAILED if failed else 0
+    for label, code in codes.items():
+        if code:
+            end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+            say(f"{label}: nmt-train ended with {end}; what it said stands above")
+    return FAILED if any(codes.values()) else 0
 
 
 # --- after training ---------------------------------------------------------------------------------------------------
 
 
 def translate_all(plan: Plan) -> int:
-    """Translate and score each test set with each run; -> the exit code of nmt-translate."""
+    """Translate and score each test set with each run, and return the exit code of nmt-translate."""
     with importing():
         from nmt.experiments import scores  # noqa: PLC0415  (PyTorch is slow to import)
 
@@ -198,19 +195,19 @@ def translate_all(plan: Plan) -> int:
 
 
 def translate_test(plan: Plan, run: Run, test: str) -> int:
-    """Write the translations of a test set, which are there when all of them are; -> the exit code."""
+    """Write all translations of a test set, or no file; return the exit code of nmt-translate."""
     source, path = plan.tests[test].source, plan.translations(run, test)
     say(f"{run.label}: translating {source}")
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
     options = ["--model", str(run.path), "--input", source, "--output", str(aside), "--device", run.config.device]
-    code = translate.main(options)
-    if not code:
-        aside.replace(path)
-    return code
+    if code := translate.main(options):
+        return code
+    aside.replace(path)
+    return 0
 
 
-def tell_scores(plan: Plan) -> int:
+def list_scores(plan: Plan) -> int:
     """Say where the scores of each run are."""
     for run in plan.runs:
         say(f"{run.label}: scores: {', '.join(str(plan.scores(run, test)) for test in plan.tests)}")
@@ -218,7 +215,7 @@ def tell_scores(plan: Plan) -> int:
 
 
 def draw_all(plan: Plan) -> int:
-    """Draw what has changed since the last call, print the table, say where everything is; -> an exit code."""
+    """Draw what has changed since the last call, print the table, say where everything is; return an exit code."""
     from nmt.experiments.results import drawn_files, results, write_results  # noqa: PLC0415  (PyTorch is slow to import)
 
     drawn = drawn_files(plan)
@@ -245,7 +242,7 @@ def figures(plan: Plan, test: str) -> list[Path]:
 
 
 def draw(plan: Plan, test: str) -> int:
-    """The length curve and the diagnosis of a test set, by their commands; -> an exit code."""
+    """Draw the length curve and the diagnosis of a test set by their commands; return an exit code."""
     of = plan.tests[test]
     shared = ["--source", of.source, "--reference", of.reference, "--bins", ",".join(map(str, of.bins or ()))]
     for run in plan.runs:

@@ -14,16 +14,8 @@ import numpy as np
 from nmt.cli.common import command, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.scoring import Scoring, add_tokenizer_option, scoring
-from nmt.cli.systems import (
-    System,
-    about,
-    add_system_options,
-    check_systems,
-    read_ready,
-    refuse_overwriting_systems,
-)
+from nmt.cli.systems import System, about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, read_test_set, translate
-from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
@@ -65,17 +57,14 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Score every system, draw the figure, and print the table."""
     systems: list[System] = arguments.systems
-    runs = [system for system in systems if Path(system.path).is_dir()]
-    check_systems(systems)
-    refuse_overwriting_systems(arguments, KINDS)
-    configs = {system: load_run_config(system.path) for system in runs}
-    evaluation = configs[runs[0]].evaluation if runs else Evaluation()
+    configs = load_configs(arguments, KINDS)
+    evaluation = next((config.evaluation for config in configs.values()), Evaluation())
     bins, resamples = arguments.bins or evaluation.bins, evaluation.bootstrap
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(arguments, len(sources), SEARCH_OPTIONS + DEVICE_OPTIONS)
     labelled = {f"--system {system.name}={system.path}": config for system, config in configs.items()}
     how = scoring(arguments.bleu_tokenizer, labelled, sources, references)
-    binned_by, measured = lengths_of(arguments.bin_by, sources, references, how, runs)
+    binned_by, measured = lengths_of(arguments.bin_by, sources, references, how, list(configs))
     sides = ranges(measured, bins, arguments.min_sentences, arguments.short, arguments.long)
     make_folder(arguments.output)  # errors must come before the slow part
     translations = [  # load every run before the first translates
@@ -90,13 +79,14 @@ def main(arguments: argparse.Namespace) -> None:
         )
         for name, (first, *others) in hypotheses.items()
     ]
+    content = about(arguments, configs, ready, resamples, binned_by)
     comparisons = compare_by_length(scored, measured, bins=bins, resamples=resamples)
     overall = compare_overall(scored, resamples=resamples)
     retained = retention(scored, measured, *sides, resamples=resamples) if sides else None
     paths = write_length_curve(
         scored,
         arguments.output,
-        about=about(arguments, configs, ready, resamples, binned_by),
+        about=content,
         title=arguments.title,
         comparisons=comparisons,
         overall=overall,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
 from nmt.cli.test_set import read_aligned
-from nmt.config import Config
+from nmt.config import Config, load_run_config
 from nmt.errors import ConfigError, DataError, NmtError, tried
 from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import printable, read_json
@@ -27,10 +27,7 @@ class System(NamedTuple):
 def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: str) -> None:
     """Add ``--system``, ``--hypotheses``, ``--output`` and ``--min-sentences``.
 
-    Args:
-        arguments: the parser that gets the options.
-        kind: of the systems: RUN, or RUN_OR_HYPOTHESES.
-        written: help text that names the files of a STEM.
+    ``kind`` is RUN or RUN_OR_HYPOTHESES; ``written`` is the help text that names the files of a STEM.
     """
     files = " or file of translations" if kind != "RUN" else ""
     arguments.add_argument(
@@ -75,8 +72,15 @@ def system_argument(path: str) -> Callable[[str], System]:
     return parse
 
 
-def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None:
-    """Raise ConfigError for a system that is given twice, DataError for a path that is no system."""
+def load_configs(
+    arguments: argparse.Namespace, endings: Sequence[str], *, runs_only: bool = False
+) -> dict[System, Config]:
+    """Check the systems, and load the configuration of each run.
+
+    Raises ConfigError for a system that is given twice and if a file of the figure, the output with one of ``endings``,
+    is also an input; DataError for a path that is no system; CheckpointError for an unusable run.
+    """
+    systems: list[System] = arguments.systems
     places = [(system.name, Path(system.path).resolve()) for system in systems]
     repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
     if repeated:
@@ -91,32 +95,19 @@ def check_systems(systems: Sequence[System], *, runs_only: bool = False) -> None
             problems.append(f"--system {system.name}: {path}: is not a run directory: config.yaml is missing")
     if problems:
         raise DataError(*problems)
-
-
-def refuse_overwriting_systems(arguments: argparse.Namespace, endings: Sequence[str]) -> None:
-    """Raise ConfigError if a file of the figure is also an input."""
-    read = [("--system", each) for each in arguments.systems] + [
-        ("--hypotheses", each) for each in arguments.hypotheses
-    ]
-    refuse_overwriting(
-        [
-            ("--source", arguments.source),
-            ("--reference", arguments.reference),
-            *((f"{option} {each.name}={each.path}", each.path) for option, each in read),
-        ],
-        [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in endings],
-    )
+    read = [("--source", arguments.source), ("--reference", arguments.reference)]
+    for option, given_paths in (("--system", systems), ("--hypotheses", arguments.hypotheses)):
+        read += [(f"{option} {name}={path}", path) for name, path in given_paths]
+    written = [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in endings]
+    refuse_overwriting(read, written)
+    return {system: load_run_config(system.path) for system in systems if Path(system.path).is_dir()}
 
 
 def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]) -> dict[System, list[str]]:
-    """Read the translations that exist, by system: files, and runs with ``--hypotheses``.
+    """Read the ``count`` translations that exist, by system: files, and runs with ``--hypotheses``.
 
-    Args:
-        arguments: of the command.
-        count: number of source lines.
-        useless: options that have no effect if no run translates.
-
-    Raises ConfigError for ``--hypotheses`` without a run and for options without effect, DataError for a wrong file.
+    The options ``useless`` have no effect if no run translates. Raises ConfigError for ``--hypotheses`` without a run
+    and for options without effect, DataError for a wrong file.
     """
     ready = {
         system: read_aligned(system.path, arguments.source, count)

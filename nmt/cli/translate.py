@@ -238,13 +238,13 @@ def format_scored(translation: "Translation", hypothesis: "TranslatedHypothesis 
 
 def format_alignment(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:
     """Return links between whitespace words: ``i-j`` joins source word i and target word j."""
-    from nmt.evaluation.alignment import format_pharaoh, word_links  # noqa: PLC0415
+    from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights  # noqa: PLC0415
 
     if hypothesis is None or hypothesis.attention is None:
         return ""
     weights = hypothesis.attention.numpy()
-    links = word_links(weights, translation.source_pieces, hypothesis.pieces, translation.source, hypothesis.text)
-    return format_pharaoh(links)
+    words = word_weights(weights, translation.source_pieces, hypothesis.pieces, translation.source, hypothesis.text)
+    return format_pharaoh(likeliest_links(words))
 
 
 def format_attention(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:

@@ -19,41 +19,19 @@ END, UNKNOWN = "</s>", "<unk>"
 """SentencePiece's end symbol and unknown symbol."""
 
 
-def word_links(
-    attention: Weights,
-    source_pieces: Sequence[str],
-    target_pieces: Sequence[str],
-    source: str,
-    target: str,
-) -> list[Link]:
-    """Link each target word to the source word that its pieces attend to most.
-
-    Args:
-        attention: (T, S), one row for each target piece.
-        source_pieces: read by the model, including the end symbol.
-        target_pieces: written by the model, including the end symbol if it was written.
-        source: the raw line.
-        target: the translation, detokenized.
-    """
-    return likeliest_links(word_weights(attention, source_pieces, target_pieces, source, target))
-
-
 def likeliest_links(weights: Weights) -> list[Link]:
     """Link each target word to the source word with the largest weight, given weights (J, I)."""
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
 def word_weights(
-    attention: Weights,
-    source_pieces: Sequence[str],
-    target_pieces: Sequence[str],
-    source: str,
-    target: str,
+    attention: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str], source: str, target: str
 ) -> Weights:
     """Compute the attention between words, (J, I): the sum over a source word's pieces, averaged over a target word's.
 
-    The row and column of the end symbol are left out, so rows sum to less than one. A word that was cut off, because
-    the model read only the beginning of the line, has no row or column. Arguments as in :func:`word_links`.
+    ``attention`` is (T, S), ``source`` the raw line, and ``target`` the detokenized translation. If a list of pieces
+    ends with the end symbol, its row or column is left out, so rows sum to less than one. A word that was cut off,
+    because the model read only the beginning of the line, has no row or column.
     """
     source_pieces, target_pieces = _without_end(source_pieces), _without_end(target_pieces)
     columns = _membership(piece_words(source_pieces, source), source)

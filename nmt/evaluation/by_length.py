@@ -7,15 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.config.schema import BleuTokenizer
-from nmt.evaluation.metrics import (
-    Integers,
-    Score,
-    bleu,
-    bleu_of_statistics,
-    bootstrap_bleu,
-    chrf,
-    sentence_statistics,
-)
+from nmt.evaluation.metrics import Integers, Score, bleu, bleu_of_statistics, bootstrap_bleu, chrf, sentence_statistics
 
 SEED = 1
 """Seed of the bootstrap: intervals are reproducible, and all systems share their resamples."""
@@ -121,16 +113,10 @@ def score_system(
 ) -> SystemScores:
     """Score one system with BLEU and chrF on the whole test set, and with BLEU in each bin that has sentences.
 
-    Args:
-        name: of the system.
-        lengths: of the sentences, (sentences,), in any unit.
-        hypotheses: one line for each sentence.
-        references: one line for each sentence.
-        tokenizer: of BLEU.
-        bins: maximum length of each bin, ascending; longer sentences form one more bin.
-        resamples: number of bootstrap resamples.
-        others: hypotheses of more seeds of the system. All scores are then means over the seeds, and the interval is
-            that of the mean with the same resamples for all seeds: it measures the variance due to the sentences.
+    ``bins`` are the maximum lengths, ascending; longer sentences form one more bin. ``lengths`` are (sentences,), in
+    any unit. ``others`` are the hypotheses of more seeds of the system: all scores are then means over the seeds, and
+    the interval is that of the mean with the same resamples for all seeds: it measures the variance due to the
+    sentences.
     """
     every = (hypotheses, *others)
     scores = tuple(

@@ -127,13 +127,8 @@ def sentence_measures(
 ) -> Floats:
     """Compute all measures of one sentence, (MEASURES,); NaN for undefined ones, as without attention.
 
-    Args:
-        log_probabilities: of the reference's pieces without the end symbol, (T - 1,), from forced decoding; nats.
-        attention: (T, S), from forced decoding.
-        hypothesis: the system's own translation.
-        reference: the gold translation.
-        function_words: words left out of the recall.
-        unit: of the target language: words, or characters if it has no spaces between words.
+    Log-probabilities (T - 1,), in nats and without the end symbol, and attention (T, S) are those of the reference,
+    from forced decoding. The hypothesis is the system's own translation; ``unit`` is that of the target language.
     """
     focus = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
     return np.array(
@@ -170,19 +165,10 @@ class Diagnosis:
 
 
 def diagnose(system: str, bins: Mapping[int, Bin], seeds: Sequence[Floats], resamples: int) -> Diagnosis:
-    """Average the measures in each bin.
-
-    Args:
-        system: its name.
-        bins: from :func:`~nmt.evaluation.by_length.bins_by_length`.
-        seeds: for each seed of the system the measures of all sentences, (sentences, MEASURES); seeds are averaged.
-        resamples: number of bootstrap resamples of the sentences.
-    """
+    """Average the measures in each bin, and over the seeds of the system, each (sentences, MEASURES)."""
     sentences = np.mean(seeds, axis=0)
     inside = [sentences[each.members] for each in bins.values()]
-    resampled = [
-        bootstrap_means(values, resamples, (SEED, number)) for number, values in zip(bins, inside, strict=True)
-    ]
+    resampled = [bootstrap_means(each, resamples, (SEED, number)) for number, each in zip(bins, inside, strict=True)]
     lows, highs = _percentiles(np.array(resampled))
     return Diagnosis(system, tuple(bins.values()), np.array([mean(values) for values in inside]), lows, highs)
 

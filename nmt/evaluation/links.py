@@ -171,13 +171,9 @@ def alignment_report(
 ) -> dict[str, Any]:
     """Score attention between words as word alignment, as a JSON object.
 
-    The links are each target word's most attended source word, all weights above a threshold, and the diagonal.
-
-    Args:
-        gold: the gold alignments.
-        weights: for each pair, (J, I).
-        reverse: for each pair, (I, J), from a model of the opposite direction; its links, the intersection and
-            :func:`grow_diag_final_and` are scored, too.
+    The links are each target word's most attended source word, all weights above a threshold, and the diagonal. With
+    the ``reverse`` attention of a model of the opposite direction, its links, the intersection and
+    :func:`grow_diag_final_and` are scored, too. For each pair, ``weights`` are (J, I) and ``reverse`` (I, J).
     """
     forward = likeliest(weights)
     proposed = {"likeliest": forward}

@@ -21,14 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.evaluation.by_length import PERCENTILES, SEED, SystemScores, bins_by_length
-from nmt.evaluation.metrics import (
-    Floats,
-    Integers,
-    as_statistics,
-    bleu_of_statistics,
-    bootstrap_bleu,
-    sentences_first,
-)
+from nmt.evaluation.metrics import Floats, Integers, as_statistics, bleu_of_statistics, bootstrap_bleu, sentences_first
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
@@ -156,10 +149,7 @@ def exchanged_differences(system: Integers, other: Integers, swaps: Swaps) -> Fl
     seed of the other. The seeds of a system translate the same sentences, so that their translations are not
     independent: exchanging each seed by itself would make p too small.
 
-    Args:
-        system: statistics, (seeds, sentences, STATISTICS).
-        other: statistics with the same shape.
-        swaps: the exchanged sentences, (trials, sentences).
+    The statistics of both are (seeds, sentences, STATISTICS), and ``swaps`` are (trials, sentences).
     """
     _, moved = sentences_first(other - system)
     change = as_statistics(swaps.astype(np.float64) @ moved, system)

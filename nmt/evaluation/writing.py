@@ -143,11 +143,8 @@ def tokenizer_for(language: str | None) -> Choice:
 def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
     """Choose the tokenizer of a run: ``evaluation.bleu_tokenizer``, or by the target language if that is null.
 
-    Args:
-        config: of the run.
-        references: the note warns if the language suggests 13a and their script does not suit it.
-
-    Raises ConfigError for a tokenizer that is not installed.
+    The note warns if the language suggests 13a and the script of the references does not suit it. Raises
+    ConfigError for a tokenizer that is not installed.
     """
     chosen = config.evaluation.bleu_tokenizer
     if chosen is not None:

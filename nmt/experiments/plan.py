@@ -93,16 +93,16 @@ class Plan:
 
 
 def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -> Plan:
-    """Resolve the configuration of every run.
+    """Resolve the configuration of every run of the experiment in ``file``.
 
-    Args:
-        experiment: the experiment in ``file``.
-        file: its name, for messages.
-        settings: KEY=VALUE, for every system and after its own differences.
-
-    Raises ConfigError with every problem of every system.
+    The ``settings``, KEY=VALUE, are for every system, after its own differences. Raises ConfigError for a setting that
+    the experiment itself decides, and with every problem of every system.
     """
-    refuse_settings(experiment, settings)
+    keys = {setting.partition("=")[0].strip(): setting for setting in settings}
+    if "output" in keys:
+        raise ConfigError(f"--set {keys['output']}: each run has a directory of its own; use --output DIR for them all")
+    if "seed" in keys and experiment.seeds is not None:
+        raise ConfigError(f"--set {keys['seed']}: the experiment lists its seeds; change them there")
     load_config(experiment.base)  # its own problems are not those of a system
     base = load_config(experiment.base, settings)
     output, runs = Path(experiment.output), []
@@ -123,15 +123,6 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
     return Plan(experiment.base, output, tuple(runs), _tests(experiment, file, base))
-
-
-def refuse_settings(experiment: Experiment, settings: Sequence[str]) -> None:
-    """Raise ConfigError for an override of what the experiment itself decides."""
-    keys = {setting.partition("=")[0].strip(): setting for setting in settings}
-    if "output" in keys:
-        raise ConfigError(f"--set {keys['output']}: each run has a directory of its own; use --output DIR for them all")
-    if "seed" in keys and experiment.seeds is not None:
-        raise ConfigError(f"--set {keys['seed']}: the experiment lists its seeds; change them there")
 
 
 def _placed(problem: str, base: str, place: str, changes: Sequence[str]) -> str:

@@ -1,19 +1,18 @@
 """What is left to do for a run, by what is in its directory."""
 
 import json
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from nmt.config import load_run_config
 from nmt.data.dataset import corpus_sha256
 from nmt.errors import ConfigError, NmtError
+from nmt.experiments.jobs import Say
 from nmt.experiments.plan import Run
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.training.pipeline import refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
-
-Say = Callable[[str], None]
 
 
 class Remaining(NamedTuple):
@@ -40,7 +39,9 @@ def remaining(run: Run, say: Say) -> Remaining:
         raise ConfigError(*(f"{run.label}: {problem}" for problem in error.problems)) from None
     if not (directory.has("last") or directory.has("previous")):
         return Remaining(("--overwrite",), f"stopped before anything was saved, starts again: {run.path}")
-    made = _progress(directory)
+    made: Progress | None = None  # if the last checkpoint cannot tell, resuming explains why
+    with suppress(NmtError, ValueError):
+        made = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
     _refuse_another_experiment(run, directory, made, say)
     if made is None:
         return Remaining(("--resume",), f"to be resumed: {run.path}")
@@ -51,14 +52,6 @@ def remaining(run: Run, say: Say) -> Remaining:
     if (before.decoding, before.evaluation) != (run.config.decoding, run.config.evaluation):
         return Remaining(("--resume",), f"finished {after}, to be scored with other options: {run.path}")
     return Remaining(None, f"finished {after}: {run.path}")
-
-
-def _progress(directory: RunDirectory) -> Progress | None:
-    """How far training has come; None if the last checkpoint cannot tell, which resuming explains."""
-    try:
-        return Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
-    except (NmtError, ValueError):
-        return None
 
 
 def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress | None, say: Say) -> None:
@@ -98,8 +91,6 @@ def metrics(directory: RunDirectory) -> list[dict[str, Any]]:
     """The records of ``metrics.jsonl``; the last line of a run that was killed may not be whole, and is left out."""
     records = []
     for line in directory.metrics.read_text("utf-8").splitlines() if directory.metrics.exists() else ():
-        try:
+        with suppress(ValueError):
             records.append(json.loads(line))
-        except ValueError:
-            continue
     return records

@@ -55,10 +55,8 @@ def results(plan: Plan) -> list[dict[str, Any]]:
     for test in plan.tests:
         for system in plan.systems:
             runs = plan.runs_of(system)
-            means = {
-                key: _mean([facts[run.label][key] for run in runs])
-                for key in ("parameters", "updates", "tokens_per_second", "perplexity")
-            }
+            averaged = ("parameters", "updates", "tokens_per_second", "perplexity")
+            means = {key: _mean([facts[run.label][key] for run in runs]) for key in averaged}
             rows.append({"test": test, "system": system, "seeds": len(runs), **means, **_scores(plan, runs, test)})
     return rows
 
@@ -73,9 +71,7 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
     config, of = runs[0].config, plan.tests[test]
     references = list(read_lines(of.reference))
     statistics = training_statistics(
-        [list(read_lines(plan.translations(run, test))) for run in runs],
-        references,
-        tokenizer_of_run(config).tokenizer,
+        [list(read_lines(plan.translations(run, test))) for run in runs], references, tokenizer_of_run(config).tokenizer
     )
     [bleu], [resampled] = mean_bleu([statistics], config.evaluation.bootstrap, SEED)
     low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
@@ -93,11 +89,8 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
 def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> list[Path]:
     """Write the files, each of them whole; the JSON also says what the table and the figures ``drawn`` are made of."""
     made = {"made_from": made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
-    contents = (
-        table(rows),
-        f"{markdown(list(map(_cells, rows)))}\n".encode(),
-        numbers({"rows": [dict(row) for row in rows], **made}),
-    )
+    page = f"{markdown(list(map(_cells, rows)))}\n".encode()
+    contents = table(rows), page, numbers({"rows": [dict(row) for row in rows], **made})
     return write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
 
 

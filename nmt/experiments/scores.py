@@ -28,9 +28,8 @@ def is_translated(plan: Plan, run: Run, test: str) -> bool:
 
 def is_scored(plan: Plan, run: Run, test: str) -> bool:
     """Whether the scores are there, of these translations and by these options."""
-    return is_translated(plan, run, test) and _kept(plan, run, test).get("scored_by") == scored_by(
-        run, plan.tests[test]
-    )
+    wanted = scored_by(run, plan.tests[test])
+    return is_translated(plan, run, test) and _kept(plan, run, test).get("scored_by") == wanted
 
 
 def _kept(plan: Plan, run: Run, test: str) -> dict[str, Any]:

@@ -43,26 +43,16 @@ def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], la
     axes.set_xlabel(label)
     first, last = spans[0][0], spans[-1][1]
     axes.set_xlim(first, last)
-    ticks = {(left + right) / 2: _name(each) for each, (left, right) in zip(bins, spans, strict=True)}
-    if not wide_enough(spans):
+    names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
+    ticks = {(left + right) / 2: name for name, (left, right) in zip(names, spans, strict=True)}
+    if min(right - left for left, right in spans) < LEAST_LABELLED * (last - first):
         lengths = MaxNLocator(nbins=10, integer=True).tick_values(first, last)
         to_scale, named = last, {}
         if last < bins[-1][1]:  # the last bin is not to scale: keep its label
-            middle, name = list(ticks.items())[-1]
-            to_scale, named = middle - LEAST_LABELLED * (last - first), {middle: name}
+            middle = max(ticks)
+            to_scale, named = middle - LEAST_LABELLED * (last - first), {middle: ticks[middle]}
         ticks = {length: f"{length:.0f}" for length in lengths if first <= length <= to_scale} | named
     axes.set_xticks(list(ticks), labels=list(ticks.values()))
-
-
-def wide_enough(spans: Sequence[Span]) -> bool:
-    """Whether every bin is wide enough for a label."""
-    narrowest = min(right - left for left, right in spans)
-    return narrowest >= LEAST_LABELLED * (spans[-1][1] - spans[0][0])
-
-
-def _name(lengths: Lengths) -> str:
-    low, high = lengths
-    return f"{low}" if low == high else f"{low}–{high}"
 
 
 def draw_points(

@@ -38,32 +38,26 @@ def write_length_curve(
 ) -> list[Path]:
     """Write ``stem``.png, .svg, .json and .csv, and return the paths.
 
-    Args:
-        systems: one or more, scored on the same sentences in the same bins.
-        stem: common beginning of the paths; a missing directory is made.
-        about: content of the caption, and which bins are drawn hollow.
-        title: title of the figure.
-        comparisons: of the systems in each bin, for the JSON.
-        overall: comparisons on the whole test set, for the JSON.
-        retention: shares of BLEU retained on long sentences, for the JSON.
+    The systems are scored on the same sentences in the same bins; comparisons and retention are for the JSON.
 
     Raises DataError if they cannot be written.
     """
     figure = draw_length_curve(systems, about=about, title=title)
-    contents = (
-        png(figure),
-        svg(figure),
-        numbers(_numbers(systems, about, comparisons, overall, retention)),
-        table([asdict(row) for system in systems for row in system.rows]),
-    )
+    facts = about.as_dict() | {
+        "sentences": sum(row.n for row in systems[0].rows),
+        "signature": systems[0].scores[0].signature,
+        "systems": {system.name: system.as_dict() for system in systems},
+        "comparisons": [asdict(each) for each in comparisons],
+        "overall": [asdict(each) for each in overall],
+        "kept": None if retention is None else asdict(retention),
+    }
+    rows = [asdict(row) for system in systems for row in system.rows]
+    contents = png(figure), svg(figure), numbers(facts), table(rows)
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: str | None = None) -> Figure:
-    """Draw BLEU of each system by bin with a 95% band, and below it the length ratio and the sentences of each bin.
-
-    Arguments as in :func:`write_length_curve`.
-    """
+    """Draw BLEU of each system by bin with a 95% band, and below it the length ratio and the sentences of each bin."""
     bins = systems[0].rows
     lengths, counts = [(row.low, row.high) for row in bins], [row.n for row in bins]
     spans, solid = spans_of(lengths), np.array(counts) >= about.min_sentences
@@ -100,9 +94,7 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: s
 def _draw_bleu(
     axes: Axes, system: SystemScores, look: dict[str, Any], places: Floats, solid: npt.NDArray[np.bool_]
 ) -> Line2D:
-    bleu, low, high = (
-        np.array([getattr(row, column) for row in system.rows]) for column in ("bleu", "bleu_low", "bleu_high")
-    )
+    bleu, low, high = np.transpose([(row.bleu, row.bleu_low, row.bleu_high) for row in system.rows])
     for seed in system.seeds:  # thin lines around their mean
         values = np.where(solid, seed, np.nan)
         axes.plot(places, values, color=look["color"], linewidth=0.6, alpha=0.6, marker=".", markersize=3)
@@ -116,21 +108,3 @@ def _ceiling(systems: Sequence[SystemScores], solid: npt.NDArray[np.bool_]) -> f
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
     return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
-
-
-def _numbers(
-    systems: Sequence[SystemScores],
-    about: About,
-    comparisons: Sequence[Comparison],
-    overall: Sequence[OverallComparison],
-    retention: Retention | None,
-) -> dict[str, Any]:
-    return {
-        **about.as_dict(),
-        "sentences": sum(row.n for row in systems[0].rows),
-        "signature": systems[0].scores[0].signature,
-        "systems": {system.name: system.as_dict() for system in systems},
-        "comparisons": [asdict(each) for each in comparisons],
-        "overall": [asdict(each) for each in overall],
-        "kept": None if retention is None else asdict(retention),
-    }
