@@ -71,8 +71,8 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The directory of the file: ``model`` for ``nmt/model/decoder.py``."""
-        return Path(self.file).parent.name
+        """The package of the file: ``model`` for ``nmt/model/attention/scores.py``."""
+        return Path(self.file).parts[1]
 
     def applied(self, code: str) -> str:
         """Put the mistake into the code of the file. Raises DataError if the entry does not fit the code."""

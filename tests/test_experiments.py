@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from nmt.cli.experiment import main
-from nmt.config import Config, dump_config, load_run_config
+from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
@@ -123,6 +123,13 @@ def test_a_difference_replaces_its_section_and_leaves_everything_else(tmp_path: 
     assert none | {"model": base["model"], "output": None} == base | {"output": None}
     assert bahdanau | {"output": None} == base | {"output": None}
     assert short["training"] == base["training"] | {"updates": 2}
+
+
+def test_the_settings_of_a_run_make_its_configuration(tmp_path: Path) -> None:
+    """They are what nmt-train is given."""
+    plan = plan_of(write_experiment(tmp_path, seeds=[1, 7]), "training.updates=3")
+    for run in plan.runs:
+        assert load_config(plan.base, run.settings).model_copy(update={"output": str(run.path)}) == run.config
 
 
 def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
@@ -277,6 +284,33 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
     assert not scores.is_scored(plan, plan.runs[0], "test") and scores.is_translated(plan, plan.runs[0], "test")
     scores.score(plan, plan.runs[0], "test")
     assert drawn_files(plan) is None, "what it was drawn of has changed"
+
+
+def test_translations_and_scores_are_those_of_what_they_were_made_from(tmp_path: Path) -> None:
+    plan = plan_of(write_experiment(tmp_path, {"b": {}}))
+    [run] = plan.runs
+    trained(run)
+    scores.score(plan, run, "test")
+
+    def state(run: Run = run) -> tuple[bool, bool]:
+        return scores.is_translated(plan, run, "test"), scores.is_scored(plan, run, "test")
+
+    files = {
+        run.path / "checkpoints/best/model.safetensors": (False, False),
+        tmp_path / "test.low": (False, False),
+        plan.translations(run, "test"): (False, False),
+        tmp_path / "test.up": (True, False),
+    }
+    for file, expected in files.items():
+        before = file.read_bytes()
+        file.write_bytes(before + b"\n")
+        assert state() == expected, file
+        file.write_bytes(before)
+        assert state() == (True, True)
+    assert state(changed(run, decoding__beam_size=3)) == (False, False)
+    assert state(changed(run, evaluation__bins=[3], evaluation__bootstrap=11)) == (True, False)
+    plan.translations(run, "test").unlink()
+    assert state() == (False, False)
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------

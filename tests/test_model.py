@@ -285,6 +285,12 @@ def test_tied_embeddings_are_one_tensor(tie: str) -> None:
     assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
 
 
+def test_the_readout_has_the_configured_width_or_that_of_an_embedding(attention: str) -> None:
+    for decoder, width in (({"hidden": 8, "readout": 3}, 3), ({"hidden": 8}, 5)):
+        model = build_model(model_config(attention, decoder=decoder), SOURCE, TARGET)
+        assert model.output.in_features == model.decoder.readout_width == width
+
+
 @pytest.mark.parametrize("kind", ["xavier", "bahdanau"])
 def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
     model = build_model(model_config(initialization={"type": kind}), SOURCE, TARGET)

@@ -1,0 +1,101 @@
+"""Records of tensors: every field is changed, whatever it is made of; a state shares the memory of its sentences."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.foundation.records import Record
+from nmt.model import Memory, State
+
+
+@dataclass(frozen=True)
+class Inner(Record):
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Outer(Record):
+    tensor: Tensor
+    inner: Inner
+    several: tuple[Tensor, Inner]
+    number: int = 3
+    nothing: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Carrying(State):
+    carried: Outer
+
+
+ROWS = torch.arange(8).view(4, 2)
+
+
+def outer(rows: Tensor) -> Outer:
+    return Outer(rows, Inner(rows + 10), (rows + 20, Inner(rows + 30)))
+
+
+def same(found: Outer, rows: Tensor) -> bool:
+    """Whether a record is ``outer(rows)``."""
+    expected = outer(rows)
+    pairs = [
+        (found.tensor, expected.tensor),
+        (found.inner.tensor, expected.inner.tensor),
+        (found.several[0], expected.several[0]),
+        (found.several[1].tensor, expected.several[1].tensor),
+    ]
+    return all(torch.equal(one, other) for one, other in pairs) and (found.number, found.nothing) == (3, None)
+
+
+def test_every_field_is_selected_expanded_and_mapped() -> None:
+    record, rows = outer(ROWS), torch.tensor([2, 0, 2])
+    assert same(record.select(rows), ROWS[rows])
+    assert same(record.expand(3), ROWS[[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]])
+    doubled = record.map(lambda tensor: 2 * tensor)
+    assert torch.equal(doubled.tensor, 2 * ROWS) and torch.equal(doubled.several[1].tensor, 2 * (ROWS + 30))
+    assert same(record, ROWS), "a record is a value"
+
+
+def state(sentences: int = 3) -> Carrying:
+    numbers = torch.arange(float(sentences))
+    mask = torch.ones(sentences, 4, dtype=torch.bool)
+    memory = Memory(numbers.view(-1, 1, 1).expand(-1, 4, 5), numbers.view(-1, 1), mask, keys=numbers.view(-1, 1, 1))
+    return Carrying(memory, 0, 1, outer(torch.arange(2 * sentences).view(-1, 2)))
+
+
+def test_an_expanded_state_has_a_width_and_shares_its_memory() -> None:
+    start = state()
+    once = start.expand(2)
+    assert (once.width, once.rows, once.memory) == (2, 6, start.memory)
+    assert same(once.carried, start.carried.tensor[[0, 0, 1, 1, 2, 2]])
+    twice = once.expand(3)
+    assert (twice.width, twice.rows) == (6, 18)
+    assert same(twice.carried, start.carried.tensor.repeat_interleave(6, 0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentences"),
+    [
+        ([1, 0, 2, 2, 5, 4], [0, 1, 2]),  # inside their sentences
+        ([4, 5], [2]),
+        ([0, 1, 5, 4, 2, 2], [0, 2, 1]),  # as many sentences, the first at its place
+        ([3, 2, 0, 0], [1, 0]),
+    ],
+)
+def test_a_selected_state_has_the_memory_of_its_sentences(rows: list[int], sentences: list[int]) -> None:
+    before = state().expand(2)
+    after = before.select(torch.tensor(rows))
+    assert same(after.carried, before.carried.tensor[rows])
+    assert (after.width, after.rows) == (2, len(rows))
+    found = (after.memory.summary, after.memory.annotations[:, 0], after.memory.keys)
+    assert [each.flatten()[:: each[0].numel()].tolist() for each in found if each is not None] == [sentences] * 3
+    assert len(after.memory.source_mask) == len(sentences)
+    assert (after.memory is before.memory) == (sentences == [0, 1, 2]), "what is not copied costs nothing"
+
+
+def test_a_state_that_advances_is_a_new_one() -> None:
+    start = state()
+    after = start.advanced(carried=outer(ROWS))
+    assert (start.position, after.position) == (0, 1) and after.advanced().position == 2
+    assert same(after.carried, ROWS) and after.memory is start.memory
