@@ -441,7 +441,7 @@ def test_a_dry_run_says_where_it_works(train: Train, tmp_path: Path, monkeypatch
     def fail(config: Config, **_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{config.output}/config.yaml")
 
-    monkeypatch.setattr(dry_run, "train_run", fail)
+    monkeypatch.setattr(pipeline, "train_run", fail)
     [first, second] = refused(train("--output", tmp_path / "run", "--dry-run"))
     assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+/run/config.yaml: No space left on device", first)
     assert re.fullmatch(

@@ -200,13 +200,13 @@ def fail(*_: Any, **__: Any) -> None:
 SKIP, HALVES = trainer.Trainer._skip, Batch.halves
 
 
-def step_with_nothing(self: trainer.Trainer, number: int) -> None:
+def step_with_nothing(self: trainer.Trainer) -> None:
     """Let Adam move on in the direction of its moments."""
     self.gradients.reset()
     for parameter in self.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     self.optimizer.step()
-    SKIP(self, number)
+    SKIP(self)
 
 
 CARELESS = [

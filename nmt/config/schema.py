@@ -52,9 +52,11 @@ class Section(BaseModel):
     )
 
 
-def _of_type(usual: str, value: Any) -> Any:
-    """Add the default type to a section without one."""
-    return {"type": usual, **value} if isinstance(value, dict) else value
+def _usual_type(usual: str, *options: str) -> Any:
+    """A validator that adds the default type to a section without one."""
+    return field_validator(*options, mode="before")(
+        lambda value: {"type": usual, **value} if isinstance(value, dict) else value
+    )
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -361,15 +363,8 @@ class Model(Section):
     dropout: Dropout = Dropout()
     initialization: AnyInitialization = XavierInitialization()
 
-    @field_validator("encoder", "decoder", mode="before")
-    @classmethod
-    def _usual_part(cls, value: Any) -> Any:
-        return _of_type("gru", value)
-
-    @field_validator("initialization", mode="before")
-    @classmethod
-    def _usual_initialization(cls, value: Any) -> Any:
-        return _of_type(XavierInitialization().type, value)
+    _usual_part = _usual_type("gru", "encoder", "decoder")
+    _usual_initialization = _usual_type("xavier", "initialization")
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -501,15 +496,8 @@ class Training(Section):
     log_every: Size = 50
     """Updates between progress lines."""
 
-    @field_validator("optimizer", mode="before")
-    @classmethod
-    def _usual_optimizer(cls, value: Any) -> Any:
-        return _of_type(Adam().type, value)
-
-    @field_validator("schedule", mode="before")
-    @classmethod
-    def _usual_schedule(cls, value: Any) -> Any:
-        return _of_type(ConstantSchedule().type, value)
+    _usual_optimizer = _usual_type("adam", "optimizer")
+    _usual_schedule = _usual_type("constant", "schedule")
 
 
 # --- decoding, evaluation, the run ------------------------------------------------------------------------------------

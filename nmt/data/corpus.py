@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.lines import OPENERS, HashedFile, hashed_lines, unreadable
+from nmt.data.lines import OPENERS, HashedFile, hashed_lines
 from nmt.errors import DataError
 
 HUB_SECONDS = 10
@@ -61,13 +61,7 @@ def read_pairs(
 def _opened(corpus: AnyCorpus) -> Iterator[list[HashedFile]]:
     """Open the files of a corpus (a hub dataset has none). Raises DataError if one cannot be opened."""
     with ExitStack() as stack:
-        files = []
-        for path in _paths(corpus):
-            try:
-                files.append(stack.enter_context(HashedFile(path)))
-            except OSError as error:
-                raise unreadable(path, error) from error
-        yield files
+        yield [stack.enter_context(HashedFile(path)) for path in _paths(corpus)]
 
 
 def _pairs(
@@ -109,11 +103,7 @@ def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files
     if isinstance(corpus, HubCorpus):
         digest.update(load_hub(corpus)._fingerprint.encode())
     for file in files:
-        try:
-            content = file.digest()
-        except OSError as error:
-            raise unreadable(file.path, error) from error
-        digest.update(f"{file.path.suffix if file.path.suffix in OPENERS else ''} {content}\n".encode())
+        digest.update(f"{file.path.suffix if file.path.suffix in OPENERS else ''} {file.digest()}\n".encode())
     return digest.hexdigest()
 
 
@@ -165,17 +155,13 @@ def _reach_hub() -> bool:
 
 
 def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
-    sources, targets = hashed_lines(source_file), hashed_lines(target_file)
-    read = 0
-    for source in sources:
-        target = next(targets, None)
-        if target is None:
-            raise different_line_counts(corpus.source, read + 1 + sum(1 for _ in sources), corpus.target, read)
-        read += 1
+    rows = zip_longest(hashed_lines(source_file), hashed_lines(target_file))
+    for read, (source, target) in enumerate(rows):
+        if source is None or target is None:
+            longer = read + 1 + sum(1 for _ in rows)
+            counts = (read, longer) if source is None else (longer, read)
+            raise different_line_counts(corpus.source, counts[0], corpus.target, counts[1])
         yield Pair(source, target)
-    surplus = sum(1 for _ in targets)
-    if surplus:
-        raise different_line_counts(corpus.source, read, corpus.target, read + surplus)
 
 
 def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:

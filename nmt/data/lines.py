@@ -43,12 +43,15 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
 
 
 class HashedFile(io.RawIOBase):
-    """File that computes the SHA-256 of the bytes that are read from it."""
+    """File that computes the SHA-256 of the bytes that are read from it. Raises DataError if it is unreadable."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file = io.FileIO(path)
         self._hash = hashlib.sha256()
+        try:
+            self._file = io.FileIO(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     def readable(self) -> bool:
         """True, as ``io`` requires."""
@@ -56,7 +59,10 @@ class HashedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the next bytes into ``buffer`` and add them to the digest."""
-        count = self._file.readinto(buffer) or 0
+        try:
+            count = self._file.readinto(buffer) or 0
+        except OSError as error:
+            raise unreadable(self.path, error) from error
         self._hash.update(memoryview(buffer)[:count])
         return count
 
@@ -78,11 +84,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Raises DataError if the file is missing, unreadable, damaged or not UTF-8.
     """
-    try:
-        file = HashedFile(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    with file:
+    with HashedFile(path) as file:
         yield from hashed_lines(file)
 
 
@@ -94,8 +96,6 @@ def hashed_lines(file: HashedFile) -> Iterator[str]:
             yield from decode_lines(cast(BinaryIO, stream), str(file.path))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"{file.path}: not a {suffix} file, or damaged: {error}") from error
-    except OSError as error:
-        raise unreadable(file.path, error) from error
 
 
 @contextmanager

@@ -34,8 +34,7 @@ def make_report(splits: Mapping[str, Columns], tokenizers: Tokenizers) -> dict[s
 
 def _split_report(columns: Columns) -> dict[str, Any]:
     kept = columns["reason"] == REASONS.index(KEPT)
-    by_reason = np.bincount(columns["reason"], minlength=len(REASONS))
-    counts = {reason: int(count) for reason, count in zip(REASONS, by_reason, strict=True)}
+    counts = dict(zip(REASONS, np.bincount(columns["reason"], minlength=len(REASONS)).tolist(), strict=True))
     hashes = columns["pair_hash"][kept]
     return {
         "read": len(kept),

@@ -15,15 +15,7 @@ import sentencepiece
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt.config.schema import (
-    LARGEST_VOCABULARY,
-    AnyTokenizer,
-    BpeTokenizer,
-    CharacterTokenizer,
-    GivenTokenizer,
-    UnigramTokenizer,
-    WordTokenizer,
-)
+from nmt.config import schema
 from nmt.data.corpus import Pair
 from nmt.data.lines import unreadable
 from nmt.errors import DataError
@@ -46,7 +38,7 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 TRIES = 3
 """Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
-LearnableTokenizer = BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer
+LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -162,8 +154,8 @@ def _excess(model: bytes) -> str:
     """Describe how a model exceeds our limits, which SentencePiece does not have: it could take gigabytes to load or to
     encode a line; "" if it does not. Raises DecodeError for other bytes than a model."""
     proto = ModelProto.FromString(model)
-    if len(proto.pieces) > LARGEST_VOCABULARY:
-        return f"the model has {len(proto.pieces):,} pieces; the limit is {LARGEST_VOCABULARY:,}"
+    if len(proto.pieces) > schema.LARGEST_VOCABULARY:
+        return f"the model has {len(proto.pieces):,} pieces; the limit is {schema.LARGEST_VOCABULARY:,}"
     for spec in (proto.normalizer_spec, proto.denormalizer_spec):
         table = spec.precompiled_charsmap  # the size of an array in four bytes, the array, and texts ended by NUL
         texts = 4 + int.from_bytes(table[:4], "little")
@@ -172,7 +164,7 @@ def _excess(model: bytes) -> str:
     return ""
 
 
-def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
+def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
     """Learn the tokenizers of a configuration on ``pairs``; load those of type ``given`` instead.
 
     The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
@@ -180,7 +172,7 @@ def learn(config: AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
 
     Raises DataError if the text cannot fill ``vocabulary`` or needs more, or if a given model cannot be used.
     """
-    if isinstance(config, GivenTokenizer):
+    if isinstance(config, schema.GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
     sample = _sample(pairs, SAMPLE_PAIRS)
     if config.shared:
@@ -225,7 +217,7 @@ def suitable_vocabulary(config: LearnableTokenizer, texts: Sequence[str]) -> int
     2019), and at most 8,000, for the sake of the output layer on a small machine. Word and character vocabularies may
     have the 30,000 entries of Bahdanau et al. (2015).
     """
-    if not isinstance(config, BpeTokenizer | UnigramTokenizer):
+    if not isinstance(config, schema.BpeTokenizer | schema.UnigramTokenizer):
         return MOST_WORDS
     words = sum(len(text.split()) for text in texts) / (2 if config.shared else 1)
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))

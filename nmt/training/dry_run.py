@@ -21,17 +21,8 @@ from nmt.errors import ConfigError, DataError, NmtError
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import printable
 from nmt.runs.directory import RunDirectory
+from nmt.training import pipeline
 from nmt.training.log import Log, duration
-from nmt.training.pipeline import (
-    Say,
-    make_manifest,
-    make_model,
-    refuse_fewer_updates,
-    refuse_other_config,
-    refuse_other_data,
-    run_directory,
-    train_run,
-)
 from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
 
@@ -43,14 +34,14 @@ RUN, CACHE = "run", "cache"
 """The directories in the temporary directory."""
 
 
-def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
+def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say) -> None:
     """Do everything once, in a temporary directory, that could fail later: the largest batch, a validation on the
     longest lines, writing and reading a checkpoint, BLEU on the longest lines of the test set; with ``resume``, compare
     configuration and text with those of the run, and load it. Only averaging is left out, which needs nothing else.
 
     Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
-    run = run_directory(config, resume=resume, overwrite=overwrite)
+    run = pipeline.run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config)
     _check_temporary_directory(say)
     remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
@@ -58,7 +49,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         with run.locked(say):  # raises if another process trains there
             pass
     if resume:
-        refuse_other_config(run, config)
+        pipeline.refuse_other_config(run, config)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _explained(folder):
         training = config.training
         once = config.model_copy(
@@ -77,14 +68,14 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
-        train_run(once, say=say, narrow=narrow)
+        pipeline.train_run(once, say=say, narrow=narrow)
         _refuse_small_disks(config, run, Path(folder))
         whole, hardest = found
         say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), updates))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
-def _check_temporary_directory(say: Say) -> None:
+def _check_temporary_directory(say: pipeline.Say) -> None:
     """Raise ConfigError for a temporary directory whose name is not UTF-8; say so if TMPDIR is not used."""
     found, named = tempfile.gettempdir(), os.environ.get("TMPDIR")
     if printable(found) != found:
@@ -165,9 +156,8 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     short, cache = RunDirectory(folder / RUN), folder / CACHE
     best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
-    checkpoints = (
-        3 * last + (2 + (average if average > 1 else 0)) * best
-    )  # last, previous, and a new one of each while it is written
+    # last, previous, and a new one of each while it is written
+    checkpoints = 3 * last + (2 + (average if average > 1 else 0)) * best
     real = cache_folder(config)
     encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
@@ -192,15 +182,15 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _check_resume(run: RunDirectory, config: Config, say: Say) -> int:
+def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> int:
     """Return the number of updates of a run, which is only read. Raises the errors of resuming it."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
-    refuse_other_data(run, make_manifest(config, prepared, device))
+    pipeline.refuse_other_data(run, pipeline.make_manifest(config, prepared))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
-        trainer = Trainer(config, prepared, make_model(config, prepared), run, log, device)
+        trainer = Trainer(config, prepared, pipeline.make_model(config, prepared), run, log, device)
         progress = trainer.checkpointing.restore(run.resumable(say))
-        refuse_fewer_updates(config, progress)
+        pipeline.refuse_fewer_updates(config, progress)
         for problems in trainer.checkpointing.damaged(progress).values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {progress.update}")

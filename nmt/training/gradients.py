@@ -1,4 +1,4 @@
-"""The gradients of a batch: computed as PyTorch goes along, or on a GPU by replaying what it did once.
+"""The gradients of a batch: computed eagerly, or on a GPU by replaying a recorded CUDA graph.
 
 A small network keeps a GPU waiting for the CPU to start its kernels, thousands a batch. A CUDA graph starts them all at
 once, but repeats exactly what was recorded: the same shapes, in the same memory. So batches are filled up to few
@@ -20,11 +20,11 @@ from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
 
 SENTENCES = ROWS
-"""Batches are filled up with empty sentences to a multiple of so many."""
+"""Batches are filled up with empty sentences to a multiple of this number."""
 POSITIONS = 8
-"""Their sentences are filled up to a multiple of so many pieces."""
+"""Their sentences are filled up to a multiple of this number of pieces."""
 MOST_GRAPHS = 128
-"""Shapes that are recorded; others are computed as they come."""
+"""The largest number of recorded shapes; others are computed eagerly."""
 
 
 class Gradients(Protocol):
@@ -41,7 +41,7 @@ class Gradients(Protocol):
 
 
 class EagerGradients:
-    """As PyTorch goes along."""
+    """Gradients computed operation by operation."""
 
     def __init__(
         self, model: Seq2Seq, objective: Objective, device: torch.device, precision: torch.dtype, kernels: Kernels
@@ -83,10 +83,7 @@ class _Recording:
 
 
 class GraphedGradients:
-    """By CUDA graphs, the same numbers.
-
-    All recordings share their memory: none needs what another left there. The gradients lie outside of it.
-    """
+    """The same gradients by CUDA graphs, which share their memory; the gradients are outside that memory."""
 
     def __init__(self, eager: EagerGradients, specials: Specials) -> None:
         self.eager = eager
@@ -175,6 +172,6 @@ def gradients_on(
     specials: Specials,
     kernels: Kernels,
 ) -> Gradients:
-    """Return the fastest way there is on a device; the plain one for plain kernels."""
+    """Choose CUDA graphs where the kernels and the device allow them."""
     eager = EagerGradients(model, objective, device, precision, kernels)
     return GraphedGradients(eager, specials) if fast.records_graphs(kernels, device) else eager

@@ -25,19 +25,14 @@ NOWHERE = Path(os.devnull)
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    Args:
-        run: the run directory.
-        say: prints one message.
-        purge: after a resume, the step from which TensorBoard discards earlier records.
-        world: the processes; only one of them writes.
-
+    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process of ``world`` writes.
     All methods raise CheckpointError if a file cannot be written.
     """
 
     def __init__(
         self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None, world: World = ONE_PROCESS
     ) -> None:
-        self.say = say if world.writes else _say_nothing
+        self.say = say if world.writes else lambda _: None
         self._metrics = GrowingFile(run.metrics if world.writes else None)
         try:
             self._board = _EventFile(run.tensorboard if world.writes else None, purge)
@@ -50,7 +45,9 @@ class Log:
 
         JSON has no infinity and no NaN: they become null.
         """
-        values = {name: None if _is_not_finite(value) else value for name, value in values.items()}
+        for name, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                values[name] = None
         record = {"step": step, "split": split, **values}
         self._metrics.write((json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
         for name, value in values.items():
@@ -105,36 +102,25 @@ class GrowingFile:
             self._file.close()
 
 
-class _EventFile:
+class _EventFile(GrowingFile):
     """A TensorBoard event file. PyTorch's SummaryWriter writes in another thread, where errors are lost."""
 
     def __init__(self, folder: Path | None, purge: int | None) -> None:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a directory in the order of their names
-        self._file = GrowingFile(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
-        self._records = RecordWriter(self._file)
+        super().__init__(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
+        self._records = RecordWriter(self)
         try:
             self.add(0, file_version="brain.Event:2")
             if purge is not None:
                 self.add(purge, session_log=SessionLog(status=SessionLog.START))
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def add(self, step: int, **what: Any) -> None:
         self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _say_nothing(_: str) -> None:
-    """Discard a message."""
-
-
-def _is_not_finite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def duration(seconds: float) -> str:

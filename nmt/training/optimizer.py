@@ -81,14 +81,7 @@ def _moment_names(config: schema.AnyOptimizer) -> list[str]:
 
 
 def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale: float = 1.0) -> float:
-    """The learning rate of one update.
-
-    Args:
-        schedule: the configured schedule.
-        base: the optimizer's learning rate.
-        update: the number of the update, from 1.
-        scale: the current factor of the plateau schedule.
-    """
+    """The learning rate of an update, counted from 1; ``scale`` is the current factor of the plateau schedule."""
     warm = min(1.0, update / schedule.warmup) if schedule.warmup else 1.0
     if isinstance(schedule, schema.InverseSquareRootSchedule):
         return base * min(warm, math.sqrt(schedule.warmup / update))

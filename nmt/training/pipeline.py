@@ -74,14 +74,9 @@ def train_run(
 ) -> bool:
     """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
-    Args:
-        config: the configuration.
-        resume: continue the run in its directory; a run past its last update repeats only the steps after that.
-        overwrite: replace the run in its directory.
-        say: prints one message.
-        stop_request: entered before anything is written into the run; its value says, between two updates or batches,
-            whether to stop.
-        narrow: may leave out a part of the prepared data.
+    ``resume`` continues the run in its directory (past its last update, it repeats only the steps after that), and
+    ``overwrite`` replaces it. ``stop_request`` is entered before anything is written into the run; its value says,
+    between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
@@ -103,7 +98,7 @@ def train_run(
     model = make_model(config, prepared)  # before the run directory is touched, because any of this may fail
     world = OneProcess()
     with run.locked(say), stop_request as stop_requested:
-        checkpoint = _open(run, config, prepared, device, resume=resume, overwrite=overwrite, say=say)
+        checkpoint = _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say)
         if prepared.language_id:
             prepared.language_id.save(run.path)
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -128,24 +123,17 @@ def train_run(
                 trainer.fit(check_stop)
                 trainer.average_best(check_stop)
                 if prepared.test_pairs:
-                    score_test(config, run, prepared.test_pairs, device, log, trainer.progress.update, check_stop)
+                    score_test(config, run, prepared.test_pairs, log, trainer.progress.update, check_stop)
             except Stopped:
                 return False
     return True
 
 
 def _open(
-    run: RunDirectory,
-    config: Config,
-    prepared: PreparedData,
-    device: torch.device,
-    *,
-    resume: bool,
-    overwrite: bool,
-    say: Say,
+    run: RunDirectory, config: Config, prepared: PreparedData, *, resume: bool, overwrite: bool, say: Say
 ) -> str | None:
     """Create or repair the run directory; return the checkpoint to resume from, None for a new run."""
-    manifest = make_manifest(config, prepared, device)
+    manifest = make_manifest(config, prepared)
     if resume:
         refuse_other_config(run, config)  # again, because another process may have changed the run
         refuse_other_data(run, manifest)
@@ -166,8 +154,7 @@ def _open(
 
 def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:
     """The network that a configuration describes, untrained, on the CPU."""
-    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    return build_model(config.model, *sizes)
+    return build_model(config.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
@@ -213,18 +200,13 @@ def _refuse_unwritable(folder: Path) -> None:
 
 
 def score_test(
-    config: Config,
-    run: RunDirectory,
-    pairs: Sequence[Pair],
-    device: torch.device,
-    log: Log,
-    step: int,
-    check_stop: CheckStop,
+    config: Config, run: RunDirectory, pairs: Sequence[Pair], log: Log, step: int, check_stop: CheckStop
 ) -> None:
     """Translate the test set with the best checkpoint; write the output and its scores into the run.
 
     If ``check_stop`` raises between two batches, nothing is written.
     """
+    device = resolve_device(config.device)
     translator = Translator.of(load_run(run.path, device, kernels=config.kernels), device, torch.float32)
     sources, references = zip(*pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
@@ -247,8 +229,9 @@ def score_test(
     log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
 
 
-def make_manifest(config: Config, prepared: PreparedData, device: torch.device) -> dict[str, Any]:
+def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
     """The content of ``manifest.json``: data, software and hardware at the start of a run."""
+    device = resolve_device(config.device)
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),

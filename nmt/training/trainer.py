@@ -68,9 +68,11 @@ class Trainer:
         objective = TeacherForcing(self.config.label_smoothing)
         self.gradients = gradients_on(self.model, objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
-        self.validator = Validator(config, prepared, model, device, precision, log)
+        self.validator = Validator(config, prepared, model, device, log)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)
         self.progress = Progress()
+        self._silent_since: Progress | None = None
+        """The progress at the start, until a progress line has been said; then None."""
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped between two updates or two validation batches;
@@ -79,7 +81,7 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         batches = self.batches()
-        silent_since: Progress | None = self.progress
+        self._silent_since = self.progress
         try:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
@@ -88,7 +90,7 @@ class Trainer:
                 started = time.perf_counter()
                 group = list(islice(batches, self.config.accumulation))
                 update = self.update([batch for _, batch in group], group[-1][0])
-                silent_since = self._log(update, time.perf_counter() - started, silent_since)
+                self._log(update, time.perf_counter() - started)
                 if self.progress.validation_due(self.config):
                     self.validate(check_stop)
                 elif self.progress.save_due(self.config):
@@ -107,7 +109,7 @@ class Trainer:
         gradient_norm, total = torch.stack((norm.double(), likelihood.double())).tolist()  # the one GPU synchronization
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
         if skipped:
-            self._skip(self.progress.update + 1)
+            self._skip()
         else:
             self.optimizer.step()
         self.gradients.reset()
@@ -181,12 +183,12 @@ class Trainer:
             group["lr"] = rate
         return rate
 
-    def _skip(self, number: int) -> None:
+    def _skip(self) -> None:
         """Report an update without a finite gradient. Raises CheckpointError after too many of them."""
         self.log.say(f"{self._current_update()}: the gradient is not finite; the update is skipped")
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             raise CheckpointError(
-                f"{SKIPS} updates in a row had no finite gradient (the last is {number}); "
+                f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
                 f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Start again with "
                 "training.clip or a lower training.optimizer.learning_rate"
             )
@@ -236,43 +238,34 @@ class Trainer:
                 f"{progress.best.update}"
             )
 
-    def _log(self, update: Update, seconds: float, silent_since: Progress | None) -> Progress | None:
-        """Count an update; log every ``log_every`` updates, and say a first line after a few seconds. ``silent_since``
-        is the progress at the start until a line has been said, then None."""
+    def _log(self, update: Update, seconds: float) -> None:
+        """Count an update; record and say progress every ``log_every`` updates, and say it once after a few seconds."""
         self.progress = progress = self.progress.timed(update.loss, update.tokens, seconds)
-        if progress.update % self.config.log_every == 0 or progress.update == self.config.updates:
-            self._record(update)
-            self._say_progress()
+        window, total, start = progress.window, self.config.updates, self._silent_since
+        due = progress.update % self.config.log_every == 0 or progress.update == total
+        first = (
+            start is not None
+            and progress.seconds - start.seconds >= FIRST_LINE
+            and progress.update - start.update >= FIRST_UPDATES
+        )
+        if due:
+            self.log.record(
+                progress.update,
+                "train",
+                loss=window.mean,
+                perplexity=math.exp(min(window.mean, 700)),
+                target_tokens_per_second=window.rate,
+                learning_rate=update.learning_rate,
+                gradient_norm=update.gradient_norm,
+                epoch=progress.position.epoch + 1,
+                skipped=progress.skipped,
+                halved=progress.halved,
+            )
             self.progress = replace(progress, window=Window())
-            return None
-        if (
-            silent_since is not None
-            and progress.seconds - silent_since.seconds >= FIRST_LINE
-            and progress.update - silent_since.update >= FIRST_UPDATES
-        ):
-            self._say_progress()
-            return None
-        return silent_since
-
-    def _record(self, update: Update) -> None:
-        window = self.progress.window
-        self.log.record(
-            self.progress.update,
-            "train",
-            loss=window.mean,
-            perplexity=math.exp(min(window.mean, 700)),
-            target_tokens_per_second=window.rate,
-            learning_rate=update.learning_rate,
-            gradient_norm=update.gradient_norm,
-            epoch=self.progress.position.epoch + 1,
-            skipped=self.progress.skipped,
-            halved=self.progress.halved,
-        )
-
-    def _say_progress(self) -> None:
-        progress, window, total = self.progress, self.progress.window, self.config.updates
-        left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
-        self.log.say(
-            f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
-            f"{window.rate:,.0f} target tokens/s  {duration(left)} left"
-        )
+        if due or first:
+            self._silent_since = None
+            left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
+            self.log.say(
+                f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
+                f"{window.rate:,.0f} target tokens/s  {duration(left)} left"
+            )

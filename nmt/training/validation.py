@@ -16,13 +16,13 @@ from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.foundation.device import autocast
+from nmt.foundation.device import autocast, resolve_precision
 from nmt.model import Seq2Seq
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop, Translation, Translator, evaluating, never_stop
+from nmt.translation.translator import CheckStop, Translator, evaluating, never_stop
 from nmt.translation.windows import WINDOW
 
 
@@ -49,24 +49,16 @@ class ValidationResult:
 class Validator:
     """Measures a model on the validation set by the same path that ``nmt-translate`` takes."""
 
-    def __init__(
-        self,
-        config: Config,
-        prepared: PreparedData,
-        model: Seq2Seq,
-        device: torch.device,
-        precision: torch.dtype,
-        log: Log,
-    ) -> None:
+    def __init__(self, config: Config, prepared: PreparedData, model: Seq2Seq, device: torch.device, log: Log) -> None:
         self.config = config
         self.corpus = FirstPieces(prepared.validation, config.decoding.max_source)
         self.pairs = prepared.validation_pairs[: config.training.validation.sentences]
         self.model = model
-        self.device, self.precision = device, precision
+        self.device, self.precision = device, resolve_precision(config.precision, device)
         self.specials = Specials.of(prepared.tokenizers)
         self.network = fast.training(model, config.kernels)
         self.translator = Translator(
-            lambda beam_size: fast.search(model, precision, config.kernels, beam_size=beam_size),
+            lambda beam_size: fast.search(model, self.precision, config.kernels, beam_size=beam_size),
             prepared.tokenizers,
             device,
             attends=model.attends,
@@ -147,9 +139,6 @@ class Validator:
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
         with evaluating(self.model):
             [translation] = self.translator.translate([self.pairs[0].source], options)
-        self._show_attention(update, translation)
-
-    def _show_attention(self, update: int, translation: Translation) -> None:
         best = translation.hypotheses[0]
         if best.attention is not None and best.pieces:
             pixels = attention_image(best.attention.numpy(), translation.source_pieces, best.pieces)
