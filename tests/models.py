@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import schema
-from nmt.model import Seq2Seq, TeacherForced, build_model
+from nmt.model import Network, Seq2Seq, build_model
 
 SOURCE, TARGET = 11, 13
 """Vocabulary sizes."""
@@ -42,9 +42,7 @@ def small_model(attention: str | dict[str, Any] = "bahdanau", seed: int = 1, **s
     return model.double().eval()
 
 
-def forward(
-    network: TeacherForced, source: Tensor, lengths: Tensor, target_input: Tensor
-) -> tuple[Tensor, Tensor | None]:
+def forward(network: Network, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:
     """Teacher forcing by a network or its fast twin: logits (B, T, V), attention (B, T, S) or None."""
     readouts, weights = network.unroll(target_input, network.encode(source, lengths))
     return network.output(readouts), weights

@@ -13,11 +13,11 @@ from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.foundation.device import instructions
-from nmt.model import Seq2Seq, TeacherForced
+from nmt.model import Network, Seq2Seq
 from nmt.search import Searchable
 
 
-def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> TeacherForced:
+def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> Network:
     """Return the network for teacher forcing: the same parameters and, up to rounding, the same numbers.
 
     With ``attention_gradients`` a loss may read the attention weights: no twin is taken that gives them no gradient.

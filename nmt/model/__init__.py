@@ -2,6 +2,6 @@
 
 from nmt.model.build import build_model
 from nmt.model.records import Memory, State
-from nmt.model.seq2seq import Seq2Seq, TeacherForced
+from nmt.model.seq2seq import Network, Seq2Seq
 
-__all__ = ["Memory", "Seq2Seq", "State", "TeacherForced", "build_model"]
+__all__ = ["Memory", "Network", "Seq2Seq", "State", "build_model"]

@@ -14,7 +14,7 @@ from nmt.model.loss import cross_entropy
 from nmt.model.records import Memory, State, source_mask
 
 
-class TeacherForced(Protocol):
+class Network(Protocol):
     """What training and forced decoding ask of a network, or of its fast twin."""
 
     output: nn.Linear
@@ -65,7 +65,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """Read the source, as ``TeacherForced`` has it."""
+        """Read the source, as ``Network`` has it."""
         return self.remember(self.encoder(self.embed_source(source), lengths), lengths)
 
     def remember(self, encoded: tuple[Tensor, Tensor], lengths: Tensor) -> Memory:
@@ -85,12 +85,12 @@ class Seq2Seq(nn.Module):
         return logits.float().log_softmax(-1), state, weights
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Run teacher forcing up to the output layer, as ``TeacherForced`` has it."""
+        """Run teacher forcing up to the output layer, as ``Network`` has it."""
         readouts, weights = self.decoder.unroll(self.embed_target(target_input), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Sum the loss over the real target tokens, as ``TeacherForced`` has it."""
+        """Sum the loss over the real target tokens, as ``Network`` has it."""
         return cross_entropy(readouts[mask], self.output, targets[mask], smoothing)
 
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -12,7 +12,7 @@ from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, NmtError, tried
 from nmt.foundation.files import CHECKSUMS, read_json, refuse_links_outside
-from nmt.model import Seq2Seq, TeacherForced, build_model
+from nmt.model import Network, Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import inspect, refuse_other_tensors, unshared
 
@@ -26,7 +26,7 @@ class LoadedRun:
     model: Seq2Seq
 
     @property
-    def network(self) -> TeacherForced:
+    def network(self) -> Network:
         """The model for forced decoding, with the kernels of the configuration."""
         return fast.training(self.model, self.config.kernels)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from torch import Tensor
 
 from nmt.data.batching import Batch
-from nmt.model import TeacherForced
+from nmt.model import Network
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Objective(Protocol):
     def attention_gradients(self) -> bool:
         """Whether the loss differentiates the attention weights, so that no kernel may cut their gradient."""
 
-    def __call__(self, network: TeacherForced, batch: Batch) -> Loss:
+    def __call__(self, network: Network, batch: Batch) -> Loss:
         """Compute the loss of a batch that is on the network's device."""
 
 
@@ -42,7 +42,7 @@ class TeacherForcing:
     smoothing: float = 0.0
     attention_gradients: bool = False
 
-    def __call__(self, network: TeacherForced, batch: Batch) -> Loss:
+    def __call__(self, network: Network, batch: Batch) -> Loss:
         """As ``Objective`` has it."""
         readouts, _ = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)

@@ -63,6 +63,7 @@ def load_moments(
         for index, parameter in enumerate(parameters)
         for name in (_moment_names(config) if stepped else ())
     }
+    moments = {name.replace("optimiser.", "optimizer."): tensor for name, tensor in moments.items()}  # older runs
     refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():

@@ -10,7 +10,7 @@ from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
-from nmt.model import TeacherForced
+from nmt.model import Network
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ForcedDecoding:
 
 @torch.inference_mode()
 def force(
-    network: TeacherForced,
+    network: Network,
     tokenizers: Tokenizers,
     pairs: Sequence[Pair],
     device: torch.device,
@@ -68,7 +68,7 @@ def force(
 
 
 def word_attention(
-    network: TeacherForced, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
+    network: Network, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
 ) -> list[Weights]:
     """Return the attention between the words of each pair while the network reads it, (J, I); see
     :func:`~nmt.evaluation.alignment.word_weights`. The network must have attention."""
