@@ -262,7 +262,7 @@ def comparisons_table(results: Results) -> str:
 
 
 def recall(results: Results, system: str, low: int) -> str:
-    """Of content words, by thirds, in the bin that begins at ``low``."""
+    """Recall of content words, by thirds, in the bin that begins at ``low``."""
     return slashed(bin_from(low, results.reasons[system]), thirds("recall"))
 
 

@@ -22,13 +22,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def names(paths: list[str]) -> list[str]:
-    """What to call each: the folder, with the one around it where two have the same."""
+    """Name each run: the folder, with the one around it where two have the same."""
     last = [Path(path).name for path in paths]
     return last if len(set(last)) == len(last) else [f"{Path(path).parent.name}/{Path(path).name}" for path in paths]
 
 
 def facts(name: str, path: str) -> dict[str, str]:
-    """What one run is and reached, by column."""
+    """Describe a run and its results, by column."""
     run = RunDirectory(path)
     found, scores = run_facts(run.path), read_json(run.test_scores)
     return {

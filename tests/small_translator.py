@@ -19,7 +19,7 @@ ATTENTIONS: list[dict[str, Any]] = [{"type": "bahdanau", "hidden": 12}, {"type":
 
 
 def small_tokenizers() -> Tokenizers:
-    """Of the letters of ``LINES``."""
+    """Tokenizers of the letters of ``LINES``."""
     return learn(BpeTokenizer(type="bpe", vocabulary=90), [Pair(line, line[::-1]) for line in LINES])
 
 

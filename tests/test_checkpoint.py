@@ -423,7 +423,7 @@ def test_nothing_is_a_pickle(run: RunDirectory) -> None:
     assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
 
 
-def test_whoever_may_read_the_folder_may_read_the_weights(tmp_path: Path) -> None:
+def test_readers_of_the_folder_may_read_the_weights(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.save("last", weights_of(1), TrainingCheckpoint({}, {}))
     last = run.checkpoints / "last"

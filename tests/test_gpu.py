@@ -1,4 +1,4 @@
-"""What is different on a GPU: Triton's kernels in a network, CUDA graphs, bf16, and search on device tensors."""
+"""Differences on a GPU: Triton's kernels in a network, CUDA graphs, bf16, and search on device tensors."""
 
 import math
 from pathlib import Path
@@ -30,7 +30,7 @@ GPU = torch.device("cuda")
 
 
 def loss_and_gradients(attention: str, kernels: Kernels) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of a padded batch in fp32."""
+    """Loss and gradients of a padded batch in fp32."""
     torch.manual_seed(1)
     model = build_model(model_config(attention), SOURCE, TARGET)
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""What decides when to save, slow down, stop: a value after each validation."""
+"""The value that decides when to save, slow down, stop: a value after each validation."""
 
 import json
 from collections.abc import Sequence

@@ -118,7 +118,7 @@ def test_nothing_takes_its_place_before_it_is_on_the_disk(
 
     def moving(function: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
         def moves(source: Path, target: Path) -> None:
-            if run in Path(target).parents:  # the cache has its checksums, and is made anew
+            if run in Path(target).parents:  # the cache has its checksums, and is made again
                 move(Path(source), Path(target))
             function(source, target)
 

@@ -350,7 +350,7 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
 
 
 def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
-    """Memory suffices for so many pairs at once."""
+    """Memory for a limited number of pairs at once."""
     trainer.gradients = Faulty(trainer.gradients, trainer.model, cramped(pairs, error))
 
 

@@ -22,7 +22,7 @@ class Run:
     config: Config
     """Resolved, with the run directory as its output."""
     settings: tuple[str, ...]
-    """What makes ``config`` of the base configuration: KEY=VALUE, for ``nmt-train --set``."""
+    """Differences from the base configuration: KEY=VALUE, for ``nmt-train --set``."""
 
     @property
     def label(self) -> str:
@@ -63,13 +63,13 @@ class Plan:
         return runs
 
     def translations(self, run: Run, test: str) -> Path:
-        """Where the translations of a test set by a run are."""
+        """The file with the translations of a test set by a run."""
         if self.has_translated(run, test):
             return run.path / "test.hypotheses.txt"
         return self.scores(run, test).with_suffix(".txt")
 
     def scores(self, run: Run, test: str) -> Path:
-        """Where the scores of these translations are."""
+        """The file with the scores of these translations."""
         seed = "" if run.seed is None else f".seed-{run.seed}"
         return self.output / "tests" / test / f"{run.system}{seed}.json"
 

@@ -1,4 +1,4 @@
-"""What is left to do for a run, by what is in its directory."""
+"""The remaining work of a run, read from its directory."""
 
 import json
 from contextlib import suppress
@@ -16,10 +16,10 @@ from nmt.training.progress import Progress
 
 
 class Remaining(NamedTuple):
-    """What is left to do for a run."""
+    """The remaining work of a run."""
 
     options: tuple[str, ...] | None
-    """Of ``nmt-train``, beside the configuration; None for a finished run."""
+    """Options of ``nmt-train`` beside the configuration; None for a finished run."""
     described: str
     """In words."""
 

@@ -24,14 +24,14 @@ from nmt.runs.tensors import inspect
 LONG = 40
 """Length, in words of the source, from which on sentences are long."""
 ENDINGS = (".csv", ".md", ".json")
-"""Of the files of the table."""
+"""Endings of the files of the table."""
 BYTES = 4
-"""Of a parameter in a checkpoint, fp32."""
+"""Bytes of a parameter in a checkpoint, fp32."""
 Row = Mapping[str, Any]
 
 
 def run_facts(path: Path) -> dict[str, Any]:
-    """What a run is and how it was trained."""
+    """Describe a run and its training."""
     run = RunDirectory(path)
     config = load_run_config(run.path)
     progress = read_json(run.checkpoints / "last" / "training.json")

@@ -1,4 +1,4 @@
-"""What passes between the parts of a network: the memory of a source, and the state of a decoder.
+"""Records that pass between the parts of a network: the memory of a source, and the state of a decoder.
 
 Shapes: B sentences, S source positions, Q hypotheses of each sentence, R = B * Q rows (the hypotheses of a sentence are
 neighbours), C width of an annotation, A width of a key.
@@ -15,7 +15,7 @@ from nmt.foundation.records import Record
 
 @dataclass(frozen=True)
 class Memory(Record):
-    """What the encoder knows of B sentences; computed once, read at every step."""
+    """The encoder's output for B sentences; computed once, read at every step."""
 
     annotations: Tensor
     """h_j, (B, S, C); zero at padding."""
@@ -24,9 +24,9 @@ class Memory(Record):
     source_mask: Tensor
     """(B, S), True on real tokens."""
     keys: Tensor | None = None
-    """What the attention compares queries with, (B, S, A): derived from the annotations once."""
+    """Compared with queries by the attention, (B, S, A); derived from the annotations once."""
     values: Tensor | None = None
-    """What the attention takes the weighted mean of, (B, S, ...); None: the annotations."""
+    """Averaged by the attention's weights, (B, S, ...); None: the annotations."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class State(Record):
     """
 
     memory: Memory
-    """Of B sentences; the Q hypotheses of a sentence share it."""
+    """B sentences; the Q hypotheses of a sentence share its row."""
     position: int
     """Target position of the next step, from 0."""
     width: int

@@ -15,7 +15,7 @@ from nmt.model.records import Memory, State, source_mask
 
 
 class Network(Protocol):
-    """What training and forced decoding ask of a network, or of its fast twin."""
+    """The interface of a network, and of its fast twin, for training and forced decoding."""
 
     output: nn.Linear
     """From readouts (..., O) to logits (..., V)."""

@@ -1,6 +1,6 @@
 """Beam search: K hypotheses of each sentence side by side.
 
-At each step every live hypothesis is extended by every token. Of the best 2K candidates of a sentence, those among the
+At each step every live hypothesis is extended by every token. Among the best 2K candidates of a sentence, those of the
 first K that end in EOS are finished, and the best K that do not end live on (at most K can end, so K are left).
 
 A sentence stops when K of its hypotheses have finished and none that lives has a better score than the best of them:
@@ -104,7 +104,7 @@ class _BeamStep:
     """(B,) indices of the sentences that took the step."""
     ended: Extensions
     live: Extensions
-    """Of the sentences that go on: row r of the next step is the r-th of these."""
+    """Hypotheses of the sentences that go on: row r of the next step is the r-th of these."""
     attention: Tensor | None
     """(B * K, S)"""
 

@@ -1,4 +1,4 @@
-"""What search asks of a model, its limits, and its results. It knows no network.
+"""The interface of a model for search, the limits of a search, and its results; no network is known here.
 
 Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), S source and
 T target positions, V vocabulary.
@@ -39,7 +39,7 @@ class StepModel(Protocol[S]):
 
 
 class Searchable(ABC, Generic[S]):
-    """What translation asks of a network, of its fast twin, or of several of them."""
+    """The interface of a network, its fast twin, or an ensemble, for translation."""
 
     attends: bool
     """Whether steps return attention weights."""
@@ -87,7 +87,7 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Without BOS and EOS."""
     log_probability: float
-    """Of the tokens and, where it was emitted, of EOS."""
+    """Sum over the tokens and, if it was emitted, EOS."""
     score: float
     """The log-probability divided by the length penalty."""
     ended: bool

@@ -37,7 +37,7 @@ class Gradients(Protocol):
         """Forget the gradients."""
 
     def prepared(self, batch: Batch) -> Batch:
-        """What can be done with a batch before it is asked for, by another thread."""
+        """Do ahead, in another thread, what can be done with a batch."""
 
 
 class EagerGradients:

@@ -1,4 +1,4 @@
-"""What training minimizes: an objective maps a network and a batch to sums, to be divided once by the token count."""
+"""The loss that training minimizes: an objective maps a network and a batch to sums, and to the number of tokens."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +14,7 @@ class Loss:
     """Sums over the real target tokens of a batch, and their number."""
 
     objective: Tensor
-    """What is minimized; differentiable, nats."""
+    """The sum to minimize; differentiable, nats."""
     likelihood: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
     tokens: int

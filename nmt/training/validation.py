@@ -38,7 +38,7 @@ class ValidationResult:
     """Alignment error rate of the attention, where evaluation.gold is configured."""
 
     def as_dict(self) -> dict[str, float]:
-        """What there is, by name."""
+        """Return the measured values by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:

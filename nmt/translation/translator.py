@@ -30,19 +30,19 @@ class TranslatedHypothesis:
     log_probability: float
     score: float
     pieces: list[str]
-    """Of the target, the end symbol included if it was emitted."""
+    """Target pieces, with the end symbol if it was emitted."""
     attention: Tensor | None = None
     """(pieces, source pieces)"""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of one line."""
+    """A line and its translations."""
 
     source: str
     """The line."""
     source_pieces: list[str]
-    """What the model read, the end symbol included; empty for a blank line, which no model reads."""
+    """The model's input, with the end symbol; empty for a blank line, which no model reads."""
     hypotheses: list[TranslatedHypothesis]
     """Best first, at least one."""
 

@@ -24,7 +24,7 @@ class Attention(nn.Module):
         return replace(memory, keys=self.keys(memory.annotations))
 
     def keys(self, annotations: Tensor) -> Tensor | None:
-        """What queries are compared with: (B, S, C) -> (B, S, A), or None."""
+        """Compute what queries are compared with: (B, S, C) -> (B, S, A), or None."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What the recurrent decoders share: the gated update, the first state, and how a state reads the memory.
+"""The shared parts of the recurrent decoders: the gated update, the first state, and how a state reads the memory.
 
 Shapes: B sentences, T target positions, R = B * Q rows (Q hypotheses of each sentence, neighbours), E embedding,
 H hidden, C context, S source positions.

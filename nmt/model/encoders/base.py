@@ -12,9 +12,9 @@ class Encoder(nn.Module):
     """Reads embedded source tokens; padding never enters what it says of real ones."""
 
     width: int
-    """C, of an annotation and of the summary."""
+    """C: the width of an annotation and of the summary."""
     bridge_width: int
-    """Of what :meth:`bridge` returns."""
+    """The width of the vector that :meth:`bridge` returns."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
