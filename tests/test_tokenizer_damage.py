@@ -125,9 +125,9 @@ def test_a_piece_may_not_be_endless() -> None:
 def test_there_may_not_be_too_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     model = learned()
     count = len(model.pieces)
-    monkeypatch.setattr("nmt.data.tokenizer.LARGEST_VOCABULARY", count)
+    monkeypatch.setattr("nmt.data.tokenizer.schema.LARGEST_VOCABULARY", count)
     Tokenizer(model.SerializeToString())
-    monkeypatch.setattr("nmt.data.tokenizer.LARGEST_VOCABULARY", count - 1)
+    monkeypatch.setattr("nmt.data.tokenizer.schema.LARGEST_VOCABULARY", count - 1)
     with pytest.raises(DataError, match=f"^tokenizer: the model has {count} pieces; the limit is {count - 1}$"):
         Tokenizer(model.SerializeToString())
 
