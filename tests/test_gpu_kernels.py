@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.fast.kernels import recurrence, steps
-from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence
-from tests.test_recurrence import LENGTHS, network, outcome
+from nmt.fast.kernels import gru_with_attention, torch_steps
+from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence
+from tests.test_gru_with_attention import LENGTHS, network, outcome
 
-gpu = pytest.importorskip("nmt.fast.kernels.gpu", reason="needs Triton")
+gpu = pytest.importorskip("nmt.fast.kernels.triton_steps", reason="needs Triton")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 Outcome = list[Tensor]
@@ -31,7 +31,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
-    monkeypatch.setattr(recurrence, "_steps_on", lambda device: module)
+    monkeypatch.setattr(gru_with_attention, "_steps_on", lambda device: module)
 
 
 def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, width: int) -> Outcome:
@@ -71,7 +71,7 @@ def test_attending(
     dtype: torch.dtype, tolerance: float, sizes: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = attending(dtype, *sizes)
-    use(monkeypatch, steps)
+    use(monkeypatch, torch_steps)
     for one, other in zip(attending(torch.float64, *sizes), found, strict=True):
         assert (one - other).norm() <= tolerance * max(one.norm().item(), 1)
 
@@ -92,7 +92,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
         return [states.detach(), *torch.autograd.grad((states.sin() + 1).sum(), inputs)]
 
     found = run()
-    use(monkeypatch, steps)
+    use(monkeypatch, torch_steps)
     for one, other in zip(run(), found, strict=True):
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
 
@@ -147,7 +147,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from nmt.fast.kernels import gpu
+from nmt.fast.kernels import triton_steps as gpu
 
 TYPES = {"count": "i32", "inner": "i32", "sentences": "i32", "positions": "i32", "mask": "*i8", "energy": "*fp32"}
 HIGH = {"state", "gates", "candidate", "next_state", "carry", "next_carry", "d_keys", "d_energy"}

@@ -271,3 +271,8 @@ def test_the_attention_of_the_architecture_works() -> None:
     names = vars(tests.test_attention) | {"math": math, "ScaledDotAttention": package["ScaledDotAttention"]}
     exec(test, names)
     names["test_scaled_dot_score_by_hand"]()
+
+
+def test_the_encoder_of_the_architecture_is_the_tested_one() -> None:
+    [printed] = [block for block in blocks(ARCHITECTURE, "python") if block.startswith("class ForwardEncoder")]
+    assert printed.partition("\n\n\n")[0] in (ROOT / "tests" / "test_custom_parts.py").read_text("utf-8")

@@ -12,8 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence, input_gates
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence, input_gates
 from nmt.model.attention import AdditiveAttention, Attention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.dropout import dropout

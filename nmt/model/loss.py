@@ -1,4 +1,4 @@
-"""The loss as written in textbooks.
+"""The loss as in textbooks; ``training.objective`` asks for it, ``fast/kernels/output_loss.py`` is its fast twin.
 
 Shapes: N target tokens, O readout, V target vocabulary.
 """

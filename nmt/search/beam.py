@@ -139,6 +139,7 @@ def beam_search(
         beam = beam.select(going)
         # at the first step a sentence had one hypothesis, which all of its present ones continue
         first = len(steps) == 1
+        # each live hypothesis continues the state of its parent
         state = state.select(going).expand(beam_size) if first else state.select(live.parents.flatten())
         previous = live.tokens.flatten()
 

@@ -1,4 +1,4 @@
-"""The interface of an attention, and the attention that is none.
+"""The interface of an attention, the attention that is none, and the softmax attention; scores.py has its scores.
 
 Shapes: B sentences, S source positions, Q queries of each sentence (hypotheses at one target position, or all target
 positions of one hypothesis), H width of a query, C width of a context, A width of a key.
@@ -8,6 +8,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from nmt.model.records import Memory
@@ -49,3 +50,20 @@ class NoAttention(Attention):
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
         """Repeat the summary for each query: (B, Q, H) -> (B, Q, C)."""
         return memory.summary.unsqueeze(1).expand(-1, queries.size(1), -1), None
+
+
+class ScoredAttention(Attention):
+    """alpha_ij = softmax_j(score(s_i, h_j)) over real j; c_i = sum_j alpha_ij h_j."""
+
+    @abstractmethod
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Compute the energies e_ij: queries (B, Q, H), keys (B, S, A) -> (B, Q, S)."""
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S), zero on padding."""
+        assert memory.keys is not None
+        values = memory.annotations if memory.values is None else memory.values
+        energies = self.score(queries, memory.keys).masked_fill(~memory.source_mask.unsqueeze(1), -torch.inf)
+        at_least_fp32 = torch.promote_types(energies.dtype, torch.float32)
+        weights = energies.softmax(-1, dtype=at_least_fp32).to(values.dtype)
+        return weights @ values, weights

@@ -1,33 +1,13 @@
-"""Attention by a score: softmax over the source of how well a query and a key agree.
+"""Scores: how well a query and a key agree. ``ScoredAttention`` of base.py makes weights and contexts of them.
 
 Shapes: B sentences, S source positions, Q queries of each sentence, H width of a query, C width of an annotation, A
 hidden units of a score.
 """
 
-from abc import abstractmethod
-
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention.base import Attention
-from nmt.model.records import Memory
-
-
-class ScoredAttention(Attention):
-    """alpha_ij = softmax_j(score(s_i, h_j)) over real j; c_i = sum_j alpha_ij h_j."""
-
-    @abstractmethod
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Compute the energies e_ij: queries (B, Q, H), keys (B, S, A) -> (B, Q, S)."""
-
-    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S), zero on padding."""
-        assert memory.keys is not None
-        values = memory.annotations if memory.values is None else memory.values
-        energies = self.score(queries, memory.keys).masked_fill(~memory.source_mask.unsqueeze(1), -torch.inf)
-        at_least_fp32 = torch.promote_types(energies.dtype, torch.float32)
-        weights = energies.softmax(-1, dtype=at_least_fp32).to(values.dtype)
-        return weights @ values, weights
+from nmt.model.attention.base import ScoredAttention
 
 
 class AdditiveAttention(ScoredAttention):

@@ -5,7 +5,7 @@ Their plain twins are ``torch.nn.GRU`` over packed sequences (``nmt.model.encode
 the gradient of each weight is one product over all steps after the walk. Products are computed in the type of the
 gates ("low", bf16 under autocast), gates and states in fp32 or finer ("high").
 
-What a step does beside its products is in ``nmt.fast.kernels.steps``, and for GPUs in ``nmt.fast.kernels.gpu``.
+The rest of a step is in ``torch_steps``, and for GPUs in ``triton_steps``.
 
 Features come before sentences: with the weight at the left, the product of a step reads the large matrix as it lies in
 memory and rearranges only the small one (CPU: up to a fifth faster), and each gate is one block.
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.fast.kernels import steps
+from nmt.fast.kernels import torch_steps
 from nmt.fast.kernels.product import add_product, product
 
 KEEP = 1e3
@@ -34,12 +34,12 @@ def _high(low: torch.dtype) -> torch.dtype:
 
 def _steps_on(device: torch.device) -> Any:
     """Return the module with the steps for a device."""
-    return (_triton_steps() or steps) if device.type == "cuda" else steps
+    return (_triton_steps() or torch_steps) if device.type == "cuda" else torch_steps
 
 
 @cache
 def _triton_steps() -> Any:
-    """Return ``nmt.fast.kernels.gpu``, or None, with a warning, if Triton cannot be used."""
+    """Return ``nmt.fast.kernels.triton_steps``, or None, with a warning, if Triton cannot be used."""
     try:
         import triton  # noqa: PLC0415  # it is not installed everywhere
 
@@ -47,13 +47,13 @@ def _triton_steps() -> Any:
     except Exception as error:  # of many kinds
         warnings.warn(f"Triton cannot be used, training goes on without its kernels: {error}", stacklevel=2)
         return None
-    from nmt.fast.kernels import gpu  # noqa: PLC0415
+    from nmt.fast.kernels import triton_steps  # noqa: PLC0415
 
-    return gpu
+    return triton_steps
 
 
 def _candidate_first(rows: Tensor, dim: int) -> Tensor:
-    """Reorder gates (reset, update, candidate) as ``steps.GateSlopes`` has the recurrent ones."""
+    """Reorder gates (reset, update, candidate) as ``torch_steps.GateSlopes`` has the recurrent ones."""
     reset, update, candidate = rows.chunk(3, dim)
     return torch.cat((candidate, reset, update), dim)
 

@@ -1,4 +1,4 @@
-"""The steps of ``nmt.fast.kernels.steps`` on a GPU: one Triton kernel for each step, and one for its gradient.
+"""The steps of ``nmt.fast.kernels.torch_steps`` on a GPU: one Triton kernel for each step, and one for its gradient.
 
 A step of the recurrence is so little work that a GPU spends most of it starting kernels. Here the gates of a step are
 one, and so are scores, softmax and contexts: a program for each sentence reads its keys and annotations once and keeps
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from nmt.fast.kernels import steps as plain
+from nmt.fast.kernels import torch_steps as plain
 
 ELEMENTS = 1024
 """Values that one program of the gates' kernels computes."""
@@ -199,7 +199,7 @@ def _type(dtype: torch.dtype) -> Any:
 
 
 class Gates(plain.Gates):
-    """As ``nmt.fast.kernels.steps.Gates``, with one kernel for each step."""
+    """As ``nmt.fast.kernels.torch_steps.Gates``, with one kernel for each step."""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
         super().__init__(steps, initial, low)
@@ -209,7 +209,7 @@ class Gates(plain.Gates):
         self.high = _type(initial.dtype)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.steps.Gates`` has it."""
+        """As ``nmt.fast.kernels.torch_steps.Gates`` has it."""
         low = self.states.new_empty(self.states.shape[1:], dtype=self.low)
         _advance[self.programs](
             input_gates.contiguous(),
@@ -231,7 +231,7 @@ class Gates(plain.Gates):
         return self
 
     def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.steps.GateSlopes`` has it; ``d_gates`` is contiguous."""
+        """As ``nmt.fast.kernels.torch_steps.GateSlopes`` has it; ``d_gates`` is contiguous."""
         result = torch.empty_like(self.candidate[t])
         _advance_back[self.programs](
             carry.contiguous(),
@@ -250,7 +250,7 @@ class Gates(plain.Gates):
 
 
 class Attention:
-    """As ``nmt.fast.kernels.steps.Attention``; keys and annotations are contiguous."""
+    """As ``nmt.fast.kernels.torch_steps.Attention``; keys and annotations are contiguous."""
 
     QUERY_SCALE = 1
 
@@ -272,7 +272,7 @@ class Attention:
         }
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.steps.Attention`` has it; ``queries`` are contiguous."""
+        """As ``nmt.fast.kernels.torch_steps.Attention`` has it; ``queries`` are contiguous."""
         sentences, positions = self.mask.shape
         _attend[(sentences,)](
             queries,
@@ -302,7 +302,7 @@ class _AttentionSlopes:
         self.d_energy = torch.zeros_like(attention.queries[0], dtype=high)
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
-        """As ``nmt.fast.kernels.steps.AttentionSlopes`` has it; both are contiguous."""
+        """As ``nmt.fast.kernels.torch_steps.AttentionSlopes`` has it; both are contiguous."""
         attention = self.attention
         sentences, positions = attention.mask.shape
         _attend_back[(sentences,)](
@@ -322,5 +322,5 @@ class _AttentionSlopes:
         )
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """As ``nmt.fast.kernels.steps.AttentionSlopes`` has it."""
+        """As ``nmt.fast.kernels.torch_steps.AttentionSlopes`` has it."""
         return self.d_keys.to(self.attention.keys.dtype), self.d_energy.sum(0)

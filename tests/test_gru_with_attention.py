@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.config.schema import Kernels
-from nmt.fast.kernels.recurrence import attending_sequence, gru_sequence
+from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence
 from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
 from nmt.model.encoders import GruEncoder

@@ -1,7 +1,7 @@
 """The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, forward and backward.
 
-``nmt.fast.kernels.gpu`` has twins of both classes for GPUs. Products with weights are not part of a step: the walks of
-``nmt.fast.kernels.recurrence`` take them. "Low" is the type that products are computed in, "high" fp32 or finer.
+``triton_steps`` has twins of both classes for GPUs. Products with weights are not part of a step: the walks of
+``gru_with_attention`` compute them. "Low" is the type that products are computed in, "high" fp32 or finer.
 
 Shapes: T steps, B sentences, S source positions, H hidden, A alignment units, C context.
 """
