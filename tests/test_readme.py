@@ -154,7 +154,7 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
         assert len((folder / name).read_text("utf-8").splitlines()) == TEST_LINES
     assert {path.suffix for path in (folder / "runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}
     check_run_table(folder / "runs/en-fr")
-    check_experiment_table(folder / "runs/attention", ["none", "bahdanau"])
+    check_experiment_table(folder / "runs/attention", ["none", "bahdanau", "luong"])
 
 
 def check_run_table(run_directory: Path) -> None:
@@ -178,7 +178,9 @@ def check_experiment_table(output: Path, systems: list[str]) -> None:
     ]
     top = {path.name.partition(".")[0] for path in output.iterdir()}
     assert top == {*systems, "tests", "length_curve", "diagnosis", "results"}
-    assert {path.name for path in (output / "tests/test").iterdir()} == {f"{system}.json" for system in systems}
+    assert {path.name for path in (output / "tests/test").iterdir()} == {
+        f"{system}.seed-{seed}.json" for system in systems for seed in (1, 2)
+    }
     assert {path.name for path in output.glob("results.*")} == {*named[-3:]}
 
 
