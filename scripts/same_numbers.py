@@ -1,13 +1,15 @@
 """Compare this checkout with another one, to the last digit.
 
-Both train the demo's three systems and the reference shape for a few updates, with ``kernels: auto`` and ``plain``, one
-thread each, and translate. The losses, scores and translations must be equal.
+Both train the demo's three systems and the reference shape on the demo corpus for a few updates, with ``kernels: auto``
+and ``plain``, one thread each, and translate. The losses, scores and translations must be equal. Results of an earlier
+call are used again only for the same commit and the same options.
 
     git worktree add ../older COMMIT
     python scripts/same_numbers.py --other ../older
 """
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -42,7 +44,9 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def configuration(model: str, kernels: str, updates: int, corpus: Path, optimizer: str) -> dict[str, Any]:
+def configuration(
+    model: str, kernels: str, precision: str, updates: int, corpus: Path, optimizer: str
+) -> dict[str, Any]:
     """The configuration of one training run; ``optimizer`` is the key that the checkout has for it."""
 
     def split(name: str, **options: int) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def configuration(model: str, kernels: str, updates: int, corpus: Path, optimize
     return {
         "threads": 1,
         "kernels": kernels,
-        "precision": "fp32",
+        "precision": precision,
         "data": {
             "source_language": "en",
             "target_language": "fr",
@@ -63,10 +67,10 @@ def configuration(model: str, kernels: str, updates: int, corpus: Path, optimize
         "model": MODELS[model],
         "training": {
             "updates": updates,
-            "batch_tokens": 2000,
+            "batch_tokens": 3600,
             "log_every": 5,
             optimizer: {"type": "adam", "learning_rate": 5e-3, "betas": [0.9, 0.98]},
-            "schedule": {"type": "inverse_square_root", "warmup": 30},
+            "schedule": {"type": "inverse_square_root", "warmup": 100},
             "validation": {"every": 30, "first": None, "sentences": 60},
         },
         "evaluation": {
@@ -76,14 +80,25 @@ def configuration(model: str, kernels: str, updates: int, corpus: Path, optimize
     }
 
 
-def train(checkout: Path, folder: Path, corpus: Path, model: str, kernels: str, updates: int) -> dict[str, Any]:
+def state(checkout: Path) -> str:
+    """Return the commit of a checkout, and a digest of what was changed since."""
+    git = ["git", "-C", str(checkout)]
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
+    changes = subprocess.run([*git, "diff", "HEAD"], capture_output=True, check=True).stdout
+    return commit.strip() + (f"-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else "")
+
+
+def train(
+    checkout: Path, folder: Path, corpus: Path, model: str, kernels: str, precision: str, updates: int
+) -> dict[str, Any]:
     """Train once in a checkout, unless ``folder`` holds it already; return what must be the same everywhere."""
-    run = folder / f"{model}-{kernels}"
+    run = folder / f"{model}-{kernels}-{precision}-{updates}"
     if not (run / "test.hypotheses.txt").exists():
         folder.mkdir(parents=True, exist_ok=True)
         schema = (checkout / "nmt" / "config" / "schema.py").read_text()
-        config = configuration(model, kernels, updates, corpus, "optimizer" if "optimizer:" in schema else "optimiser")
-        path = folder / f"{model}-{kernels}.yaml"
+        key = "optimizer" if "optimizer:" in schema else "optimiser"
+        config = configuration(model, kernels, precision, updates, corpus, key)
+        path = run.with_suffix(".yaml")
         path.write_text(yaml.safe_dump(config))
         subprocess.run(
             [sys.executable, "-c", COMMAND, "--config", path, "--output", run, "--overwrite"],
@@ -105,17 +120,18 @@ def main() -> int:
     parser.add_argument("--other", type=Path, required=True, metavar="CHECKOUT", help="a checkout of another commit")
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "same", metavar="DIR", help="where runs go")
     parser.add_argument("--updates", type=int, default=60, metavar="N", help="updates of each run (default: 60)")
+    parser.add_argument("--precision", default="auto", help="auto (the default: as the demo), fp32 or bf16")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at the same time (default: 2)")
     arguments = parser.parse_args()
     corpus = arguments.output.resolve() / "corpus"
     if not (corpus / "train.en").exists():
         subprocess.run([sys.executable, ROOT / "scripts" / "make_demo_corpus.py", "--output", corpus], check=True)
     names = [(model, kernels) for model in MODELS for kernels in ("auto", "plain")]
-    folders = {arguments.other.resolve(): "other", ROOT: "this"}
+    folders = {checkout: state(checkout) for checkout in (arguments.other.resolve(), ROOT)}
 
     def compare(name: tuple[str, str]) -> bool:
         found = [
-            train(checkout, arguments.output.resolve() / folder, corpus, *name, arguments.updates)
+            train(checkout, arguments.output.resolve() / folder, corpus, *name, arguments.precision, arguments.updates)
             for checkout, folder in folders.items()
         ]
         same = found[0] == found[1]

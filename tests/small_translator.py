@@ -60,6 +60,5 @@ def translator_of(
         lambda beam_size: fast.search(model, precision, kernels, beam_size=beam_size),
         tokenizers,
         torch.device(device),
-        attends=model.attends,
-        precision=precision,
+        precision,
     )

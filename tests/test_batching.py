@@ -222,15 +222,17 @@ def test_epoch_follows_epoch() -> None:
 
 
 def test_processes_share_each_epoch() -> None:
-    """Of the three batches of an epoch, the first of two processes takes two, and no pair is taken twice."""
+    """Two processes take one batch each of the three of an epoch, and no pair is taken twice."""
     corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
     first, second = (
         training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=2) for rank in (0, 1)
     )
-    epoch = [next(first), next(second), next(first)]
-    assert [after for after, _ in epoch] == [Position(0, 2), Position(0, 2), Position(1, 0)]
-    assert sorted(int(row[0]) for _, batch in epoch for row in batch.source) == list(range(6))
-    assert [next(second)[0], next(first)[0]] == [Position(1, 2), Position(1, 2)]
+    epoch = [next(first), next(second)]
+    assert [after for after, _ in epoch] == [Position(1, 0), Position(1, 0)]
+    assert len({int(row[0]) for _, batch in epoch for row in batch.source}) == 4
+    assert [next(second)[0], next(first)[0]] == [Position(2, 0), Position(2, 0)]
+    with pytest.raises(ValueError, match="3 batches are too few for 4 processes"):
+        next(training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=0, size=4))
 
 
 def test_validation_batches_hold_each_pair_once() -> None:

@@ -5,6 +5,7 @@ Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C conte
 
 import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ class LocationAttention(Attention):
 
     def __init__(self, config: schema.Model, encoder: Encoder) -> None:
         super().__init__()
-        assert isinstance(config.attention, schema.CustomPart)
+        assert isinstance(config.attention, schema.CustomAttention)
         self.window: int = config.attention.options["window"]
         self.location = nn.Linear(config.decoder.hidden, 64, bias=False)
 
@@ -103,6 +104,20 @@ class LocationAttention(Attention):
         energies = self.location(queries)[..., : mask.size(2)].masked_fill(~(near & mask), -torch.inf)
         weights = energies.softmax(-1)
         return weights @ memory.annotations, weights
+
+
+class MeanAttention(Attention):
+    """The mean of the annotations, without weights; with a layer that is never used."""
+
+    attends = False
+
+    def __init__(self, config: schema.Model, encoder: Encoder) -> None:
+        super().__init__()
+        self.unused = nn.LayerNorm(encoder.width)
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
+        mean = memory.annotations.sum(1) / memory.source_mask.sum(1, keepdim=True)
+        return mean.unsqueeze(1).expand(-1, queries.size(1), -1), None
 
 
 # --- an ensemble of two runs ------------------------------------------------------------------------------------------
@@ -119,6 +134,9 @@ class Ensemble(Searchable[EnsembleState]):
     def __init__(self, members: list[Searchable[Any]]) -> None:
         self.members = members
         self.attends = False
+
+    def searching(self) -> AbstractContextManager[object]:
+        return self.members[0].searching()
 
     def encode(self, source: Tensor, lengths: Tensor) -> list[Memory]:
         return [member.encode(source, lengths) for member in self.members]
@@ -138,6 +156,10 @@ PARTS: dict[str, dict[str, Any]] = {
     "encoder": {"encoder": {"type": "custom", "name": "forward", "hidden": 24}},
     "decoder": {"decoder": {"type": "custom", "name": "cache", "hidden": 24}},
     "attention": {"attention": {"type": "custom", "name": "location", "options": {"window": 2}}},
+    "attention without weights": {"attention": {"type": "custom", "name": "mean"}},
+    "attention after the update": {
+        "attention": {"type": "custom", "name": "location", "after_update": True, "options": {"window": 2}}
+    },
 }
 
 
@@ -146,6 +168,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(build.ENCODERS, "forward", ForwardEncoder)
     monkeypatch.setitem(build.DECODERS, "cache", CacheDecoder)
     monkeypatch.setitem(build.ATTENTIONS, "location", LocationAttention)
+    monkeypatch.setitem(build.ATTENTIONS, "mean", MeanAttention)
 
 
 def configured(folder: Path, part: str, output: str, updates: int, kernels: str = "auto") -> Config:
@@ -212,7 +235,7 @@ def test_an_ensemble_of_two_runs(folder: Path) -> None:
         def searchable(beam_size: int) -> Ensemble:
             return Ensemble([fast.search(run.model, torch.float32, beam_size=beam_size) for run in members])
 
-        return Translator(searchable, loaded[0].tokenizers, CPU, attends=False)
+        return Translator(searchable, loaded[0].tokenizers, CPU)
 
     check_beam_search(ensemble(loaded))
     twice, once = ensemble([loaded[0]] * 2), ensemble(loaded[:1])
@@ -221,9 +244,17 @@ def test_an_ensemble_of_two_runs(folder: Path) -> None:
     assert [each.text for each in twice.translate(lines, how)] == [each.text for each in once.translate(lines, how)]
 
 
-def test_a_part_that_nobody_registered_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["forwards", "gru"])
+def test_a_part_that_nobody_registered_is_named(folder: Path, name: str) -> None:
     config = configured(folder, "encoder", "x", 3).model.model_copy(
-        update={"encoder": schema.CustomPart(type="custom", name="forwards")}
+        update={"encoder": schema.CustomPart(type="custom", name=name)}
     )
-    with pytest.raises(ConfigError, match="no encoder is called 'forwards'; register it first"):
+    with pytest.raises(ConfigError, match=f"no custom encoder is called '{name}'; register it first"):
         build_model(config, 9, 9)
+
+
+def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:
+    parameters = dict(
+        build_model(configured(folder, "attention without weights", "x", 3).model, 9, 9).named_parameters()
+    )
+    assert (parameters["decoder.attention.unused.weight"] == 1).all()

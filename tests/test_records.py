@@ -99,3 +99,12 @@ def test_a_state_that_advances_is_a_new_one() -> None:
     after = start.advanced(carried=outer(ROWS))
     assert (start.position, after.position) == (0, 1) and after.advanced().position == 2
     assert same(after.carried, ROWS) and after.memory is start.memory
+
+
+def test_a_list_in_a_record_is_refused_rather_than_left_in_its_old_order() -> None:
+    @dataclass(frozen=True)
+    class Cache(Record):
+        steps: list[Tensor]
+
+    with pytest.raises(TypeError, match="Cache: a list in a record; use a tuple"):
+        Cache([torch.zeros(2)]).select(torch.tensor([0]))

@@ -62,12 +62,14 @@ def parser() -> argparse.ArgumentParser:
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
-    """Do what is missing; 0 when everything is there, 128 and its number when stopped by a signal."""
+    """Complete the experiment; return 0, or 128 plus the signal number."""
     experiment = load_experiment(arguments.config, base=arguments.base, output=arguments.output, jobs=arguments.jobs)
     plan = make_plan(experiment, arguments.config, arguments.overrides)
     overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}
     if arguments.only:
         plan = replace(plan, runs=tuple(plan.select(arguments.only, "--only")))
+        if others := overwritten - {run.label for run in plan.runs}:
+            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with --only {arguments.only}")
     plan = readable_tests(plan)
     unfinished = look(plan, overwritten)
     if arguments.dry_run:
@@ -83,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def continuing(arguments: argparse.Namespace) -> list[str]:
-    """The command that continues this one: without ``--overwrite``, which would start again."""
+    """Return the command that continues this one: without ``--overwrite`` for runs that were started again."""
     words = [as_typed("nmt-experiment"), "--config", arguments.config]
     for option in ("base", "output", "only", "jobs"):
         if (value := getattr(arguments, option)) is not None:
@@ -114,6 +116,8 @@ def readable_tests(plan: Plan) -> Plan:
         raise errors[0]  # it may have a hint where the file is
     if errors:
         raise DataError(*(problem for error in errors for problem in error.problems))
+    if not tests:
+        raise DataError(f"{plan.output}: no test set is left; name one in tests: of the experiment")
     return replace(plan, tests=tests)
 
 
@@ -172,7 +176,7 @@ def train(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
     for label, code in codes.items():
         if code:
             end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-            say(f"{label}: nmt-train ended with {end}; what it said stands above")
+            say(f"{label}: nmt-train ended with {end}; see its messages above")
     return FAILED if any(codes.values()) else 0
 
 

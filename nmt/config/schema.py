@@ -247,6 +247,7 @@ class CustomPart(Section):
     name: Text
     """The name it is registered by."""
     hidden: Width = 256
+    """Units: of an encoder's or decoder's state, to be read by the function that builds it."""
     options: dict[str, Any] = {}
     """For the function that builds it."""
 
@@ -315,7 +316,16 @@ class NoAttention(Section):
     type: Literal["none"]
 
 
-AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomPart, Discriminator("type")]
+class CustomAttention(CustomPart):
+    """An attention that a program of yours has registered in ``nmt.model.build``."""
+
+    after_update: bool = False
+    """Attend after the update, as Luong's decoder does; before it, as Bahdanau's."""
+    input_feeding: bool = True
+    """With ``after_update``, feed the attentional vector to the next step."""
+
+
+AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomAttention, Discriminator("type")]
 
 
 class Dropout(Section):

@@ -194,15 +194,19 @@ def training_batches(
     """Endless batches from a position on, each with the position after it.
 
     With ``size`` processes, each takes the ``rank``-th of every ``size`` batches; the position after them is the same
-    in all processes.
+    in all processes. The last batches of an epoch, fewer than ``size``, are left out.
+
+    Raises ValueError if an epoch has fewer than ``size`` batches.
     """
     epoch, first = position.epoch, position.batch
     while True:
         plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
-        for i in range(first, len(plan), size):
-            after = Position(epoch, i + size) if i + size < len(plan) else Position(epoch + 1, 0)
-            if i + rank < len(plan):
-                yield after, collate(*corpus.rows(plan[i + rank]), specials)
+        end = len(plan) // size * size
+        if not end:
+            raise ValueError(f"{len(plan)} batches are too few for {size} processes")
+        for i in range(first, end, size):
+            after = Position(epoch, i + size) if i + size < end else Position(epoch + 1, 0)
+            yield after, collate(*corpus.rows(plan[i + rank]), specials)
         epoch, first = epoch + 1, 0
 
 

@@ -10,6 +10,8 @@ from threading import Lock, Thread
 
 Say = Callable[[str], None]
 POLL_SECONDS = 0.05
+LAST_WORDS_SECONDS = 5.0
+"""To wait for the output of a process that has ended."""
 CHILD = (
     "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
     "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
@@ -34,7 +36,7 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
     """Run up to ``count`` jobs at a time, and pass on what they print; -> the exit code of each that was started.
 
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
-    started, and their ends are waited for.
+    started, and the function waits for all of them.
     """
     waiting, codes = list(jobs), dict[str, int]()
     running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
@@ -51,7 +53,8 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
                 job = waiting.pop(0)
                 running[job.label] = _start(job, say, lock)
             for label, (process, reader) in list(running.items()):
-                if not reader.is_alive() and process.poll() is not None:
+                if process.poll() is not None:
+                    reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
                     codes[label] = process.returncode
                     del running[label]
             time.sleep(POLL_SECONDS)

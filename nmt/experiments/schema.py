@@ -16,7 +16,7 @@ from nmt.errors import ConfigError
 
 NAME = re.compile(r"\w[\w+-]*")
 """A name of a system or test set: part of the names of files."""
-RESERVED = {"results", "tests"}
+RESERVED = {"results", "tests", "length_curve", "diagnosis"}
 """Names of other things in the output directory."""
 DEFAULT_TEST = "test"
 """The name of the base configuration's own test set."""
@@ -78,6 +78,8 @@ class Experiment(Section):
     @field_validator("systems", "tests")
     @classmethod
     def _usable_names(cls, named: dict[str, Any] | None) -> dict[str, Any] | None:
+        if named == {}:
+            raise ValueError("found nothing; name at least one, or leave the key out")
         for name in named or {}:
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a name of letters, digits, '_', '+' and '-'")

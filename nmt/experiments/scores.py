@@ -85,9 +85,11 @@ def score(plan: Plan, run: Run, test: str) -> None:
 
 def _alignment(run: Run, test: TestSet) -> dict[str, Any] | None:
     """How well the attention links words while the run reads the references; None without attention or gold links."""
-    if test.gold is None or run.config.model.attention.type == "none":
+    if test.gold is None:
         return None
     gold = read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
     device = resolve_device(run.config.device)
     loaded = load_run(run.path, device)
+    if not loaded.model.attends:
+        return None
     return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, device))

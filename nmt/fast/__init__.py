@@ -11,7 +11,7 @@ from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
-from nmt.fast.teacher_forcing import FastTraining
+from nmt.fast.teacher_forcing import DECODERS, ENCODERS, FastTraining
 from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
 from nmt.search import Searchable
@@ -34,9 +34,10 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *,
     return fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
 
 
-def records_graphs(kernels: Kernels, device: torch.device) -> bool:
-    """Whether training replays its steps as CUDA graphs."""
-    return kernels == "auto" and device.type == "cuda"
+def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
+    """Whether training replays its steps as CUDA graphs; a part without a twin may synchronize and rules that out."""
+    twins = type(model.encoder) in ENCODERS and type(model.decoder) in DECODERS
+    return kernels == "auto" and device.type == "cuda" and twins
 
 
 def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:

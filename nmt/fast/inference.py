@@ -2,7 +2,7 @@
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
-That pays where a sentence has several hypotheses; for one it is as many multiplications, and more to carry along.
+That pays where a sentence has several hypotheses; with one hypothesis it saves nothing and needs more memory.
 Products that share their input are one. Products are computed in the given precision, everything else in fp32.
 
 Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, A alignment
@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.errors import ConfigError
 from nmt.fast.inference_encoder import FastEncoder, Layer, gated_update
 from nmt.fast.kernels.int8 import Int8Linear
 from nmt.fast.kernels.product import linear
 from nmt.foundation.device import autocast
-from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention
+from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.encoders import Encoder, GruEncoder
 from nmt.model.records import Memory, State, source_mask
@@ -69,7 +70,7 @@ class FastSearch(Searchable[RecurrentState]):
         model: the network; its weights must stay as they are.
         decoder: the network's.
         precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
-            bf16 where the hardware has it), or float64, in which case everything is.
+            bf16 where the hardware has it), or float64 for a network in float64.
         ahead: apply what reads a context to the annotations ahead of the search, if the attention is one of ``LINEAR``.
     """
 
@@ -79,6 +80,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.model = model
         self.attends = model.attends
         self.attention = decoder.attention
+        self.fixed = type(decoder.attention) is NoAttention
         self.precision = precision
         self.ahead = ahead and type(decoder.attention) in LINEAR
         self.high = torch.promote_types(precision, torch.float32)
@@ -106,7 +108,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.recurrent = self._layer(*self._recurrent(weight, bias))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """What is multiplied with the state before the update."""
+        """Return the weight and bias applied to the previous state."""
         return weight, bias
 
     def _layer(self, weight: Tensor, bias: Tensor) -> Layer:
@@ -143,7 +145,7 @@ class FastSearch(Searchable[RecurrentState]):
     def _prepare(self, memory: Memory) -> Memory:
         """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
         none_read = memory.annotations[..., :0]
-        if not self.attends:
+        if self.fixed:
             return replace(memory, annotations=none_read, summary=self.from_context(memory.summary))
         if self.units:
             memory = replace(memory, keys=_exp(self.key(memory.annotations)))
@@ -174,9 +176,8 @@ class FastSearch(Searchable[RecurrentState]):
             positions = torch.full((width,), state.position, device=queries.device)
             contexts, weights = self.attention(queries, positions, memory)
         contexts = contexts.flatten(0, 1)
-        if weights is None:  # the summary, which is projected
-            return contexts, None
-        return contexts if self.ahead else self.from_context(contexts), weights.flatten(0, 1)
+        projected = contexts if self.ahead or self.fixed else self.from_context(contexts)
+        return projected, None if weights is None else weights.flatten(0, 1)
 
     def _log_probs(self, readout: Tensor) -> Tensor:
         logits = self.output(readout).float()
@@ -261,6 +262,11 @@ DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: Fas
 
 
 def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
-    """The twin of the network, to be searched for as long as its weights stay as they are."""
+    """Return the twin of the network, to be searched for as long as its weights stay as they are.
+
+    Raises ConfigError for int8 if the decoder has no twin.
+    """
     twin = DECODERS.get(type(model.decoder))
+    if twin is None and precision == torch.int8:
+        raise ConfigError("precision: int8 needs a built-in decoder; use fp32 or bf16")
     return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)

@@ -36,6 +36,8 @@ class Record:
                 return of_tensor(value)
             if isinstance(value, Record):
                 return of_record(value)
+            if isinstance(value, list | dict):
+                raise TypeError(f"{type(self).__name__}: a {type(value).__name__} in a record; use a tuple")
             return tuple(map(changed, value)) if isinstance(value, tuple) else value
 
         names = (field.name for field in fields(self))

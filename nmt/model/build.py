@@ -49,10 +49,11 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
 
 
 def _builder(builders: Mapping[str, Builder], section: Any, kind: str) -> Builder:
-    name = section.name if isinstance(section, schema.CustomPart) else section.type
-    if name not in builders:
+    custom = isinstance(section, schema.CustomPart)
+    name = section.name if custom else section.type
+    if name not in builders or (custom and name in BUILT_IN):
         raise ConfigError(
-            f"model.{kind}.name: no {kind} is called '{name}'; register it first: "
+            f"model.{kind}.name: no custom {kind} is called '{name}'; register it first: "
             f"nmt.model.build.{kind.upper()}S['{name}'] = ..."
         )
     return builders[name]
@@ -81,11 +82,14 @@ def _luong(config: schema.Model, encoder: Encoder) -> Attention:
 
 
 def _gru_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
-    """Luong's attention comes after the update; every other before it."""
+    """Luong's attention comes after the update, and so does a custom one that says so; every other before it."""
     embedding, hidden = config.embeddings.size, config.decoder.hidden
     widths = embedding, encoder.width, encoder.bridge_width, hidden, config.decoder.readout or embedding
-    if isinstance(config.attention, schema.LuongAttention):
-        return LuongDecoder(attention, *widths, input_feeding=config.attention.input_feeding)
+    match config.attention:
+        case schema.LuongAttention(input_feeding=feeding):
+            return LuongDecoder(attention, *widths, input_feeding=feeding)
+        case schema.CustomAttention(after_update=True, input_feeding=feeding):
+            return LuongDecoder(attention, *widths, input_feeding=feeding)
     return BahdanauDecoder(attention, *widths)
 
 
@@ -96,3 +100,5 @@ ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
     "luong": _luong,
 }
 DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {"gru": _gru_decoder}
+BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}
+"""Names that a custom part cannot take."""

@@ -23,6 +23,10 @@ def _is_recurrent(name: str) -> bool:
     return "weight_hh" in name or name.endswith("update.recurrent.weight")
 
 
+def _is_bias(name: str) -> bool:
+    return "bias" in name.rpartition(".")[2]
+
+
 def _orthogonal_blocks(parameter: nn.Parameter) -> None:
     """Fill the recurrent matrices of the gates, each H x H, that lie one above the other."""
     with torch.no_grad():
@@ -33,8 +37,10 @@ def _orthogonal_blocks(parameter: nn.Parameter) -> None:
 def _xavier(name: str, parameter: nn.Parameter) -> None:
     if _is_recurrent(name):
         _orthogonal_blocks(parameter)
-    elif parameter.ndim == 1:
+    elif _is_bias(name):
         nn.init.zeros_(parameter)
+    elif parameter.ndim < 2:
+        return  # of a custom part, which knows better
     elif "embedding.weight" in name:
         nn.init.normal_(parameter, std=1 / math.sqrt(parameter.size(1)))
     else:
@@ -45,8 +51,10 @@ def _paper(name: str, parameter: nn.Parameter) -> None:
     """Bahdanau et al. 2015, appendix B.1."""
     if _is_recurrent(name):
         _orthogonal_blocks(parameter)
-    elif parameter.ndim == 1 or name.endswith("attention.energy.weight"):
+    elif _is_bias(name) or name.endswith("attention.energy.weight"):
         nn.init.zeros_(parameter)
+    elif parameter.ndim < 2:
+        return  # of a custom part, which knows better
     elif name.endswith(("attention.query.weight", "attention.key.weight")):
         nn.init.normal_(parameter, std=0.001)
     else:

@@ -57,7 +57,7 @@ class Searchable(ABC, Generic[S]):
         """As ``StepModel`` has it."""
 
     def searching(self) -> AbstractContextManager[object]:
-        """Return the context in which the methods above are to be called."""
+        """Return the context in which the methods above are to be called; an ensemble enters those of its members."""
         return nullcontext()
 
 

@@ -34,10 +34,10 @@ class Gradients(Protocol):
         """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum."""
 
     def reset(self) -> None:
-        """Forget the gradients."""
+        """Zero the gradients."""
 
     def prepared(self, batch: Batch) -> Batch:
-        """Do ahead, in another thread, what can be done with a batch."""
+        """Prepare a batch ahead of time, in another thread."""
 
 
 class EagerGradients:
@@ -96,7 +96,7 @@ class GraphedGradients:
 
     def __call__(self, batch: Batch, tokens: int) -> Tensor:
         """As ``Gradients`` has it."""
-        if len(batch.source) < SENTENCES:  # halved, since memory did not suffice: it must not be filled up again
+        if len(batch.source) < SENTENCES:  # halved after running out of memory; do not pad it again
             return self.eager(_placed(batch, self.eager.device), tokens)
         batch = filled_up(batch, self.specials)
         shape = (*batch.source.shape, batch.target_input.size(1))
@@ -174,4 +174,4 @@ def gradients_on(
 ) -> Gradients:
     """Choose CUDA graphs where the kernels and the device allow them."""
     eager = EagerGradients(model, objective, device, precision, kernels)
-    return GraphedGradients(eager, specials) if fast.records_graphs(kernels, device) else eager
+    return GraphedGradients(eager, specials) if fast.records_graphs(model, kernels, device) else eager

@@ -11,14 +11,12 @@ from nmt.model import Network
 
 @dataclass(frozen=True)
 class Loss:
-    """Sums over the real target tokens of a batch, and their number."""
+    """Sums over a batch."""
 
     objective: Tensor
     """The sum to minimize; differentiable, nats."""
     likelihood: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
-    tokens: int
-    """Real target tokens, EOS included."""
 
 
 class Objective(Protocol):
@@ -30,6 +28,9 @@ class Objective(Protocol):
     @property
     def attention_gradients(self) -> bool:
         """Whether the loss differentiates the attention weights, so that no kernel may cut their gradient."""
+
+    def count(self, batch: Batch) -> int:
+        """Return the number that the sums of a batch are divided by, after all batches of an update are added up."""
 
     def __call__(self, network: Network, batch: Batch) -> Loss:
         """Compute the loss of a batch that is on the network's device."""
@@ -46,4 +47,8 @@ class TeacherForcing:
         """As ``Objective`` has it."""
         readouts, _ = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
-        return Loss(*sums, batch.target_tokens)
+        return Loss(*sums)
+
+    def count(self, batch: Batch) -> int:
+        """Count the real target tokens, EOS included."""
+        return batch.target_tokens

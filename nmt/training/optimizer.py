@@ -58,12 +58,13 @@ def load_moments(
     the end of a tensor that is too small.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    moments = {name.replace("optimiser.", "optimizer."): tensor for name, tensor in moments.items()}  # older runs
+    used = {name.split(".")[1] for name in moments if name.count(".") == 2} or set(map(str, range(len(parameters))))
     shapes = {
         f"optimizer.{index}.{name}": torch.Size() if name == "step" else parameter.shape
         for index, parameter in enumerate(parameters)
-        for name in (_moment_names(config) if stepped else ())
+        for name in (_moment_names(config) if stepped and str(index) in used else ())  # unused ones have no moments
     }
-    moments = {name.replace("optimiser.", "optimizer."): tensor for name, tensor in moments.items()}  # older runs
     refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():

@@ -19,7 +19,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing, score
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
-from nmt.training.objective import TeacherForcing
+from nmt.training.objective import Objective, TeacherForcing
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress, Window
 from nmt.training.validation import Validator
@@ -65,8 +65,8 @@ class Trainer:
         self.world = world
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
-        objective = TeacherForcing(self.config.label_smoothing)
-        self.gradients = gradients_on(self.model, objective, device, precision, self.specials, config.kernels)
+        self.objective: Objective = TeacherForcing(self.config.label_smoothing)
+        self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, log)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)
@@ -102,7 +102,7 @@ class Trainer:
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """Make one update: add up the gradients of all batches, divided once by all their real target tokens."""
-        tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
+        tokens = int(self.world.sum(torch.tensor(sum(map(self.objective.count, batches)))))
         likelihood, halved = self._forward_backward(batches, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._schedule()

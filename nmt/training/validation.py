@@ -61,11 +61,10 @@ class Validator:
             lambda beam_size: fast.search(model, self.precision, config.kernels, beam_size=beam_size),
             prepared.tokenizers,
             device,
-            attends=model.attends,
         )
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
-        self.gold = gold_pairs(config)
+        self.gold = gold_pairs(config) if model.attends else None
         if self.corpus.cut:
             log.say(
                 f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
@@ -151,7 +150,7 @@ def gold_pairs(config: Config) -> GoldPairs | None:
     Raises DataError.
     """
     gold = config.evaluation.gold
-    if gold is None or config.model.attention.type == "none":
+    if gold is None:
         return None
     with of_key("evaluation.gold"):
         return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)

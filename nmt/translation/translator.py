@@ -76,7 +76,6 @@ class Translator:
         searchable: makes what is searched, for a beam size: a network, its fast twin, an ensemble.
         tokenizers: of both sides.
         device: the searchable's.
-        attends: whether the searchable's steps return attention weights.
         precision: what its matrix products are computed in.
         decoding: how lines are translated unless told otherwise.
     """
@@ -86,8 +85,6 @@ class Translator:
         searchable: Callable[[int], Searchable[Any]],
         tokenizers: Tokenizers,
         device: torch.device,
-        *,
-        attends: bool,
         precision: torch.dtype = torch.float32,
         decoding: Decoding | None = None,
     ) -> None:
@@ -95,7 +92,6 @@ class Translator:
         self.tokenizers = tokenizers
         self.specials = Specials.of(tokenizers)
         self.device = device
-        self.attends = attends
         self.precision = precision
         self.decoding = decoding or Decoding()
 
@@ -126,10 +122,14 @@ class Translator:
             lambda beam_size: ahead() if beam_size > 1 else alone(),
             run.tokenizers,
             device,
-            attends=run.model.attends,
-            precision=precision,
-            decoding=run.config.decoding,
+            precision,
+            run.config.decoding,
         )
+
+    @property
+    def attends(self) -> bool:
+        """Whether translations have attention weights."""
+        return self.searchable(self.decoding.beam_size).attends
 
     def slow_precision(self) -> str | None:
         """Return a warning where a short measurement finds the precision slower than fp32; else None."""

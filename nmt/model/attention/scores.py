@@ -11,7 +11,7 @@ from nmt.model.attention.base import ScoredAttention
 
 
 class AdditiveAttention(ScoredAttention):
-    """e_ij = v·tanh(W s_i + U h_j): Bahdanau et al. 2015, A.1.2; Luong et al. 2015, eq. 8 ("concat")."""
+    """e_ij = v·tanh(W s_i + U h_j): Bahdanau et al. 2015, A.1.2; Luong et al. 2015, section 3.1 ("concat")."""
 
     def __init__(self, state: int, annotation: int, hidden: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class AdditiveAttention(ScoredAttention):
 
 
 class DotAttention(ScoredAttention):
-    """e_ij = s_i·h_j (Luong et al. 2015, eq. 8); queries and annotations are equally wide."""
+    """e_ij = s_i·h_j (Luong et al. 2015, section 3.1); queries and annotations are equally wide."""
 
     def keys(self, annotations: Tensor) -> Tensor:
         """The annotations themselves."""
@@ -44,7 +44,7 @@ class DotAttention(ScoredAttention):
 
 
 class GeneralAttention(DotAttention):
-    """e_ij = s_i·W h_j (Luong et al. 2015, eq. 8)."""
+    """e_ij = s_i·W h_j (Luong et al. 2015, section 3.1)."""
 
     def __init__(self, state: int, annotation: int) -> None:
         super().__init__()
