@@ -448,7 +448,7 @@ def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as error, RunDirectory(run.path).locked(print):
             pass
         assert str(error.value) == (
-            f"output: another nmt-train is at work in {run.path}; let it finish, stop it, or name another --output"
+            f"output: another nmt-train is running in {run.path}; let it finish, stop it, or name another --output"
         )
     with run.locked(print):
         pass

@@ -163,7 +163,7 @@ def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, 
         shutil.rmtree(run / "checkpoints" / name)
     with RunDirectory(run).locked(print):
         [line] = refused(train("--output", run))
-    assert line.startswith(f"output: another nmt-train is at work in {run};") and "--overwrite" not in line
+    assert line.startswith(f"output: another nmt-train is running in {run};") and "--overwrite" not in line
 
 
 def test_parents_of_the_run_are_made(train: Train, tmp_path: Path) -> None:
@@ -565,7 +565,7 @@ def test_a_dry_run_of_an_unfinished_resumption_with_a_damaged_best_passes(train:
 def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> None:
     with RunDirectory(run).locked(print):
         [line] = refused(train("--output", run, "--dry-run", "--resume"))
-    assert line.startswith(f"output: another nmt-train is at work in {run};")
+    assert line.startswith(f"output: another nmt-train is running in {run};")
 
 
 def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:

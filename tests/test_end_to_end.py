@@ -34,7 +34,7 @@ def run_command(folder: Path, attention: str, **sections: Any) -> Path:
 
 
 def translations(run: Path, *arguments: str) -> list[str]:
-    """Of the test set, by nmt-translate."""
+    """Translations of the test set by nmt-translate."""
     output = run.parent / "output.txt"
     source = run.parent / "test.low"
     assert translate(["--model", str(run), "--input", str(source), "--output", str(output), *arguments]) == 0

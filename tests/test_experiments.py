@@ -243,7 +243,7 @@ def test_a_run_that_is_being_trained_is_reported(tmp_path: Path) -> None:
     trained(run)
     with RunDirectory(run.path).locked(pytest.fail), pytest.raises(ConfigError) as error:
         remaining(run, pytest.fail)
-    assert error.value.problems[0].startswith(f"none: output: another nmt-train is at work in {run.path}")
+    assert error.value.problems[0].startswith(f"none: output: another nmt-train is running in {run.path}")
 
 
 # --- scores and results -----------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def numpy_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: 
 
 
 def fused_and_plain(given: Inputs, smoothing: float) -> list[list[Tensor]]:
-    """Of each: objective, likelihood, gradients of readouts, weight, bias. The objective is scaled as training does."""
+    """Objective, likelihood, gradients of readouts, weight, bias. The objective is scaled as training does."""
     readouts, output, targets = given
     results = []
     for objective, likelihood in (

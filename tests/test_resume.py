@@ -1,4 +1,4 @@
-"""A training that was interrupted resumes to the same numbers, bit for bit."""
+"""An interrupted run resumes to the same numbers, bit for bit."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.torture.strangers import reseal
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one corpus and its cache; each test names a run of its own."""
+    """A corpus and its cache; each test names a run of its own."""
     return tmp_path_factory.mktemp("training")
 
 

@@ -34,7 +34,7 @@ REFERENCES = [" ".join(RANDOM.choice(list("abcdefgh"), size=RANDOM.integers(5, 2
 
 
 def spoilt(share: float, seed: int) -> list[str]:
-    """The references with so many of their words replaced."""
+    """The references with N of their words replaced."""
     random = np.random.default_rng(seed)
     return [" ".join(word if random.random() > share else "z" for word in line.split()) for line in REFERENCES]
 

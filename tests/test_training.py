@@ -46,7 +46,7 @@ from tests.torture.text import NASTY
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one corpus and its cache; each test names a run of its own."""
+    """A corpus and its cache; each test names a run of its own."""
     return tmp_path_factory.mktemp("training")
 
 

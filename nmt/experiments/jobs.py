@@ -18,7 +18,7 @@ CHILD = (
     "parent == os.getppid() or sys.exit(1); "
     "from importlib import import_module; sys.exit(import_module(module).main())"
 )
-"""A process that ends with its parent, however that ends: another call must not find an orphan at work in the run."""
+"""A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Job:
 
 
 def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[], int | None]) -> Mapping[str, int]:
-    """Run up to ``count`` jobs at a time, and pass on what they print; -> the exit code of each that was started.
+    """Run up to ``count`` jobs at a time, and pass on what they print; return the exit code of each that was started.
 
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
     started, and the function waits for all of them.

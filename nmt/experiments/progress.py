@@ -55,7 +55,7 @@ def remaining(run: Run, say: Say) -> Remaining:
 
 
 def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress | None, say: Say) -> None:
-    """Raise ConfigError if the run is not the beginning of the one that is wanted."""
+    """Raise ConfigError if the run is not an earlier stage of the run that the experiment describes."""
     problems: list[str] = []
     try:
         refuse_other_config(directory, run.config)

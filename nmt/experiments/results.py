@@ -62,7 +62,7 @@ def results(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """A whole number stays one where all are alike."""
+    """Return the common value if all are equal, else the mean."""
     return values[0] if len(set(values)) == 1 else float(np.mean(values))
 
 
@@ -114,7 +114,7 @@ def drawn_files(plan: Plan) -> list[Path] | None:
 
 
 def _cells(row: Row) -> dict[str, str]:
-    """A row for a person."""
+    """Format a row for reading."""
 
     def shown(value: float | None, form: str) -> str:
         return "–" if value is None else format(value, form)

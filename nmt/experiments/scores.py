@@ -17,7 +17,7 @@ from nmt.translation.forced import word_attention
 
 
 def is_translated(plan: Plan, run: Run, test: str) -> bool:
-    """Whether the translations are there and are those of this run and this text."""
+    """Whether current translations of this test set by this run exist."""
     kept, hypotheses = _kept(plan, run, test), plan.translations(run, test)
     return (
         hypotheses.exists()
@@ -60,7 +60,7 @@ def scored_by(run: Run, test: TestSet) -> dict[str, Any]:
 
 
 def score(plan: Plan, run: Run, test: str) -> None:
-    """Score the translations of a test set, and the attention where people have linked words; write a JSON file."""
+    """Score the translations of a test set, and the attention if there are gold alignments; write a JSON file."""
     of, config = plan.tests[test], run.config
     path = plan.translations(run, test)
     sources, references, hypotheses = (list(read_lines(each)) for each in (of.source, of.reference, path))

@@ -27,9 +27,9 @@ class FastEncoder:
 
     Args:
         encoder: whose weights to take.
-        table: makes what reads tokens.
-        layer: makes what reads states.
-        dtype: what states are kept in.
+        table: makes a layer over token ids.
+        layer: makes a layer over states.
+        dtype: of the states.
     """
 
     def __init__(self, encoder: GruEncoder, *, table: MakeLayer, layer: MakeLayer, dtype: torch.dtype) -> None:

@@ -25,7 +25,7 @@ def lock(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
             _acquire(folder, stack)
         except BlockingIOError:
             raise ConfigError(
-                f"output: another nmt-train is at work in {folder}; let it finish, stop it, or name another --output"
+                f"output: another nmt-train is running in {folder}; let it finish, stop it, or name another --output"
             ) from None
         except OSError as error:
             say(f"{folder}: cannot be locked ({error.strerror}); make sure that no other nmt-train writes there")

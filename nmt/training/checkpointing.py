@@ -104,7 +104,8 @@ class Checkpointing:
         damaged = self.damaged(progress)
         for name in damaged.keys() - {"best"}:
             self.log.say(f"{'; '.join(damaged[name])}; the average is made without it")
-            self.run.delete(name)
+            if self.world.writes:
+                self.run.delete(name)
         if "best" in damaged:
             replacement = self._replacement(progress, damaged)
             if replacement is None:
@@ -112,8 +113,10 @@ class Checkpointing:
                 progress = replace(progress, best=None)
             else:
                 self.log.say(f"{'; '.join(damaged['best'])}; {replacement} takes its place")
-                self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
-        self._drop_others(progress)
+                if self.world.writes:
+                    self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
+        if self.world.writes:
+            self._drop_others(progress)
         return progress
 
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:

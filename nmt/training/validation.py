@@ -157,5 +157,5 @@ def gold_pairs(config: Config) -> GoldPairs | None:
 
 
 def _plain(text: str) -> str:
-    """Text that stays text where Markdown and HTML are rendered; on one line, for an empty one would end it."""
+    """Escape text for Markdown and HTML, on one line: an empty line would end the block."""
     return "`" + html.escape(re.sub(r"\s", " ", text).replace("`", "'")) + "`"

@@ -151,7 +151,7 @@ def two_at_once(folder: TrialFolder, times: int) -> Result:
         _, err = second.communicate()
         first.send_signal(signal.SIGCONT)
         first.communicate()
-        refused = second.returncode == 2 and "another nmt-train is at work" in err
+        refused = second.returncode == 2 and "another nmt-train is running" in err
         tally.add([] if refused else [f"the second ended with {second.returncode}: {err[-200:]}"])
         tally.add([] if first.returncode == 0 and not differences(undisturbed, run) else [f"{run} differs"])
 
