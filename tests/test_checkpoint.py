@@ -465,7 +465,7 @@ def test_where_folders_cannot_be_locked_a_file_is(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr("fcntl.flock", files_only)
     run = RunDirectory(tmp_path)
-    with run.locked(pytest.fail), pytest.raises(ConfigError, match="is at work"), run.locked(pytest.fail):
+    with run.locked(pytest.fail), pytest.raises(ConfigError, match="is running in"), run.locked(pytest.fail):
         pass
     with run.locked(pytest.fail):
         pass
