@@ -72,6 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with --only {arguments.only}")
     plan = readable_tests(plan)
     unfinished = look(plan, overwritten)
+    replaced = [(run, manifest(run)) for run in plan.runs if run.label in overwritten]
     if arguments.dry_run:
         return rehearse(plan, unfinished, experiment.jobs)
     finish = list_scores if arguments.only else draw_all
@@ -80,16 +81,24 @@ def main(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
-        say(f"stopped; continue with: {shlex.join(continuing(arguments))}")
+        again = [run.label for run, before in replaced if before and manifest(run) == before]
+        say(f"stopped; continue with: {shlex.join(continuing(arguments, again))}")
     return code
 
 
-def continuing(arguments: argparse.Namespace) -> list[str]:
-    """Return the command that continues this one: without ``--overwrite`` for runs that were started again."""
+def manifest(run: Run) -> bytes:
+    """Read what tells one start of a run from another."""
+    path = run.path / "manifest.json"
+    return path.read_bytes() if path.exists() else b""
+
+
+def continuing(arguments: argparse.Namespace, overwrite: list[str]) -> list[str]:
+    """Return the command that continues this one; only runs that were not yet started again are still overwritten."""
     words = [as_typed("nmt-experiment"), "--config", arguments.config]
     for option in ("base", "output", "only", "jobs"):
         if (value := getattr(arguments, option)) is not None:
             words += [f"--{option}", str(value)]
+    words += [word for label in overwrite for word in ("--overwrite", label)]
     return [*words, *(word for each in arguments.overrides for word in ("--set", each))]
 
 
