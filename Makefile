@@ -45,7 +45,7 @@ $(READY): pyproject.toml constraints.txt
 # nmt-experiment keeps what is finished and resumes what was stopped. DEMO_JOBS says how many runs train side by side, one
 # thread each. DEMO_SET="training.updates=100 seed=2" overrides options, for runs in another directory: DEMO=runs/trial.
 
-demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong's on the embedded language; draw the length-decay figure
+demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong's on the generated demo language; draw the length-decay figure
 	@$(BIN)/nmt-experiment --config configs/experiments/demo.yaml --output $(DEMO) --jobs $(DEMO_JOBS) $(DEMO_SET:%=--set %)
 	@echo "the figure: $(DEMO)/length_curve.png, with its numbers in .csv and .json"
 	@echo "translate:  echo 'Your swallow will swim.' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
@@ -62,22 +62,22 @@ figure: $(READY) ## docs/length-decay.md: train the systems of Bahdanau et al. o
 
 # --- work -----------------------------------------------------------------------------------------------------------
 
-benchmark: $(READY) ## training speed of this CPU, against what it multiplies (ARGS=... goes to scripts/benchmark.py)
+benchmark: $(READY) ## training speed, relative to the matrix products of this CPU (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
-torture: $(READY) ## faults, hostile input and sameness, at length: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
+torture: $(READY) ## fault injection, hostile input and reproducibility: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
 	@$(BIN)/python scripts/torture.py $(ARGS)
 
-mutation: $(READY) ## make listed mistakes in the code, one at a time: do the tests notice them? (ARGS=... goes to scripts/mutation.py)
+mutation: $(READY) ## mutation testing with scripts/mutants.yaml: do the tests notice each mistake? (ARGS=... goes to scripts/mutation.py)
 	@$(BIN)/python scripts/mutation.py $(ARGS)
 
-test: $(READY) ## the tests but for slow ones, as many at a time as TEST_JOBS (2; ARGS=... goes to pytest)
+test: $(READY) ## all tests except slow ones, TEST_JOBS at a time (2; ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 test-all: $(READY) ## all tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project claims to work with
+test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project supports
 	@$(PYTHON) -m venv $(VENV)-lowest
 	@$(BIN)/python scripts/lowest_versions.py > $(VENV)-lowest/constraints.txt
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "$$(grep ^torch== constraints.txt)"
@@ -87,7 +87,7 @@ test-lowest: $(READY) ## the tests, with the lowest versions of all packages tha
 test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
 	@$(BIN)/python scripts/try_package.py $(ARGS)
 
-audit: ## whether a vulnerability is known of any package in constraints.txt (asks the package index; ARGS=... goes to pip-audit)
+audit: ## check the packages of constraints.txt for known vulnerabilities (asks the package index; ARGS=... goes to pip-audit)
 	@$(PYTHON) -m venv $(VENV)-audit
 	@$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt $(ARGS)
@@ -97,7 +97,7 @@ lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(READY) ## put the code into its form
+format: $(READY) ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

@@ -303,7 +303,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
     assert "pairs read" in train("--output", run, "--overwrite")[1]
     for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
         assert main(arguments) == 2
-        assert "--config: is missing; give a configuration, or continue a run with --resume" in capsys.readouterr().err
+        assert "--config is missing: give a configuration, or continue a run with --resume" in capsys.readouterr().err
     assert main(["--resume", "--output", str(run / "none")]) == 2
     assert "none: there is no run to resume; start one with --config FILE" in capsys.readouterr().err
 

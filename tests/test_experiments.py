@@ -142,7 +142,7 @@ def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
     assert seeds.systems == ["none", "bahdanau"] and len(seeds.runs_of("none")) == 2
     assert seeds.select("none", "--only") == list(seeds.runs[:2])
     assert seeds.select("none:7", "--only") == [seeds.runs[1]]
-    with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; there are none, none:1"):
+    with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; choose one of: none, none:1"):
         seeds.select("none:3", "--only")
 
 

@@ -79,7 +79,7 @@ def configuration(arguments: argparse.Namespace) -> Config:
             raise CheckpointError(f"{arguments.output}: there is no run to resume; start one with --config FILE")
         config = load_run_config(arguments.output, arguments.overrides)
     else:
-        raise ConfigError("--config: is missing; give a configuration, or continue a run with --resume --output RUN")
+        raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")
     return config if arguments.output is None else config.model_copy(update={"output": arguments.output})
 
 

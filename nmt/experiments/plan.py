@@ -59,7 +59,7 @@ class Plan:
         runs = [run for run in self.runs if selected in (run.system, run.label)]
         if not runs:
             labels = ", ".join(dict.fromkeys(label for run in self.runs for label in (run.system, run.label)))
-            raise ConfigError(f"{option} {selected}: no such system or NAME:SEED; there are {labels}")
+            raise ConfigError(f"{option} {selected}: no such system or NAME:SEED; choose one of: {labels}")
         return runs
 
     def translations(self, run: Run, test: str) -> Path:

@@ -103,7 +103,8 @@ def train_run(
             prepared.language_id.save(run.path)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
-        say(f"model: {parameters:,} parameters, {config.model.attention.type} attention, {precision} on {device}")
+        attention = "no" if config.model.attention.type == "none" else config.model.attention.type
+        say(f"model: {parameters:,} parameters, {attention} attention, {precision} on {device}")
         saved = saved_progress(run, checkpoint) if checkpoint else None
         if saved is not None:
             cut_metrics(run.metrics, saved.update, saved.validated)
