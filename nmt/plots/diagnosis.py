@@ -20,7 +20,7 @@ THIRDS = {"early": "First third of the reference", "middle": "Second third", "la
 FIGURES = {
     "recall": (("Recall of content {unit}",), {f"recall_{part}": name for part, name in THIRDS.items()}),
     "probability": (
-        ("Nats per piece",),
+        ("Log-probability (nats)",),
         {f"log_probability_{part}": name for part, name in THIRDS.items()},
     ),
     "attention": (
