@@ -144,7 +144,7 @@ class FastSearch(Searchable[RecurrentState]):
 
     def _prepare(self, memory: Memory) -> Memory:
         """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
-        none_read = memory.annotations[..., :0]
+        none_read = memory.annotations[..., :0].clone()  # a view would keep all of them in memory
         if self.fixed:
             return replace(memory, annotations=none_read, summary=self.from_context(memory.summary))
         if self.units:
