@@ -27,18 +27,13 @@ from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.device import resolve_device
+from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""
 GPU_SHAPES = ("128x30x30", "256x30x30", "512x30x30")
 REPEATS = 9
 UPDATES = 40
-
-
-def table(rows: Sequence[dict[str, str]]) -> str:
-    """Format rows as a Markdown table."""
-    lines = ["| " + " | ".join(rows[0]) + " |", "|" + " --- |" * len(rows[0])]
-    return "\n".join(lines + ["| " + " | ".join(row.values()) + " |" for row in rows])
 
 
 def training_cells(row: TrainingRow) -> dict[str, str]:
@@ -249,7 +244,7 @@ def main(options: argparse.Namespace) -> None:
     rows: Sequence[TrainingRow | DecodingRow]
     scores: list[dict[str, float]] = []
     if kind == "--parts":
-        print(table(parts(options)))
+        print(markdown(parts(options)))
         return
     if kind == "--decode":
         rows = decoded = decoding(options)
@@ -263,7 +258,7 @@ def main(options: argparse.Namespace) -> None:
     else:
         rows = trained = real_training(options) if kind == "--config" else training(options)
         cells = [training_cells(row) for row in trained]
-    print(table(cells))
+    print(markdown(cells))
     if options.json:
         written = [asdict(row) for row in rows]
         for each, score in zip(written, scores, strict=False):  # empty without --reference

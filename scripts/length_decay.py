@@ -30,10 +30,10 @@ from nmt.cli.common import command, say
 from nmt.config import load_run_config
 from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS
 from nmt.evaluation.links import best_threshold
-from nmt.experiments.results import markdown, run_facts
+from nmt.experiments.results import run_facts
 from nmt.foundation.files import read_json
 from nmt.plots.alignment import draw_error_rates
-from nmt.plots.files import write_all
+from nmt.plots.files import markdown, write_all
 from nmt.plots.style import png
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import duration

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from nmt.cli.common import command, say
 from nmt.cli.options import whole
 from nmt.errors import DataError
+from nmt.plots.files import markdown
 
 ROOT = Path(__file__).parent.parent
 TABLE = "scripts/mutants.yaml"
@@ -159,14 +160,14 @@ def format_verdicts(verdicts: Sequence[tuple[Mutant, str]]) -> str:
     for mutant, each in verdicts:
         packages[mutant.package].append(each == "killed")
     packages["all"] = [each == "killed" for _, each in verdicts]
-    rows = [("package", "mutants", "killed", "survived"), ("---",) * 4]
-    rows += [
+    headings = ("package", "mutants", "killed", "survived")
+    rows = [
         (package, f"{len(killed)}", f"{sum(killed)}", f"{len(killed) - sum(killed)}")
         for package, killed in packages.items()
     ]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    table = markdown([dict(zip(headings, row, strict=True)) for row in rows])
     left = [f"- {mutant}: {each}" for mutant, each in verdicts if each != "killed"]
-    return "\n".join([*lines, *(["", *left] if left else [])])
+    return "\n".join([table, *(["", *left] if left else [])])
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,8 +8,9 @@ from nmt.cli.common import command
 from nmt.config import load_run_config
 from nmt.errors import DataError
 from nmt.evaluation.writing import BinnedBy, unit_of
-from nmt.experiments.results import markdown, run_facts
+from nmt.experiments.results import run_facts
 from nmt.foundation.files import read_json
+from nmt.plots.files import markdown
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import duration
 

@@ -199,11 +199,12 @@ def translate_all(plan: Plan) -> int:
 
     for run in plan.runs:
         for test in plan.tests:
+            if scores.is_scored(plan, run, test):  # which digests the weights: once is enough
+                continue
             translated = plan.has_translated(run, test) or scores.is_translated(plan, run, test)
             if not translated and (code := translate_test(plan, run, test)):
                 return code
-            if not scores.is_scored(plan, run, test):
-                scores.score(plan, run, test)
+            scores.score(plan, run, test)
     return 0
 
 

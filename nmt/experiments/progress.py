@@ -1,8 +1,7 @@
 """The remaining work of a run, read from its directory."""
 
-import json
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nmt.config import load_run_config
 from nmt.data.dataset import corpus_sha256
@@ -11,6 +10,7 @@ from nmt.experiments.jobs import Say
 from nmt.experiments.plan import Run
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
+from nmt.runs.metrics import read_metrics
 from nmt.training.pipeline import refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
 
@@ -81,16 +81,7 @@ def _is_scored(run: Run, directory: RunDirectory, made: Progress) -> bool:
     """Whether everything that follows the last update is done: the mean of checkpoints, the scores of the test set."""
     if not directory.has("best"):
         return False
-    last = {record["split"]: record["step"] for record in metrics(directory)}
+    last = {record["split"]: record["step"] for record in read_metrics(directory.metrics)}
     if run.config.data.test is not None:
         return directory.test_scores.exists() and last.get("test") == made.update
     return run.config.training.average == 1 or len(made.kept) < 2 or last.get("average") == made.update
-
-
-def metrics(directory: RunDirectory) -> list[dict[str, Any]]:
-    """The records of ``metrics.jsonl``; the last line of a run that was killed may not be whole, and is left out."""
-    records = []
-    for line in directory.metrics.read_text("utf-8").splitlines() if directory.metrics.exists() else ():
-        with suppress(ValueError):
-            records.append(json.loads(line))
-    return records

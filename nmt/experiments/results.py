@@ -15,10 +15,10 @@ from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan, Run
-from nmt.experiments.progress import metrics
 from nmt.foundation.files import digest, read_json
-from nmt.plots.files import numbers, table, write_all
+from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory
+from nmt.runs.metrics import read_metrics
 from nmt.runs.tensors import inspect
 
 LONG = 40
@@ -35,7 +35,7 @@ def run_facts(path: Path) -> dict[str, Any]:
     run = RunDirectory(path)
     config = load_run_config(run.path)
     progress = read_json(run.checkpoints / "last" / "training.json")
-    judged = [each for each in metrics(run) if each["split"] in ("validation", "average") and each["best"]]
+    judged = [each for each in read_metrics(run.metrics) if each["split"] in ("validation", "average") and each["best"]]
     return {
         "attention": config.model.attention.type,
         "parameters": inspect(run.checkpoints / "best" / "model.safetensors").size // BYTES,
@@ -131,9 +131,3 @@ def _cells(row: Row) -> dict[str, str]:
         "AER": shown(row["aer"], ".3f"),
         f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
     }
-
-
-def markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows with the same keys as a Markdown table."""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

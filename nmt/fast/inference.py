@@ -144,9 +144,8 @@ class FastSearch(Searchable[RecurrentState]):
 
     def _prepare(self, memory: Memory) -> Memory:
         """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
-        none_read = memory.annotations[..., :0].clone()  # a view would keep all of them in memory
         if self.fixed:
-            return replace(memory, annotations=none_read, summary=self.from_context(memory.summary))
+            return replace(memory, annotations=_none_of(memory.annotations), summary=self.from_context(memory.summary))
         if self.units:
             memory = replace(memory, keys=_exp(self.key(memory.annotations)))
         else:
@@ -155,7 +154,8 @@ class FastSearch(Searchable[RecurrentState]):
             memory = memory.map(self._high)
         if not self.ahead:
             return memory
-        return replace(memory, annotations=none_read, values=self.from_context(memory.annotations))
+        values = self.from_context(memory.annotations)
+        return replace(memory, annotations=_none_of(memory.annotations), values=values)
 
     @abstractmethod
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
@@ -237,6 +237,11 @@ class FastLuong(FastSearch):
         readout = self.from_state(hidden).add_(context).tanh_()
         fed = None if self.feeding is None else readout
         return self._log_probs(readout), state.advanced(hidden=hidden, attentional=fed), weights
+
+
+def _none_of(annotations: Tensor) -> Tensor:
+    """Annotations of width zero, where no step reads any; a view would keep them all in memory."""
+    return annotations.new_empty(*annotations.shape[:-1], 0)
 
 
 def _exp(x: Tensor) -> Tensor:

@@ -65,6 +65,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode(errors="replace")
 
 
+def markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with the same keys as a Markdown table."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def numbers(value: Mapping[str, Any]) -> bytes:
     """Format a JSON file."""
     return (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode(errors="replace")

@@ -1,17 +1,27 @@
-"""``metrics.jsonl``: cut back to the checkpoint from which a run resumes."""
+"""``metrics.jsonl``: read, and cut back to the checkpoint from which a run resumes."""
 
 import json
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import Any
 
 from nmt.errors import CheckpointError
 from nmt.foundation.files import LARGEST_JSON, require_regular_file
 
 LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
 """Limits for an untrusted run: bytes of the file, and lines written since the last checkpoint."""
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read the records; the last line of a run that was killed may not be whole, and is left out."""
+    records = []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            records.append(json.loads(line))
+    return records
 
 
 def cut_metrics(path: Path, step: int, validated: int) -> None:

@@ -115,16 +115,13 @@ class Translator:
         """Make the translator of a loaded run. Raises ConfigError for int8 with plain kernels."""
         kernels = run.config.kernels
         fast.refuse_precision(precision, kernels)
-        ahead, alone = (  # the two kinds of twin, made when they are needed first
-            cache(lambda size=size: fast.search(run.model, precision, kernels, beam_size=size)) for size in (2, 1)
-        )
-        return cls(
-            lambda beam_size: ahead() if beam_size > 1 else alone(),
-            run.tokenizers,
-            device,
-            precision,
-            run.config.decoding,
-        )
+
+        @cache
+        def searchable(beam_size: int) -> Searchable[Any]:
+            return fast.search(run.model, precision, kernels, beam_size=beam_size)
+
+        # all beams of more than one hypothesis share a twin
+        return cls(lambda size: searchable(min(size, 2)), run.tokenizers, device, precision, run.config.decoding)
 
     @property
     def attends(self) -> bool:
