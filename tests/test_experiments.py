@@ -415,7 +415,7 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     assert "dry run: 2 of 2 runs would be trained" in said and not (tmp_path / "out").exists()
     assert main(["--config", str(path), "--set", "tokenizer={type: bpe, vocabulary: 5}"]) == 2
     said = capsys.readouterr().err
-    assert "none: nmt-train ended with code 2; what it said stands above" in said
+    assert "none: nmt-train ended with code 2; see its messages above" in said
     assert main(["--config", str(path), "--only", "none"]) == 0
     assert load_run_config(tmp_path / "out/none").model.attention.type == "none"
     capsys.readouterr()
