@@ -20,23 +20,26 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "luong general without feeding": {"type": "luong", "score": "general", "input_feeding": False},
 }
 
+VARIANTS: dict[str, dict[str, Any]] = {name: {"attention": section} for name, section in ATTENTIONS.items()}
+"""Sections of ``model``, by the name of a system: every test of all networks runs on each of these."""
 
-def model_config(attention: str | dict[str, Any] = "bahdanau", **sections: Any) -> schema.Model:
-    """A model section of tiny sizes, with an attention of the table above or one's own."""
+
+def model_config(variant: str | dict[str, Any] = "bahdanau", **sections: Any) -> schema.Model:
+    """A model section of tiny sizes: a variant of the table above, or with an attention of one's own."""
+    chosen = VARIANTS[variant] if isinstance(variant, str) else {"attention": variant}
     sizes: dict[str, Any] = {
-        "attention": ATTENTIONS[attention] if isinstance(attention, str) else attention,
         "embeddings": {"size": 5},
         "encoder": {"hidden": 4},
         "decoder": {"hidden": 8, "readout": 5},
         "dropout": {"embedding": 0.0, "annotation": 0.0, "readout": 0.0},
     }
-    return schema.Model.model_validate(sizes | sections)
+    return schema.Model.model_validate(sizes | chosen | sections)
 
 
-def small_model(attention: str | dict[str, Any] = "bahdanau", seed: int = 1, **sections: Any) -> Seq2Seq:
+def small_model(variant: str | dict[str, Any] = "bahdanau", seed: int = 1, **sections: Any) -> Seq2Seq:
     """A tiny network with random weights, biases too, in double precision and evaluation mode."""
     torch.manual_seed(seed)
-    model = build_model(model_config(attention, **sections), SOURCE, TARGET)
+    model = build_model(model_config(variant, **sections), SOURCE, TARGET)
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     return model.double().eval()

@@ -509,7 +509,7 @@ def test_every_key_of_the_schema_can_be_explained() -> None:
         assert all(map(expected, annotations))
         sections.extend(variant for annotation in annotations for variant in variants_of(annotation).values())
     assert {*sections, Corpus, LearnedTokenizer, AdamConstants} == {
-        section for section in descendants(Section) if section.__module__ == Section.__module__
+        section for section in descendants(Section) if section.__module__.startswith("nmt.config.schema.")
     }
 
 

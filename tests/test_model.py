@@ -9,11 +9,11 @@ from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentState
 from nmt.model.decoders.recurrent import GatedUpdate
 from nmt.model.encoders import GruEncoder
-from tests.models import ATTENTIONS, SOURCE, TARGET, model_config, small_model
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
 
 
-@pytest.fixture(params=ATTENTIONS)
-def attention(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -22,42 +22,42 @@ LENGTHS = torch.tensor([4, 2, 1])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12], [2, 8, 8]])
 
 
-def test_forward_and_step_give_the_same_numbers(attention: str) -> None:
-    model = small_model(attention)
+def test_forward_and_step_give_the_same_numbers(variant: str) -> None:
+    model = small_model(variant)
     logits, weights = model(SOURCES, LENGTHS, TARGETS)
     state = model.start(model.encode(SOURCES, LENGTHS))
     for t in range(TARGETS.size(1)):
         log_probs, state, alpha = model.step(TARGETS[:, t], state)
         # step reports in fp32 whatever the model computes in
         assert torch.allclose(log_probs, logits[:, t].log_softmax(-1).float(), atol=1e-6)
-        assert (alpha is None) == (weights is None) == (attention == "none")
+        assert (alpha is None) == (weights is None) != model.attends
         if alpha is not None and weights is not None:
             assert torch.allclose(alpha, weights[:, t])
 
 
-def test_padding_and_neighbours_change_nothing(attention: str) -> None:
-    model = small_model(attention)
+def test_padding_and_neighbours_change_nothing(variant: str) -> None:
+    model = small_model(variant)
     together, _ = model(SOURCES, LENGTHS, TARGETS)
     for i, length in enumerate(LENGTHS.tolist()):
         alone, _ = model(SOURCES[i : i + 1, :length], LENGTHS[i : i + 1], TARGETS[i : i + 1])
         assert torch.allclose(together[i], alone[0], atol=1e-12)
 
 
-def test_what_stands_in_the_padding_is_never_read(attention: str) -> None:
-    model = small_model(attention)
+def test_what_stands_in_the_padding_is_never_read(variant: str) -> None:
+    model = small_model(variant)
     other = SOURCES.masked_fill(torch.arange(4) >= LENGTHS.unsqueeze(1), 10)
     assert torch.equal(model(SOURCES, LENGTHS, TARGETS)[0], model(other, LENGTHS, TARGETS)[0])
 
 
-def test_every_parameter_gets_a_gradient(attention: str) -> None:
-    model = small_model(attention)
+def test_every_parameter_gets_a_gradient(variant: str) -> None:
+    model = small_model(variant)
     logits, _ = model(SOURCES, LENGTHS, TARGETS)
     logits.square().sum().backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
-def test_expanded_rows_share_the_memory_and_go_their_own_ways(attention: str) -> None:
-    model = small_model(attention)
+def test_expanded_rows_share_the_memory_and_go_their_own_ways(variant: str) -> None:
+    model = small_model(variant)
     state = model.start(model.encode(SOURCES, LENGTHS)).expand(2)
     assert state.rows == 6
     assert state.memory.annotations.size(0) == 3
@@ -68,22 +68,22 @@ def test_expanded_rows_share_the_memory_and_go_their_own_ways(attention: str) ->
         assert torch.allclose(model.step(tokens[r : r + 1], one)[0][0], log_probs[r], atol=1e-6)
 
 
-def test_only_the_baseline_has_no_attention(attention: str) -> None:
-    assert small_model(attention).attends == (attention != "none")
+def test_only_the_baseline_has_no_attention(variant: str) -> None:
+    assert small_model(variant).attends == (model_config(variant).attention.type != "none")
 
 
-def test_expanding_repeats_every_field(attention: str) -> None:
+def test_expanding_repeats_every_field(variant: str) -> None:
     """After a step, so that what is fed back is no longer zero."""
-    model = small_model(attention)
+    model = small_model(variant)
     _, state, _ = model.step(TARGETS[:, 0], model.start(model.encode(SOURCES, LENGTHS)))
     expected, _, _ = model.step(TARGETS[:, 1], state)
     expanded, _, _ = model.step(TARGETS[:, 1].repeat_interleave(2), state.expand(2))
     assert torch.allclose(expanded, expected.repeat_interleave(2, 0), atol=1e-6)
 
 
-def test_select_reorders_every_field(attention: str) -> None:
+def test_select_reorders_every_field(variant: str) -> None:
     """Swapping hypotheses inside a sentence and dropping whole sentences commutes with stepping."""
-    model = small_model(attention)
+    model = small_model(variant)
     state = model.start(model.encode(SOURCES, LENGTHS)).expand(2)
     _, state, _ = model.step(torch.tensor([1, 2, 3, 4, 5, 6]), state)
     rows = torch.tensor([5, 4, 0, 0])
@@ -93,8 +93,8 @@ def test_select_reorders_every_field(attention: str) -> None:
     assert torch.allclose(selected, expected[rows], atol=1e-6)
 
 
-def test_stepping_leaves_the_state_as_it_was(attention: str) -> None:
-    model = small_model(attention)
+def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
+    model = small_model(variant)
     state = model.start(model.encode(SOURCES, LENGTHS))
     first, _, _ = model.step(TARGETS[:, 0], state)
     model.step(TARGETS[:, 1], state)
@@ -285,6 +285,7 @@ def test_tied_embeddings_are_one_tensor(tie: str) -> None:
     assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
 
 
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_the_readout_has_the_configured_width_or_that_of_an_embedding(attention: str) -> None:
     for decoder, width in (({"hidden": 8, "readout": 3}, 3), ({"hidden": 8}, 5)):
         model = build_model(model_config(attention, decoder=decoder), SOURCE, TARGET)

@@ -1,0 +1,107 @@
+"""The sections ``decoding`` and ``evaluation``, and the configuration of a run as a whole."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from nmt.config.schema.base import (
+    LARGEST_LENGTH_FACTOR,
+    LARGEST_LENGTH_PENALTY,
+    Beam,
+    Cores,
+    Count,
+    Pieces,
+    Section,
+    Size,
+    Text,
+)
+from nmt.config.schema.data import Data
+from nmt.config.schema.model import Model
+from nmt.config.schema.tokenizer import AnyTokenizer
+from nmt.config.schema.training import Training
+
+Kernels = Literal["auto", "plain"]
+
+
+class Decoding(Section):
+    """Translation, unless the command line says otherwise."""
+
+    beam_size: Beam = 5
+    """Hypotheses that are kept at each step; 1: greedy search."""
+    length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
+    """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
+    batch_tokens: Pieces = 16384
+    """Largest batch, in source tokens including padding, times the beam size."""
+    max_source: Pieces = 1000
+    """Pieces of a source line that are translated; the rest is cut off with a warning. The validation loss reads as
+    many of each side."""
+    max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
+    """Largest length of a translation in pieces, relative to the source; ten more are always allowed."""
+
+
+class GoldAlignment(Section):
+    """Sentence pairs with word alignments made by people, in three files aligned line by line."""
+
+    source: Text
+    """File with the source sentences."""
+    target: Text
+    """File with their translations."""
+    links: Text
+    """File with the links of each pair: ``i-j`` for a sure one of source word i and target word j, ``ipj`` for a
+    possible one."""
+    first: Annotated[int, Field(ge=0, le=1)] = 0
+    """Index of the first word in ``links``."""
+    limit: Size | None = None
+    """Read only the first ``limit`` pairs; null reads all."""
+
+
+BleuTokenizer = Literal["13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "none"]
+"""sacreBLEU's tokenizers that need no download."""
+
+
+class Evaluation(Section):
+    """Scores."""
+
+    bleu_tokenizer: BleuTokenizer | None = None
+    """Tokenizer of BLEU, in validation too; null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is
+    not installed), char for th, lo, km, my, bo and dz, 13a for all others."""
+    bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
+    """Largest source length of each bin of scores by length, in words (in characters for a language without spaces
+    between words); longer sentences form one more bin."""
+    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """Bootstrap resamples for each 95% interval."""
+    gold: GoldAlignment | None = None
+    """Pairs on which each validation measures the alignment error rate of the attention; null: none."""
+
+    @field_validator("bins")
+    @classmethod
+    def _bins_ascend(cls, bins: tuple[int, ...]) -> tuple[int, ...]:
+        if list(bins) != sorted(set(bins)):
+            raise ValueError(f"found {list(bins)}; must be in ascending order without repetitions")
+        return bins
+
+
+class Config(Section):
+    """Configuration of a run.
+
+    ``load_config`` also refuses options that contradict each other; a ``Config`` made in Python is not checked so.
+    """
+
+    output: Text | None = None
+    """Run directory; null: named by ``--output``, which also overrides it."""
+    seed: Count = 1
+    """Seed of all random numbers."""
+    device: Text = "auto"
+    """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 autocast where the hardware multiplies bf16 natively, else fp32."""
+    kernels: Kernels = "auto"
+    """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
+    threads: Cores | None = None
+    """CPU threads of PyTorch; null: PyTorch's own choice."""
+    data: Data
+    tokenizer: AnyTokenizer
+    model: Model
+    training: Training
+    decoding: Decoding = Decoding()
+    evaluation: Evaluation = Evaluation()

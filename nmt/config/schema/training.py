@@ -1,0 +1,137 @@
+"""The ``training`` section."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field
+
+from nmt.config.schema.base import Beam, Count, Fraction, NotNegative, Pieces, Positive, Section, Size, usual_type
+
+
+class AdamConstants(Section):
+    """Options of Adam and AdamW."""
+
+    learning_rate: Positive = 1e-3
+    """Learning rate after warm-up."""
+    betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.999)
+    """Decay rates of the first and the second moment."""
+    epsilon: Positive = 1e-8
+    """Added to the denominator."""
+
+
+class Adam(AdamConstants):
+    """Adam (Kingma & Ba 2015)."""
+
+    type: Literal["adam"] = "adam"
+
+
+class AdamW(AdamConstants):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+
+    type: Literal["adamw"]
+    weight_decay: NotNegative = 0.01
+    """Share by which an update shrinks the weights, times the learning rate."""
+
+
+class Adadelta(Section):
+    """Adadelta (Zeiler 2012) with the constants of Bahdanau et al. 2015."""
+
+    type: Literal["adadelta"]
+    learning_rate: Positive = 1.0
+    """Factor of the update."""
+    rho: Fraction = 0.95
+    """Decay rate of both averages."""
+    epsilon: Positive = 1e-6
+    """Added below both roots."""
+
+
+class Sgd(Section):
+    """Stochastic gradient descent."""
+
+    type: Literal["sgd"]
+    learning_rate: Positive = 1.0
+    """Learning rate after warm-up."""
+    momentum: Fraction = 0.0
+    """Momentum; 0: none."""
+
+
+AnyOptimizer = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
+
+
+class ConstantSchedule(Section):
+    """Constant learning rate after warm-up."""
+
+    type: Literal["constant"] = "constant"
+    warmup: Count = 0
+    """Updates during which the rate grows linearly from zero to the optimizer's ``learning_rate``; 0: none."""
+
+
+class InverseSquareRootSchedule(Section):
+    """Learning rate proportional to 1 / sqrt(update) after warm-up."""
+
+    type: Literal["inverse_square_root"]
+    warmup: Size = 1000
+    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``."""
+
+
+class PlateauSchedule(Section):
+    """Learning rate that is reduced when validation stops improving."""
+
+    type: Literal["plateau"]
+    warmup: Count = 0
+    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``; 0: none."""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Factor of a reduction."""
+    patience: Count = 1
+    """Validations in a row without improvement that are tolerated; the next one reduces the rate."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
+    """Smallest rate, relative to the optimizer's ``learning_rate``."""
+
+
+AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
+
+
+class Validation(Section):
+    """Validation during training. Each one saves a checkpoint."""
+
+    every: Size = 500
+    """Updates between validations; the last update is always followed by one."""
+    first: Size | None = 100
+    """Update after which an additional early validation saves a first checkpoint; null: none."""
+    metric: Literal["bleu", "loss"] = "bleu"
+    """Metric that selects the best checkpoint, stops early and drives the plateau schedule."""
+    patience: Size | None = None
+    """Validations in a row without improvement after which training stops; null: never."""
+    sentences: Size | None = None
+    """Number of validation sentences to translate for BLEU, from the first on; null: all."""
+    beam_size: Beam = 1
+    """Beam size of these translations; 1: greedy search."""
+    samples: Count = 4
+    """Translations written to TensorBoard at each validation."""
+
+
+class Training(Section):
+    """Maximum likelihood with teacher forcing."""
+
+    updates: Size
+    """Optimizer updates in total."""
+    batch_tokens: Pieces = 2048
+    """Largest batch, in tokens of its longer side including padding: sentences times the longest. A batch of more than
+    16 sentences has a multiple of 16, as matrix products of a few rows fewer would save nothing."""
+    accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Batches per update; their summed gradients are divided once, by the number of real target tokens."""
+    optimizer: AnyOptimizer = Adam()
+    schedule: AnySchedule = ConstantSchedule()
+    label_smoothing: Fraction = 0.0
+    """Share of the target distribution that is spread evenly over the vocabulary."""
+    clip: Positive | None = 1.0
+    """Largest norm of the gradient of all parameters; null: no clipping."""
+    validation: Validation = Validation()
+    average: Size = 1
+    """Number of best checkpoints whose averaged weights become ``best``; 1: no averaging."""
+    save_every: Size | None = None
+    """Updates between saves of the checkpoint ``last``; null: at each validation."""
+    log_every: Size = 50
+    """Updates between progress lines."""
+
+    _usual_optimizer = usual_type("adam", "optimizer")
+    _usual_schedule = usual_type("constant", "schedule")
