@@ -198,7 +198,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention={type: luong, hidden: 8}",
-            "model.attention.hidden: has no effect for score 'general', only for 'additive', 'concat' and 'low_rank'; leave it out",
+            "model.attention.hidden: has no effect for score 'general', "
+            "only for 'additive', 'concat' and 'low_rank'; leave it out",
         ),
         ("precision=fp3", "precision: 'fp3' is not one of auto, fp32, bf16; nearest: fp32"),
         ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
@@ -294,7 +295,8 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
     text = MINIMAL.replace("type: bpe, vocabulary: 1000", "type: given, source: a.model, target: b.model")
     overrides = ("model.attention.type=luong", "model.attention.score=dot", "model.decoder.readout=8")
     assert problems(tmp_path, text, *overrides, "model.embeddings.tie=all") == [
-        "run.yaml: model.attention.hidden: has no effect for score 'dot', only for 'additive', 'concat' and 'low_rank'; leave it out; "
+        "run.yaml: model.attention.hidden: has no effect for score 'dot', "
+        "only for 'additive', 'concat' and 'low_rank'; leave it out; "
         "to replace the whole section: --set 'model.attention={type: luong}'",
         f"run.yaml: {DOT}",
         "--set model.decoder.readout=8: model.decoder.readout: 8 does not fit tied embeddings; "
