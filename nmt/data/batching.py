@@ -36,12 +36,24 @@ class Specials:
     target_pad: int
     target_bos: int
     target_eos: int
+    reverse_source: bool = False
+    """Whether the network reads the pieces of a source sentence last to first."""
 
     @classmethod
     def of(cls, tokenizers: Tokenizers) -> Self:
         """Read them from the tokenizers of both sides."""
         source, target = tokenizers.source, tokenizers.target
-        return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id)
+        reverse = tokenizers.reverse_source
+        return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id, reverse)
+
+    def order(self, length: int) -> npt.NDArray[np.int64]:
+        """Return the order in which the network reads a source of ``length`` pieces, EOS included: (length,).
+
+        Its input at position j is piece ``order[j]``. Reversed (Sutskever et al. 2014, section 3.3), a b c EOS becomes
+        c b a EOS. The order undoes itself: ``weights[:, order]`` has the columns of weights (T, S) as in the text.
+        """
+        order = np.arange(length)
+        return np.append(order[-2::-1], order[-1:]) if self.reverse_source else order
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Batch(Record):
     """B padded pairs. Each source ends with EOS; the target input is the target shifted right by one."""
 
     source: Tensor
-    """(B, S)"""
+    """(B, S), in the order in which the network reads it"""
     source_lengths: Tensor
     """(B,), EOS included, on the CPU"""
     target_input: Tensor
@@ -88,15 +100,19 @@ def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(padded), torch.from_numpy(mask)
 
 
-def pad_source(sources: Sequence[Sequence[int] | Ids], eos: int, fill: int) -> tuple[Tensor, Tensor]:
-    """Append EOS to rows of source ids and pad them: -> (B, S) int64, and the lengths with EOS (B,)."""
-    padded, mask = pad([np.append(np.asarray(row, np.int32), eos) for row in sources], fill)
+def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tuple[Tensor, Tensor]:
+    """Append EOS to rows of source ids, put them in the network's order and pad them.
+
+    -> (B, S) int64, and the lengths with EOS (B,).
+    """
+    ended = [np.append(np.asarray(row, np.int32), specials.source_eos) for row in sources]
+    padded, mask = pad([row[specials.order(len(row))] for row in ended], specials.source_pad)
     return padded, mask.sum(1)
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
     """Make a batch of pairs of ids without BOS and EOS."""
-    source, lengths = pad_source(sources, specials.source_eos, specials.source_pad)
+    source, lengths = pad_source(sources, specials)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
     return Batch(source, lengths, torch.cat((start, target[:, :-1]), 1), target, mask, int(mask.sum()))

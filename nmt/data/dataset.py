@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,7 +110,7 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     languages = data.source_language, data.target_language
     corpora, digests = _corpora(data), _digests(data)
     cache = cache_folder(config)
-    tokenizers = _tokenizers(config, cache, digests["train"], say)
+    tokenizers = replace(_tokenizers(config, cache, digests["train"], say), reverse_source=data.reverse_source)
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
     key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT)
 

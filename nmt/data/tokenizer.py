@@ -128,6 +128,8 @@ class Tokenizers:
 
     source: Tokenizer
     target: Tokenizer
+    reverse_source: bool = False
+    """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
 
     @property
     def sha256(self) -> dict[str, str]:

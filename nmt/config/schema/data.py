@@ -104,6 +104,9 @@ class Data(Section):
     """Validation set."""
     test: AnyCorpus | None = None
     """Test set, translated and scored after training; null: none."""
+    reverse_source: bool = False
+    """Read the pieces of each source sentence last to first, the end symbol still last (Sutskever et al. 2014). The
+    attention that commands show is in the order of the text."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
