@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from nmt.data.batching import (
     Batch,
     FirstPieces,
-    Ids,
     Plan,
     Position,
     Specials,
@@ -26,6 +25,7 @@ from nmt.data.batching import (
     plan_epoch,
     training_batches,
 )
+from nmt.data.encoded import Ids, TrainingRows
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.small_translator import small_tokenizers
@@ -48,6 +48,9 @@ class Corpus:
     def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
         sources = [np.full(self.source_lengths[i], i, np.int32) for i in indices]
         return sources, [np.full(self.target_lengths[i], 100 + i, np.int32) for i in indices]
+
+    def training_rows(self, indices: npt.NDArray[np.int64], epoch: int) -> TrainingRows:
+        return TrainingRows(*self.rows(indices))
 
 
 def ids(*rows: Sequence[int]) -> list[Ids]:

@@ -63,8 +63,8 @@ def test_it_is_the_run_on_reversed_text(tmp_path: Path) -> None:
     train(text)
     one, other = tmp_path / "option" / "run", tmp_path / "text" / "run"
     for split, names in (("train", ["loss"]), ("validation", ["loss", "bleu", "aer"]), ("test", ["bleu", "chrf"])):
-        found = [[line[name] for name in names] for line in metrics(one, split)]
-        assert found and found == [[line[name] for name in names] for line in metrics(other, split)]
+        measured = [[line[name] for name in names] for line in metrics(one, split)]
+        assert measured and measured == [[line[name] for name in names] for line in metrics(other, split)]
     assert (one / "test.hypotheses.txt").read_text() == (other / "test.hypotheses.txt").read_text()
 
     moved = tmp_path / "moved"

@@ -1,7 +1,14 @@
 """Options that are valid on their own and contradict each other."""
 
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
+from nmt.config.schema import (
+    EVERY_SEGMENTATION,
+    BpeTokenizer,
+    Config,
+    GivenTokenizer,
+    GruEncoder,
+    LuongAttention,
+)
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -28,4 +35,19 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    return problems + _without_effect_on_data(config)
+
+
+def _without_effect_on_data(config: Config) -> list[Problem]:
+    """Options of the data that nothing reads."""
+    problems = []
+    for split in ("validation", "test"):
+        corpus = getattr(config.data, split)
+        if corpus is not None and corpus.links is not None:
+            text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
+            problems.append(Problem(f"data.{split}.links", text))
+    sampling = config.tokenizer.sampling
+    if isinstance(config.tokenizer, BpeTokenizer) and sampling is not None and sampling.nbest != EVERY_SEGMENTATION:
+        text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
+        problems.append(Problem("tokenizer.sampling.nbest", text))
     return problems

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import Count
+from nmt.data.encoded import Ids, TrainingRows
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.records import Record
 
@@ -23,7 +24,6 @@ ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
 Item = TypeVar("Item")
-Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
 
 
@@ -72,6 +72,9 @@ class Batch(Record):
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
+    links: Tensor | None = None
+    """(B, T, S) float32: even over the source pieces that a target piece is linked to, summing to 1, S in the order of
+    ``source``; zero for other target pieces, EOS and padding. None where there are no links."""
 
     def pinned(self) -> Self:
         """The batch in pinned memory, from which a GPU copies asynchronously."""
@@ -110,12 +113,28 @@ def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tu
     return padded, mask.sum(1)
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
-    """Make a batch of pairs of ids without BOS and EOS."""
+def collate(
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    specials: Specials,
+    links: Sequence[npt.NDArray[np.float32]] | None = None,
+) -> Batch:
+    """Make a batch of pairs of ids without BOS and EOS, and of their links, (target ids, source ids) each."""
     source, lengths = pad_source(sources, specials)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
-    return Batch(source, lengths, torch.cat((start, target[:, :-1]), 1), target, mask, int(mask.sum()))
+    shifted = torch.cat((start, target[:, :-1]), 1)
+    linked = None if links is None else _pad_links(links, (*target.shape, source.size(1)), specials)
+    return Batch(source, lengths, shifted, target, mask, int(mask.sum()), linked)
+
+
+def _pad_links(links: Sequence[npt.NDArray[np.float32]], shape: tuple[int, ...], specials: Specials) -> Tensor:
+    """Put links in the network's order of the source and pad them to ``shape`` (B, T, S), EOS included."""
+    padded = np.zeros(shape, np.float32)
+    for row, weights in zip(padded, links, strict=True):
+        target, source = weights.shape
+        row[:target, :source] = weights[:, specials.order(source + 1)[:-1]]
+    return torch.from_numpy(padded)
 
 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
@@ -176,6 +195,13 @@ class EncodedPairs(Protocol):
         """Source and target ids of these pairs."""
 
 
+class TrainingPairs(EncodedPairs, Protocol):
+    """An encoded training set. The plan of an epoch counts its lengths, which are those of the best segmentations."""
+
+    def training_rows(self, indices: npt.NDArray[np.int64], epoch: int) -> TrainingRows:
+        """These pairs as an epoch reads them: a pure function of the arguments."""
+
+
 class FirstPieces:
     """A corpus with both sides of each pair cut to their first ``most`` pieces."""
 
@@ -198,7 +224,7 @@ class FirstPieces:
 
 
 def training_batches(
-    corpus: EncodedPairs,
+    corpus: TrainingPairs,
     specials: Specials,
     batch_tokens: int,
     *,
@@ -222,7 +248,8 @@ def training_batches(
             raise ValueError(f"{len(plan)} batches are too few for {size} processes")
         for i in range(first, end, size):
             after = Position(epoch, i + size) if i + size < end else Position(epoch + 1, 0)
-            yield after, collate(*corpus.rows(plan[i + rank]), specials)
+            rows = corpus.training_rows(plan[i + rank], epoch)
+            yield after, collate(rows.sources, rows.targets, specials, rows.links)
         epoch, first = epoch + 1, 0
 
 

@@ -12,6 +12,9 @@ class Corpus(Section):
 
     limit: Size | None = None
     """Read only the first ``limit`` pairs; null reads all."""
+    links: Text | None = None
+    """Of the training set: file with the word links of each pair, a line for each, as ``i-j`` (or ``ipj``) of source
+    word i and target word j, counted from 0; guided attention learns from them. null: none."""
 
 
 class FileCorpus(Corpus):
