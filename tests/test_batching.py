@@ -25,7 +25,7 @@ from nmt.data.batching import (
     plan_epoch,
     training_batches,
 )
-from nmt.data.encoded import Ids, TrainingRows
+from nmt.data.encoded import Ids
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.small_translator import small_tokenizers
@@ -49,8 +49,11 @@ class Corpus:
         sources = [np.full(self.source_lengths[i], i, np.int32) for i in indices]
         return sources, [np.full(self.target_lengths[i], 100 + i, np.int32) for i in indices]
 
-    def training_rows(self, indices: npt.NDArray[np.int64], epoch: int) -> TrainingRows:
-        return TrainingRows(*self.rows(indices))
+    def links(self, indices: npt.NDArray[np.int64]) -> None:
+        return None
+
+    def in_epoch(self, epoch: int) -> "Corpus":
+        return self
 
 
 def ids(*rows: Sequence[int]) -> list[Ids]:

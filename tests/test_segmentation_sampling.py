@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from nmt.config import Config, load_config
 from nmt.config.schema import BpeTokenizer, Sampling, UnigramTokenizer
-from nmt.data.batching import Position, Specials, training_batches
+from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.tokenizer import Tokenizer, learn
@@ -111,8 +112,8 @@ def test_subword_regularization_against_every_segmentation(alpha: float, nbest: 
 
 
 def rows_of(prepared: PreparedData, epoch: int, pairs: list[int]) -> list[tuple[list[int], list[int]]]:
-    rows = prepared.train.training_rows(pairs, epoch)
-    return [(source.tolist(), target.tolist()) for source, target in zip(rows.sources, rows.targets, strict=True)]
+    sources, targets = prepared.train.in_epoch(epoch).rows(pairs)
+    return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
 
 
 @pytest.mark.parametrize("kind", [BPE, UNIGRAM], ids=["bpe", "unigram"])
@@ -135,8 +136,8 @@ def test_one_side_alone(tmp_path: Path, side: str) -> None:
     prepared = prepare(configuration(tmp_path, sampled(BPE, sides=side)))
     everything = list(range(len(prepared.train)))
     best = prepared.train.rows(everything)
-    rows = prepared.train.training_rows(everything, 0)
-    for name, found, expected in zip(("source", "target"), rows[:2], best, strict=True):
+    rows = prepared.train.in_epoch(0).rows(everything)
+    for name, found, expected in zip(("source", "target"), rows, best, strict=True):
         assert all(map(np.array_equal, found, expected)) == (name != side)
 
 
@@ -145,9 +146,9 @@ def test_a_sample_that_is_too_long_gives_way_to_the_best_segmentation(tmp_path: 
     chosen["data"]["filter"] = {"max_pieces": 8}
     prepared = prepare(Config.model_validate(chosen))
     everything = list(range(len(prepared.train)))
-    rows = prepared.train.training_rows(everything, 0)
+    sources, _ = prepared.train.in_epoch(0).rows(everything)
     kept = 0
-    for row, best, text in zip(rows.sources, prepared.train.rows(everything)[0], texts(prepared), strict=True):
+    for row, best, text in zip(sources, prepared.train.rows(everything)[0], texts(prepared), strict=True):
         pieces = len(text.replace(" ", "")) + len(text.split())  # every letter, and the mark of every word
         assert len(row) == (pieces if pieces <= 8 else len(best))
         kept += pieces > 8
@@ -170,26 +171,24 @@ def test_unknown_characters_are_sampled_from_the_text_itself(tmp_path: Path) -> 
     prepared = prepare(configuration(tmp_path, sampled(given)))
     unknown = prepared.tokenizers.source.unk_id
     everything = list(range(len(prepared.train)))
-    best, rows = prepared.train.rows(everything)[0], prepared.train.training_rows(everything, 3).sources
+    (best, _), (rows, _) = prepared.train.rows(everything), prepared.train.in_epoch(3).rows(everything)
     assert sum((row == unknown).sum() for row in rows) == sum((row == unknown).sum() for row in best) > 0
 
 
-def test_batches_resume_from_a_position_and_keep_to_the_plan(tmp_path: Path) -> None:
+def test_batches_resume_from_a_position_and_keep_to_the_budget(tmp_path: Path) -> None:
     prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
-    plain = prepare(configuration(tmp_path, UNIGRAM))
-    specials = Specials.of(prepared.tokenizers)
 
-    def stream(data: PreparedData, position: Position, count: int) -> list[tuple[Position, Any]]:
-        batches = training_batches(data.train, specials, 200, seed=1, position=position)
-        return [(after, batch.source.tolist()) for after, batch in islice(batches, count)]
+    def stream(position: Position, count: int) -> list[tuple[Position, Batch]]:
+        specials = Specials.of(prepared.tokenizers)
+        return list(islice(training_batches(prepared.train, specials, 200, seed=1, position=position), count))
 
-    whole = stream(prepared, Position(), 60)
+    whole = stream(Position(), 60)
+    assert all(max(batch.source.numel(), batch.target_output.numel()) <= 200 for _, batch in whole)
     position = whole[40][0]
     assert position.epoch > 0
-    assert stream(prepared, position, 19) == whole[41:]
-    best = stream(plain, Position(), 60)
-    assert [(after, len(rows)) for after, rows in best] == [(after, len(rows)) for after, rows in whole]
-    assert best != whole
+    for (after, found), (expected_after, expected) in zip(stream(position, 19), whole[41:], strict=True):
+        assert after == expected_after
+        assert torch.equal(found.source, expected.source) and torch.equal(found.target_output, expected.target_output)
 
 
 def test_the_models_and_the_cache_of_plain_runs_are_the_same(tmp_path: Path) -> None:
@@ -205,10 +204,7 @@ def test_the_models_and_the_cache_of_plain_runs_are_the_same(tmp_path: Path) -> 
     assert plain.corpus_sha256 == prepared.corpus_sha256
     for one, other in zip(plain.validation.rows([0, 1, 2]), prepared.validation.rows([0, 1, 2]), strict=True):
         assert all(map(np.array_equal, one, other))
-    rows = plain.train.training_rows([3, 1], 5)
-    assert rows.links is None
-    for found, expected in zip(rows[:2], plain.train.rows([3, 1]), strict=True):
-        assert all(map(np.array_equal, found, expected))
+    assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
 
 
 def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:

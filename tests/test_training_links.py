@@ -178,13 +178,13 @@ def test_pairs_that_are_dropped_take_their_links_with_them(tmp_path: Path, proce
         tmp_path, tokenizer={"type": "word", "vocabulary": 50}, filter={"max_ratio": 2.5}, processes=processes
     )
     prepared = prepare(made)
-    links = prepared.train.training_rows([1, 0], 0).links
+    links = prepared.train.links([1, 0])
     assert links is not None and [each.tolist() for each in links] == [[[0, 1], [1, 0]], [[1, 0], [0, 1]]]
 
 
 def test_only_the_links_of_the_first_pairs_are_read(tmp_path: Path) -> None:
     prepared = prepare(configuration(tmp_path, train={"limit": 7}))
-    links = prepared.train.training_rows(range(7), 0).links
+    links = prepared.train.links(range(7))
     assert links is not None and len(links) == len(prepared.train) == 7
 
 
@@ -198,16 +198,16 @@ def test_links_change_neither_tokenizer_nor_ids(tmp_path: Path) -> None:
     everything = range(len(one.train))
     for found, expected in zip(one.train.rows(everything), other.train.rows(everything), strict=True):
         assert all(map(np.array_equal, found, expected))
-    assert other.train.training_rows(everything, 0).links is None
+    assert other.train.links(everything) is None
     assert one.corpus_sha256 == corpus_sha256(with_links.data) != other.corpus_sha256 == corpus_sha256(plain.data)
     assert one.report == other.report
 
 
 def test_compressed_links_are_the_same(tmp_path: Path) -> None:
-    plain = prepare(configuration(tmp_path)).train.training_rows(range(9), 0).links
+    plain = prepare(configuration(tmp_path)).train.links(range(9))
     (tmp_path / "links.gz").write_bytes(gzip.compress((tmp_path / "train.links").read_bytes()))
     packed = prepare(configuration(tmp_path, train={"links": str(tmp_path / "links.gz")}))
-    found = packed.train.training_rows(range(9), 0).links
+    found = packed.train.links(range(9))
     assert plain is not None and found is not None and all(map(np.array_equal, plain, found))
 
 

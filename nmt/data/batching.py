@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import Count
-from nmt.data.encoded import Ids, TrainingRows
+from nmt.data.encoded import Ids
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.records import Record
 
@@ -196,10 +196,13 @@ class EncodedPairs(Protocol):
 
 
 class TrainingPairs(EncodedPairs, Protocol):
-    """An encoded training set. The plan of an epoch counts its lengths, which are those of the best segmentations."""
+    """An encoded training set."""
 
-    def training_rows(self, indices: npt.NDArray[np.int64], epoch: int) -> TrainingRows:
-        """These pairs as an epoch reads them: a pure function of the arguments."""
+    def links(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float32]] | None:
+        """Links between the pieces of these pairs, (target ids, source ids) each; None without links."""
+
+    def in_epoch(self, epoch: int) -> "TrainingPairs":
+        """The pairs as an epoch reads them: a pure function of its number."""
 
 
 class FirstPieces:
@@ -242,14 +245,15 @@ def training_batches(
     """
     epoch, first = position.epoch, position.batch
     while True:
-        plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
+        pairs = corpus.in_epoch(epoch)
+        plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
         end = len(plan) // size * size
         if not end:
             raise ValueError(f"{len(plan)} batches are too few for {size} processes")
         for i in range(first, end, size):
             after = Position(epoch, i + size) if i + size < end else Position(epoch + 1, 0)
-            rows = corpus.training_rows(plan[i + rank], epoch)
-            yield after, collate(rows.sources, rows.targets, specials, rows.links)
+            rows = plan[i + rank]
+            yield after, collate(*pairs.rows(rows), specials, pairs.links(rows))
         epoch, first = epoch + 1, 0
 
 

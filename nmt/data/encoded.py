@@ -4,9 +4,9 @@ A sampled segmentation is a pure function of (seed, epoch, pair, side).
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,9 @@ from nmt.data.links import piece_links, piece_words
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 
 Ids = NDArray[np.int32]
-
-
-class TrainingRows(NamedTuple):
-    """Training pairs as one epoch reads them, without BOS and EOS."""
-
-    sources: list[Ids]
-    targets: list[Ids]
-    links: list[NDArray[np.float32]] | None = None
-    """Links between the T target and the S source pieces of each pair, (T, S), as
-    :func:`nmt.data.links.piece_links` has them; None without links."""
+Links = NDArray[np.float32]
+READ = 1000
+"""Texts that are read at a time."""
 
 
 class EncodedCorpus:
@@ -51,9 +44,13 @@ class EncodedCorpus:
             raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a corpus of {len(self)}")
         return self._source.take(wanted), self._target.take(wanted)
 
-    def training_rows(self, indices: Sequence[int] | NDArray[Any], epoch: int) -> TrainingRows:
-        """The pairs at ``indices`` as an epoch of training reads them: the same in all of them."""
-        return TrainingRows(*self.rows(indices))
+    def links(self, indices: Sequence[int] | NDArray[Any]) -> list[Links] | None:
+        """The links between the pieces of the pairs at ``indices``; None without links."""
+        return None
+
+    def in_epoch(self, epoch: int) -> "EncodedCorpus":
+        """The corpus as an epoch of training reads it: the same in all of them."""
+        return self
 
 
 class _IdLists:
@@ -90,51 +87,48 @@ class TextCorpus(EncodedCorpus):
         self, table: pa.Table, tokenizers: Tokenizers, *, sampling: Sampling | None, seed: int, most: int
     ) -> None:
         super().__init__(table)
-        self._sides = [
-            _Side(name, tokenizer, table[f"{name}_text"], sampling, seed, most)
-            for name, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target))
-        ]
+        self._table, self._tokenizers = table, tokenizers
+        self._sampling, self._seed, self._most = sampling, seed, most
         self._links = _IdLists(table["links"]) if "links" in table.column_names else None
 
-    def training_rows(self, indices: Sequence[int] | NDArray[Any], epoch: int) -> TrainingRows:
-        """The pairs at ``indices``, segmented for this epoch, with their links."""
-        pairs = np.asarray(indices, np.int64)
-        sources, targets = (
-            side.segmented(ids, pairs, epoch) for side, ids in zip(self._sides, self.rows(pairs), strict=True)
-        )
+    def links(self, indices: Sequence[int] | NDArray[Any]) -> list[Links] | None:
+        """The links of the pairs at ``indices``, (T, S) each, spread over pieces by :func:`piece_links`."""
         if self._links is None:
-            return TrainingRows(sources, targets)
-        words = [side.words(ids, pairs) for side, ids in zip(self._sides, (sources, targets), strict=True)]
-        links = (each.reshape(-1, 2) for each in self._links.take(pairs))
-        return TrainingRows(sources, targets, list(map(piece_links, links, *words)))
+            return None
+        words = [
+            [
+                piece_words(tokenizer.pieces(row.tolist()), self._table[f"{side}_text"][int(pair)].as_py())
+                for pair, row in zip(indices, rows, strict=True)
+            ]
+            for (side, tokenizer), rows in zip(self._tokenizers.sides(), self.rows(indices), strict=True)
+        ]
+        links = (each.reshape(-1, 2) for each in self._links.take(np.asarray(indices, np.int64)))
+        return list(map(piece_links, links, *words))
+
+    def in_epoch(self, epoch: int) -> EncodedCorpus:
+        """The corpus as an epoch of training reads it: with segmentations of its own, held in memory."""
+        if self._sampling is None:
+            return self
+        table = self._table
+        for side, tokenizer in self._tokenizers.sides():
+            if self._sampling.sides in ("both", side):
+                ids = self._sampled(side, tokenizer, self._sampling, epoch)
+                table = table.set_column(table.column_names.index(side), side, pa.chunked_array([ids]))
+        return TextCorpus(table, self._tokenizers, sampling=None, seed=self._seed, most=self._most)
+
+    def _sampled(self, side: str, tokenizer: Tokenizer, sampling: Sampling, epoch: int) -> pa.ListArray:
+        """Sample a segmentation of each text of a side."""
+        best, ids, ends = _IdLists(self._table[side]), array("i"), array("i", [0])
+        for pair, text in enumerate(_texts(self._table[f"{side}_text"])):
+            sample = tokenizer.sample(text, sampling.alpha, sampling.nbest, _number(self._seed, epoch, pair, side))
+            ids.extend(sample if len(sample) <= self._most else best.take(np.array([pair]))[0].tolist())
+            ends.append(len(ids))
+        return pa.ListArray.from_arrays(*(pa.array(np.frombuffer(each, np.int32)) for each in (ends, ids)))
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One side of a :class:`TextCorpus`."""
-
-    name: str
-    tokenizer: Tokenizer
-    texts: pa.ChunkedArray
-    sampling: Sampling | None
-    seed: int
-    most: int
-
-    def segmented(self, best: list[Ids], pairs: NDArray[np.int64], epoch: int) -> list[Ids]:
-        """Sample a segmentation of each text, if this side is sampled; else return the best ones."""
-        if self.sampling is None or self.sampling.sides not in ("both", self.name):
-            return best
-        segmented = []
-        for pair, ids in zip(pairs.tolist(), best, strict=True):
-            number = _number(self.seed, epoch, pair, self.name)
-            sample = self.tokenizer.sample(self.texts[pair].as_py(), self.sampling.alpha, self.sampling.nbest, number)
-            segmented.append(np.array(sample, np.int32) if len(sample) <= self.most else ids)
-        return segmented
-
-    def words(self, ids: list[Ids], pairs: NDArray[np.int64]) -> list[list[int]]:
-        """Return the word of each piece of each text."""
-        texts = (self.texts[pair].as_py() for pair in pairs.tolist())
-        return [piece_words(self.tokenizer.pieces(row.tolist()), text) for row, text in zip(ids, texts, strict=True)]
+def _texts(column: pa.ChunkedArray) -> Iterator[str]:
+    for batch in pa.table({"text": column}).to_batches(max_chunksize=READ):
+        yield from batch["text"].to_pylist()
 
 
 def _number(*parts: object) -> int:

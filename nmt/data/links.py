@@ -84,8 +84,8 @@ def piece_links(
     Each target piece whose word is linked has a row that is even over all pieces of the source words it is linked to,
     and sums to 1; the other rows are zero. ``source_words`` and ``target_words`` are the word of each piece.
     """
-    sizes = (max([*words, *links[:, side]], default=-1) + 1 for words, side in ((target_words, 1), (source_words, 0)))
-    words = np.zeros(tuple(sizes))
+    size = 1 + max(*source_words, *target_words, int(links.max(initial=0)))
+    words = np.zeros((size, size))
     words[links[:, 1], links[:, 0]] = 1
     pieces = words[np.ix_(target_words, source_words)]
     return np.asarray(pieces / np.maximum(pieces.sum(1, keepdims=True), 1), np.float32)

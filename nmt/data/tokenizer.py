@@ -5,7 +5,7 @@ import io
 import math
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -152,6 +152,11 @@ class Tokenizers:
     reverse_source: bool = False
     """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
 
+    def sides(self) -> Iterator[tuple[str, Tokenizer]]:
+        """Both sides by name, the source first."""
+        yield "source", self.source
+        yield "target", self.target
+
     @property
     def sha256(self) -> dict[str, str]:
         """SHA-256 of each side's model, as the manifest of a run records them."""
@@ -175,10 +180,10 @@ class Tokenizers:
 
 def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) -> None:
     """Raise DataError for a side that is to be sampled and cannot be."""
-    for side in ("source", "target"):
+    for side, tokenizer in tokenizers.sides():
         if sampling is None or sampling.sides not in ("both", side):
             continue
-        kind = getattr(tokenizers, side).model_type
+        kind = tokenizer.model_type
         if kind not in ("bpe", "unigram"):
             raise DataError(
                 f"tokenizer.sampling: the model of the {side} side is of type {kind}, which has one segmentation of "
