@@ -18,6 +18,7 @@ def contradictions(config: Config) -> list[Problem]:
         problems += _of_hard_attention(attention)
     problems += _of_encoder(config.model)
     problems += _of_embeddings(config)
+    problems += _of_data(config)
     return problems
 
 
@@ -127,3 +128,17 @@ def _of_embeddings(config: Config) -> Iterator[Problem]:
 def _annotation(model: schema.Model) -> int:
     """The width of an annotation; of a custom encoder, one that fits."""
     return model.encoder.width if isinstance(model.encoder, schema.RecurrentEncoder) else model.decoder.hidden
+
+
+def _of_data(config: Config) -> Iterator[Problem]:
+    """Options of the data that nothing reads."""
+    for split in ("validation", "test"):
+        corpus = getattr(config.data, split)
+        if corpus is not None and corpus.links is not None:
+            text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
+            yield Problem(f"data.{split}.links", text)
+    sampling = config.tokenizer.sampling
+    bpe = isinstance(config.tokenizer, schema.BpeTokenizer)
+    if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
+        text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
+        yield Problem("tokenizer.sampling.nbest", text)

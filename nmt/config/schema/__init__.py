@@ -79,11 +79,13 @@ from nmt.config.schema.model import (
 )
 from nmt.config.schema.run import BleuTokenizer, Config, Decoding, Evaluation, GoldAlignment, Kernels
 from nmt.config.schema.tokenizer import (
+    EVERY_SEGMENTATION,
     AnyTokenizer,
     BpeTokenizer,
     CharacterTokenizer,
     GivenTokenizer,
     LearnedTokenizer,
+    Sampling,
     UnigramTokenizer,
     WordTokenizer,
 )
@@ -104,6 +106,7 @@ from nmt.config.schema.training import (
 
 __all__ = [
     "CORPUS_KINDS",
+    "EVERY_SEGMENTATION",
     "LARGEST_BATCH",
     "LARGEST_BEAM",
     "LARGEST_LENGTH_FACTOR",
@@ -176,6 +179,7 @@ __all__ = [
     "RecurrentDecoder",
     "RecurrentEncoder",
     "Reinforce",
+    "Sampling",
     "Score",
     "ScoredAttention",
     "Section",
