@@ -12,6 +12,7 @@ from torch import nn
 from nmt.config import schema
 from nmt.errors import ConfigError
 from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
+from nmt.model.build_transformer import transformer_attention, transformer_decoder, transformer_encoder
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder
 from nmt.model.encoders import Encoder, GruEncoder
 from nmt.model.initialization import initialize
@@ -83,6 +84,7 @@ def _luong(config: schema.Model, encoder: Encoder) -> Attention:
 
 def _gru_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
     """Luong's attention comes after the update, and so does a custom one that says so; every other before it."""
+    assert not isinstance(config.decoder, schema.TransformerDecoder)
     embedding, hidden = config.embeddings.size, config.decoder.hidden
     widths = embedding, encoder.width, encoder.bridge_width, hidden, config.decoder.readout or embedding
     match config.attention:
@@ -93,12 +95,19 @@ def _gru_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -
     return BahdanauDecoder(attention, *widths)
 
 
-ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {"gru": _gru_encoder}
+ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {
+    "gru": _gru_encoder,
+    "transformer": transformer_encoder,
+}
 ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
     "none": lambda config, encoder: NoAttention(),
     "bahdanau": _bahdanau,
     "luong": _luong,
+    "transformer": transformer_attention,
 }
-DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {"gru": _gru_decoder}
+DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {
+    "gru": _gru_decoder,
+    "transformer": transformer_decoder,
+}
 BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}
 """Names that a custom part cannot take."""

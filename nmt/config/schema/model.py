@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field
 
 from nmt.config.schema.base import Fraction, Layers, Section, Text, Width, usual_type
+from nmt.config.schema.transformer import TransformerAttention, TransformerDecoder, TransformerEncoder
 
 
 class Embeddings(Section):
@@ -44,7 +45,7 @@ class GruEncoder(Section):
         return 2 * self.hidden
 
 
-AnyEncoder = Annotated[GruEncoder | CustomPart, Discriminator("type")]
+AnyEncoder = Annotated[GruEncoder | TransformerEncoder | CustomPart, Discriminator("type")]
 
 
 class GruDecoder(Section):
@@ -64,7 +65,7 @@ class CustomDecoder(CustomPart):
     """Width of what the output layer reads; null: the embedding size."""
 
 
-AnyDecoder = Annotated[GruDecoder | CustomDecoder, Discriminator("type")]
+AnyDecoder = Annotated[GruDecoder | TransformerDecoder | CustomDecoder, Discriminator("type")]
 
 
 class BahdanauAttention(Section):
@@ -102,16 +103,18 @@ class CustomAttention(CustomPart):
     """With ``after_update``, feed the attentional vector to the next step."""
 
 
-AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomAttention, Discriminator("type")]
+AnyAttention = Annotated[
+    BahdanauAttention | LuongAttention | TransformerAttention | NoAttention | CustomAttention, Discriminator("type")
+]
 
 
 class Dropout(Section):
     """Probability that a unit is dropped during training, at each of three places."""
 
     embedding: Fraction = 0.2
-    """Embeddings of both sides."""
+    """Embeddings of both sides; a Transformer's with their positions added."""
     annotation: Fraction = 0.2
-    """Outputs of each encoder layer."""
+    """Outputs of each layer of a recurrent encoder, of the last one of a Transformer."""
     readout: Fraction = 0.2
     """Input of the output layer."""
 

@@ -2,5 +2,6 @@
 
 from nmt.model.encoders.base import Encoder
 from nmt.model.encoders.gru import GruEncoder
+from nmt.model.encoders.transformer import TransformerEncoder
 
-__all__ = ["Encoder", "GruEncoder"]
+__all__ = ["Encoder", "GruEncoder", "TransformerEncoder"]
