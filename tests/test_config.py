@@ -170,8 +170,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention=type:luong",
-            "model.attention: found 'type:luong'; must be a section with a type: bahdanau, luong, none, custom; "
-            "write a space after the colon: {type: luong}",
+            "model.attention: found 'type:luong'; must be a section with a type: "
+            "bahdanau, luong, transformer, none, custom; write a space after the colon: {type: luong}",
         ),
         (
             "decoding={beam_size:5}",
@@ -179,13 +179,20 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention={type: bahdnau}",
-            "model.attention.type: 'bahdnau' is not one of bahdanau, luong, none, custom; nearest: bahdanau",
+            "model.attention.type: 'bahdnau' is not one of bahdanau, luong, transformer, none, custom; "
+            "nearest: bahdanau",
         ),
-        ("model.attention.type=[x]", "model.attention.type: a list of 1 is not one of bahdanau, luong, none, custom"),
-        ("model.attention={}", "model.attention.type: missing; must be one of bahdanau, luong, none, custom"),
+        (
+            "model.attention.type=[x]",
+            "model.attention.type: a list of 1 is not one of bahdanau, luong, transformer, none, custom",
+        ),
+        (
+            "model.attention={}",
+            "model.attention.type: missing; must be one of bahdanau, luong, transformer, none, custom",
+        ),
         (
             "model.attention=none",
-            "model.attention: found 'none'; must be a section with a type: bahdanau, luong, none, custom; "
+            "model.attention: found 'none'; must be a section with a type: bahdanau, luong, transformer, none, custom; "
             "write {type: none}",
         ),
         (
@@ -306,9 +313,59 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+PARTS = tuple(f"model.{part}={{type: transformer}}" for part in ("attention", "encoder", "decoder"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            PARTS[:1],
+            "model.decoder.type: 'gru' does not fit model.attention.type 'transformer'; "
+            "use decoder: {type: transformer}, or an attention of another type",
+        ),
+        (
+            PARTS[2:],
+            "model.attention.type: 'bahdanau' does not fit model.decoder.type 'transformer'; "
+            "use attention: {type: transformer}, or decoder: {type: gru}",
+        ),
+        (
+            ("model.encoder={type: transformer, hidden: 512}",),
+            "model.encoder.hidden: 512 does not fit a Transformer; must be model.embeddings.size (256)",
+        ),
+        (
+            (*PARTS[:2], "model.decoder={type: transformer, heads: 3}"),
+            "model.decoder.heads: 3 heads do not divide model.decoder.hidden (256) into equal parts; must be a divisor",
+        ),
+        (
+            ("model.attention={type: transformer, layer: 7}", *PARTS[1:]),
+            "model.attention.layer: there is no layer 7; must be up to model.decoder.layers (6), or null",
+        ),
+        (
+            ("model.attention={type: transformer, head: 9}", *PARTS[1:]),
+            "model.attention.head: there is no head 9; must be up to model.decoder.heads (8), or null",
+        ),
+        (
+            ("model.attention={type: luong, score: dot}", PARTS[1], "model.decoder={hidden: 128}"),
+            "model.decoder.hidden: 128 does not fit model.attention.score 'dot', which multiplies states and "
+            "annotations; must be model.encoder.hidden (256), or use score 'general'",
+        ),
+    ],
+)
+def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tuple[str, ...], said: str) -> None:
+    (found,) = problems(tmp_path, MINIMAL, *overrides)
+    assert said in found
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
+        PARTS,
+        ("model.attention={type: transformer, layer: 6, head: 8}", *PARTS[1:]),
+        (PARTS[0], PARTS[2]),
+        (PARTS[1],),
+        (*PARTS, "model.embeddings.tie=target"),
+        ("model.attention={type: luong, score: dot}", PARTS[1]),
         ("model.attention={type: luong, score: concat, hidden: 8}",),
         ("model.attention={type: luong, score: dot}", "model.decoder.hidden=512"),
         ("model.embeddings.tie=target", "model.decoder.readout=256"),

@@ -18,6 +18,7 @@ def contradictions(config: Config) -> list[Problem]:
         problems += _of_hard_attention(attention)
     problems += _of_encoder(config.model)
     problems += _of_embeddings(config)
+    problems += _of_transformers(config.model)
     problems += _of_data(config)
     return problems
 
@@ -114,10 +115,9 @@ def _of_encoder(model: schema.Model) -> Iterator[Problem]:
 
 def _of_embeddings(config: Config) -> Iterator[Problem]:
     decoder, embeddings = config.model.decoder, config.model.embeddings
-    if embeddings.tie != "none" and decoder.readout not in (None, embeddings.size):
-        text = (
-            f"{decoder.readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
-        )
+    readout = None if isinstance(decoder, schema.TransformerDecoder) else decoder.readout
+    if embeddings.tie != "none" and readout not in (None, embeddings.size):
+        text = f"{readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
         yield Problem("model.decoder.readout", text)
     if embeddings.tie == "all" and not config.tokenizer.shared:
         given = isinstance(config.tokenizer, schema.GivenTokenizer)
@@ -127,7 +127,7 @@ def _of_embeddings(config: Config) -> Iterator[Problem]:
 
 def _annotation(model: schema.Model) -> int:
     """The width of an annotation; of a custom encoder, one that fits."""
-    return model.encoder.width if isinstance(model.encoder, schema.RecurrentEncoder) else model.decoder.hidden
+    return model.decoder.hidden if isinstance(model.encoder, schema.CustomPart) else model.encoder.width
 
 
 def _of_data(config: Config) -> Iterator[Problem]:
@@ -142,3 +142,26 @@ def _of_data(config: Config) -> Iterator[Problem]:
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
         text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
         yield Problem("tokenizer.sampling.nbest", text)
+
+
+def _of_transformers(model: schema.Model) -> Iterator[Problem]:
+    attention, decoder = model.attention, model.decoder
+    for key, part in (("model.encoder", model.encoder), ("model.decoder", decoder)):
+        if isinstance(part, schema.Transformer) and part.hidden != model.embeddings.size:
+            text = f"{part.hidden} does not fit a Transformer; must be model.embeddings.size ({model.embeddings.size})"
+            yield Problem(f"{key}.hidden", text)
+        if isinstance(part, schema.Transformer) and part.hidden % part.heads:
+            text = f"{part.heads} heads do not divide {key}.hidden ({part.hidden}) into equal parts; must be a divisor"
+            yield Problem(f"{key}.heads", text)
+    if isinstance(decoder, schema.TransformerDecoder) and isinstance(attention, schema.TransformerAttention):
+        for name, count in (("layer", decoder.layers), ("head", decoder.heads)):
+            chosen = getattr(attention, name)
+            if chosen is not None and chosen > count:
+                text = f"there is no {name} {chosen}; must be up to model.decoder.{name}s ({count}), or null"
+                yield Problem(f"model.attention.{name}", text)
+    elif isinstance(attention, schema.TransformerAttention):
+        text = f"'{decoder.type}' does not fit model.attention.type 'transformer'; use decoder: {{type: transformer}}"
+        yield Problem("model.decoder.type", f"{text}, or an attention of another type")
+    elif isinstance(decoder, schema.TransformerDecoder):
+        text = f"'{attention.type}' does not fit model.decoder.type 'transformer'; use attention: {{type: transformer}}"
+        yield Problem("model.attention.type", f"{text}, or decoder: {{type: gru}}")

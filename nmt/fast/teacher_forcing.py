@@ -48,7 +48,7 @@ class FastTraining:
 
     def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
-        readouts, weights = self._unroll(self.model.embed_target(target_input), self.model.start(memory))
+        readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
 
     def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
