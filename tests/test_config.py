@@ -19,10 +19,12 @@ from nmt.config.schema import (
     ConstantSchedule,
     Corpus,
     FileCorpus,
+    GuidedAttention,
     JsonlCorpus,
     LearnedTokenizer,
     LuongAttention,
     NoAttention,
+    SamplingSchedule,
     Section,
     XavierInitialization,
 )
@@ -285,6 +287,11 @@ DOT = (
             "model.decoder.readout: 8 does not fit tied embeddings; must be model.embeddings.size (256) or null",
         ),
         ("model.decoder={hidden: 256}", DOT),
+        (
+            "training.guided_attention={type: diagonal}",
+            "training.guided_attention: guides an attention, and model.attention.type is 'none'; leave it out or "
+            "choose an attention",
+        ),
     ],
 )
 def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> None:
@@ -508,7 +515,8 @@ def test_every_key_of_the_schema_can_be_explained() -> None:
         annotations = [annotation_of(section, name) for name in section.model_fields]
         assert all(map(expected, annotations))
         sections.extend(variant for annotation in annotations for variant in variants_of(annotation).values())
-    assert {*sections, Corpus, LearnedTokenizer, AdamConstants} == {
+    bases = {Corpus, LearnedTokenizer, AdamConstants, SamplingSchedule, GuidedAttention}
+    assert {*sections} | bases == {
         section for section in descendants(Section) if section.__module__.startswith("nmt.config.schema.")
     }
 

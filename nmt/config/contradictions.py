@@ -1,7 +1,7 @@
 """Options that are valid on their own and contradict each other."""
 
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
+from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention, NoAttention
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -28,4 +28,7 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    if config.training.guided_attention is not None and isinstance(attention, NoAttention):
+        text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
+        problems.append(Problem("training.guided_attention", text))
     return problems

@@ -60,6 +60,8 @@ class Batch(Record):
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
+    links: Tensor | None = None
+    """(B, T, S) float: given links of each target piece; rows of pieces with links sum to 1, others are zero"""
 
     def pinned(self) -> Self:
         """The batch in pinned memory, from which a GPU copies asynchronously."""

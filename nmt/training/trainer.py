@@ -16,10 +16,10 @@ from nmt.errors import CheckpointError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
+from nmt.training.build import objective_of
 from nmt.training.checkpointing import Checkpointing, score
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
-from nmt.training.objective import Objective, TeacherForcing
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress, Window
 from nmt.training.validation import Validator
@@ -65,7 +65,7 @@ class Trainer:
         self.world = world
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
-        self.objective: Objective = TeacherForcing(self.config.label_smoothing)
+        self.objective = objective_of(config, self.model)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, log)
@@ -164,7 +164,7 @@ class Trainer:
         likelihood = torch.zeros((), device=self.device)
         try:
             for batch in batches:
-                likelihood += self.gradients(batch, tokens)
+                likelihood += self.gradients(batch, tokens, self.progress.update)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise

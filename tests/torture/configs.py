@@ -98,6 +98,13 @@ EXTREMES = {
         "{type: plateau, factor: 1e-300, patience: 0, floor: 1}",
     ],
     "training.label_smoothing": ["0.9999999"],
+    "training.scheduled_sampling": [
+        "{type: linear, offset: 1e-300, output: argmax}",
+        "{type: linear, offset: 1e30, slope: 1e30}",
+        "{type: exponential, base: 1e-300}",
+        "{type: inverse_sigmoid, k: 1e30}",
+    ],
+    "training.guided_attention": ["{type: diagonal, weight: 1e30, deviation: 0.01}"],
     "training.clip": ["null", "1e-300", "1e30"],
     "training.validation.every": [str(10**18 - 1)],
     "training.validation.metric": ["loss"],
