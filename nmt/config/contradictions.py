@@ -1,7 +1,7 @@
 """Options that are valid on their own and contradict each other."""
 
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention, NoAttention
+from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention, Model, NoAttention
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -28,7 +28,22 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    if model.dropout.variational:
+        problems += _of_variational_dropout(model)
     if config.training.guided_attention is not None and isinstance(attention, NoAttention):
         text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
         problems.append(Problem("training.guided_attention", text))
     return problems
+
+
+def _of_variational_dropout(model: Model) -> list[Problem]:
+    units, key = model.dropout, "model.dropout.variational"
+    if not (units.embedding or units.annotation or units.readout):
+        return [Problem(key, "has no effect where embedding, annotation and readout are 0; leave it out")]
+    if units.annotation and isinstance(model.encoder, GruEncoder) and model.encoder.layers > 1:
+        text = (
+            "the layers of the encoder drop other units at each position; set model.encoder.layers to 1, or "
+            "model.dropout.annotation to 0"
+        )
+        return [Problem(key, text)]
+    return []
