@@ -292,6 +292,11 @@ DOT = (
             "model.dropout.variational: has no effect where embedding, annotation and readout are 0; leave it out",
         ),
         (
+            "training.average_of=last",
+            "training.average_of: has no effect where training.average is 1; set training.average to the number of "
+            "checkpoints",
+        ),
+        (
             "training.guided_attention={type: diagonal}",
             "training.guided_attention: guides an attention, and model.attention.type is 'none'; leave it out or "
             "choose an attention",
@@ -334,6 +339,7 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", "model.decoder.hidden=512"),
         ("model.dropout={variational: true, annotation: 0}", "model.encoder.layers=2"),
+        ("training.average_of=last", "training.average=2"),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
     ],
 )

@@ -28,6 +28,9 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    if config.training.average_of == "last" and config.training.average == 1:
+        text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
+        problems.append(Problem("training.average_of", text))
     if model.dropout.variational:
         problems += _of_variational_dropout(model)
     if config.training.guided_attention is not None and isinstance(attention, NoAttention):
