@@ -91,6 +91,31 @@ def test_before_the_first_step_the_initial_weights_are_used() -> None:
         assert model.weight.item() == 3
 
 
+def test_an_average_goes_on_where_it_was_saved() -> None:
+    """A checkpoint has the average as the weights of the model, and the latest weights beside it."""
+    model, put = one_number()
+    weights = AveragedWeights(model, 0.5)
+    put(1.0)
+    weights.follow(1)
+    put(2.0)
+    weights.follow(2)
+    saved = weights.saved()
+    with weights.used():
+        average = model.weight.item()
+    resumed, _ = one_number()
+    again = AveragedWeights(resumed, 0.5)
+    nn.init.constant_(resumed.weight, average)
+    again.restore(saved, "here")
+    assert resumed.weight.item() == 2
+    with again.used():
+        assert resumed.weight.item() == average
+    for each, parameter in ((weights, model.weight), (again, resumed.weight)):
+        nn.init.constant_(parameter, 4.0)
+        each.follow(3)
+        with each.used():
+            assert parameter.item() == pytest.approx((1 + 2 * 2 + 4 * 4) / 7)
+
+
 def test_tensors_that_do_not_fit_are_named() -> None:
     model = tied()
     weights = AveragedWeights(model, 0.9)
