@@ -3,9 +3,10 @@
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -57,7 +58,9 @@ def write_corpus(
     return corpora
 
 
-def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[str, Any]:
+def options(
+    folder: Path, attention: str = "bahdanau", dropout: Mapping[str, Any] = MappingProxyType({}), **training: Any
+) -> dict[str, Any]:
     """The configuration of a tiny training run on the corpus in ``folder``, which is written if it is missing."""
     if not (folder / "train.low").exists():
         write_corpus(folder)
@@ -75,7 +78,7 @@ def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[
             "embeddings": {"size": 32},
             "encoder": TRANSFORMER if attention == "transformer" else {"hidden": 32},
             "decoder": TRANSFORMER if attention == "transformer" else {"hidden": 48},
-            "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1},
+            "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1, **dropout},
         },
         "training": {"updates": 4, "batch_tokens": 100, **training, "validation": validation},
         "decoding": {"beam_size": 2},

@@ -290,12 +290,33 @@ DOT = (
             "model.decoder.readout: 8 does not fit tied embeddings; must be model.embeddings.size (256) or null",
         ),
         ("model.decoder={hidden: 256}", DOT),
+        (
+            "model.dropout={variational: true, embedding: 0, annotation: 0, readout: 0}",
+            "model.dropout.variational: has no effect where embedding, annotation and readout are 0; leave it out",
+        ),
+        (
+            "training.average_of=last",
+            "training.average_of: has no effect where training.average is 1; set training.average to the number of "
+            "checkpoints",
+        ),
+        (
+            "training.guided_attention={type: diagonal}",
+            "training.guided_attention: guides an attention, and model.attention.type is 'none'; leave it out or "
+            "choose an attention",
+        ),
     ],
 )
 def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> None:
     attention = "{type: luong, score: dot}" if said == DOT else "{type: none}"
     text = MINIMAL.replace("{type: bahdanau, hidden: 64}", f"{attention}\n  embeddings: {{tie: target}}")
     assert problems(tmp_path, text, override) == [f"--set {override}: {said}"]
+
+
+def test_layers_with_dropout_of_their_own_have_no_variational_one(tmp_path: Path) -> None:
+    assert problems(tmp_path, MINIMAL, "model.encoder.layers=2", "model.dropout.variational=true") == [
+        "--set model.dropout.variational=true: model.dropout.variational: the layers of the encoder drop other units "
+        "at each position; set model.encoder.layers to 1, or model.dropout.annotation to 0"
+    ]
 
 
 def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
@@ -371,6 +392,9 @@ def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tupl
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", "model.decoder.hidden=512"),
+        ("model.dropout={variational: true, annotation: 0}", "model.encoder.layers=2"),
+        ("training.average_of=last", "training.average=2"),
+        ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
     ],
 )
 def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrides: tuple[str, ...]) -> None:

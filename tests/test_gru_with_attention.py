@@ -64,11 +64,12 @@ def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], laye
         assert torch.allclose(gradient, fused_gradients[name], rtol=1e-9, atol=1e-12), name
 
 
-@pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], list(NO_DROPOUT)], ids=",".join)
+@pytest.mark.parametrize("variational", [False, True])
+@pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], [*NO_DROPOUT, "word"]], ids=",".join)
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
-def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str]) -> None:
+def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str], variational: bool) -> None:
     """Of one layer: between layers the library's GRU draws from a generator of its own."""
-    dropout = NO_DROPOUT | dict.fromkeys(places, 0.4)
+    dropout = NO_DROPOUT | dict.fromkeys(places, 0.4) | {"variational": variational}
     found = []
     for kernels in KERNELS:
         model = network(attention, 1, dropout=dropout)

@@ -20,6 +20,7 @@ def contradictions(config: Config) -> list[Problem]:
     problems += _of_embeddings(config)
     problems += _of_transformers(config.model)
     problems += _of_data(config)
+    problems += _of_training(config)
     return problems
 
 
@@ -165,3 +166,28 @@ def _of_transformers(model: schema.Model) -> Iterator[Problem]:
     elif isinstance(decoder, schema.TransformerDecoder):
         text = f"'{attention.type}' does not fit model.decoder.type 'transformer'; use attention: {{type: transformer}}"
         yield Problem("model.attention.type", f"{text}, or decoder: {{type: gru}}")
+
+
+def _of_training(config: Config) -> Iterator[Problem]:
+    model, training = config.model, config.training
+    if training.average_of == "last" and training.average == 1:
+        text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
+        yield Problem("training.average_of", text)
+    if model.dropout.variational:
+        yield from _of_variational_dropout(model)
+    if training.guided_attention is not None and isinstance(model.attention, schema.NoAttention):
+        text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
+        yield Problem("training.guided_attention", text)
+
+
+def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:
+    units, key = model.dropout, "model.dropout.variational"
+    if not (units.embedding or units.annotation or units.readout):
+        yield Problem(key, "has no effect where embedding, annotation and readout are 0; leave it out")
+    for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
+        if units.annotation and isinstance(part, schema.Recurrence) and part.layers > 1:
+            text = (
+                f"the layers of the {name} drop other units at each position; set model.{name}.layers to 1, or "
+                "model.dropout.annotation to 0"
+            )
+            yield Problem(key, text)

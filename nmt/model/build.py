@@ -35,6 +35,7 @@ from nmt.model.attention import (
 from nmt.model.build_transformer import transformer_attention, transformer_decoder, transformer_encoder
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, Sizes, Tanh
+from nmt.model.dropout import Dropout, VariationalDropout, WordDropout
 from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
@@ -56,15 +57,17 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     output = nn.Linear(decoder.readout_width, target_size)
     if config.embeddings.tie != "none":
         output.weight = target_embedding.weight
+    units = VariationalDropout if config.dropout.variational else Dropout
     model = Seq2Seq(
         source_embedding,
         target_embedding,
         encoder,
         decoder,
         output,
-        embedding_dropout=config.dropout.embedding,
-        annotation_dropout=config.dropout.annotation,
-        readout_dropout=config.dropout.readout,
+        embedding_dropout=units(config.dropout.embedding),
+        annotation_dropout=units(config.dropout.annotation),
+        readout_dropout=units(config.dropout.readout),
+        word_dropout=WordDropout(config.dropout.word),
     )
     initialize(model, config.initialization)
     return model

@@ -8,7 +8,6 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from nmt.model.decoders import Decoder, LuongDecoder
-from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder
 from nmt.model.loss import cross_entropy
 from nmt.model.records import Memory, State, source_mask
@@ -52,9 +51,10 @@ class Seq2Seq(nn.Module):
         decoder: Decoder,
         output: nn.Linear,
         *,
-        embedding_dropout: float,
-        annotation_dropout: float,
-        readout_dropout: float,
+        embedding_dropout: nn.Module,
+        annotation_dropout: nn.Module,
+        readout_dropout: nn.Module,
+        word_dropout: nn.Module,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -62,9 +62,10 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
-        self.embedding_dropout = Dropout(embedding_dropout)
-        self.annotation_dropout = Dropout(annotation_dropout)
-        self.readout_dropout = Dropout(readout_dropout)
+        self.embedding_dropout = embedding_dropout
+        self.annotation_dropout = annotation_dropout
+        self.readout_dropout = readout_dropout
+        self.word_dropout = word_dropout
 
     @property
     def attends(self) -> bool:
@@ -115,10 +116,12 @@ class Seq2Seq(nn.Module):
 
     def embed_source(self, tokens: Tensor) -> Tensor:
         """Embed source ids, with dropout: (B, S) -> (B, S, E)."""
-        embedded: Tensor = self.embedding_dropout(self.encoder.with_positions(self.source_embedding(tokens)))
+        embedded: Tensor = self.word_dropout(self.source_embedding(tokens), tokens)
+        embedded = self.embedding_dropout(self.encoder.with_positions(embedded))
         return embedded
 
     def embed_target(self, tokens: Tensor, first: int) -> Tensor:
         """Embed the target ids at the positions from ``first`` on, with dropout: (R, T) -> (R, T, E)."""
-        embedded: Tensor = self.embedding_dropout(self.decoder.with_positions(self.target_embedding(tokens), first))
+        embedded: Tensor = self.word_dropout(self.target_embedding(tokens), tokens)
+        embedded = self.embedding_dropout(self.decoder.with_positions(embedded, first))
         return embedded

@@ -265,7 +265,7 @@ AnyAttention = Annotated[
 
 
 class Dropout(Section):
-    """Probability that a unit is dropped during training, at each of three places."""
+    """Probability that a unit is dropped during training, at each of three places, and that a word is."""
 
     embedding: Fraction = 0.2
     """Embeddings of both sides; a Transformer's with their positions added."""
@@ -274,6 +274,12 @@ class Dropout(Section):
     outputs of the last layer of a Transformer's encoder."""
     readout: Fraction = 0.2
     """Input of the output layer."""
+    word: Fraction = 0.0
+    """Whole words of either side: a word of the vocabulary that is dropped has an embedding of zero wherever it stands
+    in the sentence. Each sentence draws its own (Gal & Ghahramani 2016, section 4.2)."""
+    variational: bool = False
+    """Drop the same units at every position of a sentence, at each of the three places; each sentence draws its own.
+    The recurrences themselves have no dropout. false: each position draws its own."""
 
 
 class UniformInitialization(Section):
