@@ -1,7 +1,8 @@
 """Options that are valid on their own and contradict each other."""
 
+from nmt.config.decoding import search_contradictions
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
+from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention, NoAttention
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -28,4 +29,7 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
-    return problems
+    if config.decoding.coverage_penalty and isinstance(attention, NoAttention):
+        text = "needs attention weights, and model.attention.type is none; must be 0, or choose an attention"
+        problems.append(Problem("decoding.coverage_penalty", text))
+    return problems + search_contradictions(config.decoding)

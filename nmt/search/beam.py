@@ -42,12 +42,12 @@ class Beam(Record):
     finished: Tensor
     """(B,) how many hypotheses have finished."""
     kept: Tensor
-    """(B, n_best) scores of the best finished hypotheses, best first; -inf where there is none yet."""
+    """(B, N) scores of the best finished hypotheses, best first; -inf where there is none yet."""
 
     @classmethod
-    def first(cls, limits: Limits, n_best: int) -> Self:
+    def first(cls, limits: Limits, kept_scores: int) -> Self:
         """Make the beam before the first step."""
-        kept = torch.full((limits.sentences, n_best), -torch.inf, device=limits.max_lengths.device)
+        kept = torch.full((limits.sentences, kept_scores), -torch.inf, device=limits.max_lengths.device)
         count = torch.arange(limits.sentences, device=limits.max_lengths.device)
         return cls(count, limits.max_lengths, torch.zeros_like(kept[:, :1]), torch.zeros_like(count), kept)
 
@@ -211,7 +211,7 @@ def beam_search(
     ``state`` and ``coverage``, which is given for a coverage penalty, have a row for each sentence; ``n_best`` is at
     most ``beam_size``. Groups may find the same hypothesis, and there are fewer then.
     """
-    beam = Beam.first(limits, n_best)
+    beam = Beam.first(limits, n_best * diversity.groups)  # each group may find the same ones
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_BeamStep] = []
     kept = AttentionBuffer()

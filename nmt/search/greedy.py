@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nmt.search.penalties import Coverage
 from nmt.search.ranking import best_tokens
 from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel
 
@@ -15,26 +14,18 @@ Chooser = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def greedy_search(
-    model: StepModel[S],
-    state: S,
-    limits: Limits,
-    *,
-    length_penalty: float = 0.0,
-    keep_attention: bool = False,
-    coverage: Coverage | None = None,
+    model: StepModel[S], state: S, limits: Limits, *, length_penalty: float = 0.0, keep_attention: bool = False
 ) -> list[list[Hypothesis]]:
     """Return the hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id.
 
-    ``state`` and ``coverage`` have a row for each sentence. Length and coverage penalty only change the score.
+    ``state`` has a row for each sentence. The length penalty only scales the score.
     """
 
     def likeliest(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
         values, tokens = best_tokens(log_probs, 1, limits.forbidden)
         return tokens.gather(1, values.argmax(1, keepdim=True)).squeeze(1)
 
-    return follow(
-        model, state, limits, likeliest, alpha=length_penalty, keep_attention=keep_attention, coverage=coverage
-    )
+    return follow(model, state, limits, likeliest, alpha=length_penalty, keep_attention=keep_attention)
 
 
 @dataclass(frozen=True)
@@ -46,19 +37,10 @@ class _GreedyStep:
     log_probs: Tensor
     """Totals over all tokens of each sentence so far."""
     attention: Tensor | None
-    coverage: Tensor | None
-    """The coverage penalty of each sentence so far."""
 
 
 def follow(
-    model: StepModel[S],
-    state: S,
-    limits: Limits,
-    choose: Chooser,
-    *,
-    alpha: float,
-    keep_attention: bool,
-    coverage: Coverage | None = None,
+    model: StepModel[S], state: S, limits: Limits, choose: Chooser, *, alpha: float, keep_attention: bool
 ) -> list[list[Hypothesis]]:
     """Extend one hypothesis per sentence by the token that ``choose`` returns, until EOS or its greatest length."""
     max_lengths = limits.max_lengths
@@ -69,15 +51,13 @@ def follow(
     kept = AttentionBuffer()
     while sentences.numel():
         log_probs, state, attention = model.step(previous, state)
-        coverage = None if coverage is None else coverage.add(attention)
         tokens = choose(log_probs, sentences, len(steps))
         totals = totals + log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        weights = kept.add(attention) if keep_attention else None
-        steps.append(_GreedyStep(sentences, tokens, totals, weights, None if coverage is None else coverage.penalty()))
+        steps.append(_GreedyStep(sentences, tokens, totals, kept.add(attention) if keep_attention else None))
         going = ((tokens != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
         if going.numel() < sentences.numel():
             sentences, max_lengths, totals = sentences[going], max_lengths[going], totals[going]
-            tokens, coverage = tokens[going], None if coverage is None else coverage.select(going)
+            tokens = tokens[going]
             if going.numel():
                 state = state.select(going)
         previous = tokens
@@ -87,19 +67,15 @@ def follow(
 def _hypotheses(steps: list[_GreedyStep], limits: Limits, alpha: float) -> list[list[Hypothesis]]:
     emitted: list[list[int]] = [[] for _ in range(limits.sentences)]
     attention: list[list[Tensor]] = [[] for _ in range(limits.sentences)]
-    totals, covered = [0.0] * limits.sentences, [0.0] * limits.sentences
+    totals = [0.0] * limits.sentences
     for step in steps:
         sentences = step.sentences.tolist()
         for sentence, token, total in zip(sentences, step.tokens.tolist(), step.log_probs.tolist(), strict=True):
             emitted[sentence].append(token)
             totals[sentence] = total
-        if step.coverage is not None:
-            for sentence, penalty in zip(sentences, step.coverage.tolist(), strict=True):
-                covered[sentence] = penalty
         if step.attention is not None:
             for sentence, row in zip(sentences, step.attention.cpu(), strict=True):
                 attention[sentence].append(row)
     return [
-        [Hypothesis.from_emitted(tokens, total, looked, limits.eos_id, alpha, cover)]
-        for tokens, total, looked, cover in zip(emitted, totals, attention, covered, strict=True)
+        [Hypothesis.from_emitted(*each, limits.eos_id, alpha)] for each in zip(emitted, totals, attention, strict=True)
     ]

@@ -87,8 +87,10 @@ class Prefixes:
     def of(cls, prefixes: Sequence[Sequence[int]], device: torch.device) -> Self:
         """Pad the prefixes of B sentences."""
         lengths = [len(prefix) for prefix in prefixes]
-        rows = [[*prefix, *[0] * (max(lengths) - len(prefix))] for prefix in prefixes]
-        return cls(torch.tensor(rows, dtype=torch.long, device=device), torch.tensor(lengths, device=device))
+        longest = max(lengths, default=0)
+        rows = [[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes]
+        tokens = torch.tensor(rows, dtype=torch.long).view(len(lengths), longest)
+        return cls(tokens.to(device), torch.tensor(lengths, dtype=torch.long).to(device))
 
     def force(self, own: Tensor, ruled: Tensor, history: Tensor, sentences: Tensor) -> Tensor:
         """Permit rows inside their prefix its next token alone, with the model's ``own`` log-probability.
@@ -169,7 +171,9 @@ class RuledModel(Generic[S]):
 def obeying(
     model: StepModel[Any], state: Any, limits: Limits, rules: Sequence[Rule], prefixes: Prefixes | None = None
 ) -> tuple[StepModel[Any], Any]:
-    """Return the model and its state with rules, or as they are if there is none."""
+    """Return the model and its state with rules, or as they are if there are no rules and all prefixes are empty."""
+    if prefixes is not None and not prefixes.tokens.size(1):
+        prefixes = None
     if not rules and prefixes is None:
         return model, state
     ruled = RuledModel(model, limits, rules, prefixes)

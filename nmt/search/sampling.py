@@ -9,7 +9,6 @@ from torch import Tensor
 
 from nmt.errors import ConfigError
 from nmt.search.greedy import follow
-from nmt.search.penalties import Coverage
 from nmt.search.types import Hypothesis, Limits, S, StepModel
 
 
@@ -75,11 +74,10 @@ def sample_search(
     *,
     length_penalty: float = 0.0,
     keep_attention: bool = False,
-    coverage: Coverage | None = None,
 ) -> list[list[Hypothesis]]:
     """Sample one hypothesis for each sentence; the line number in ``lines`` decides its random numbers.
 
-    The log-probability of the result is that at temperature 1 among all tokens.
+    The log-probability of the result is the model's own, at temperature 1.
     """
     lengths = limits.max_lengths.tolist()
     uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)
@@ -90,4 +88,4 @@ def sample_search(
     def draw(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
         return sample_step(log_probs, uniforms[sentences, step], sampling, limits.forbidden)
 
-    return follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention, coverage=coverage)
+    return follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention)

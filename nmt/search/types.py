@@ -89,7 +89,7 @@ class Hypothesis:
     log_probability: float
     """Sum over the tokens and, if it was emitted, EOS, as the rules of the search leave their log-probabilities."""
     score: float
-    """The log-probability divided by the length penalty, plus the coverage penalty if there is one."""
+    """The log-probability divided by the length penalty, plus the coverage penalty if a beam is ranked by it."""
     ended: bool
     """Whether EOS was emitted; otherwise the hypothesis was cut at its greatest length."""
     attention: Tensor | None = None
