@@ -204,16 +204,13 @@ NEUTRAL: list[list[Rule]] = [
 @pytest.mark.parametrize("seed", range(5))
 def test_neutral_rules_change_nothing(rules: list[Rule], seed: int) -> None:
     model, most = RememberingModel(seed, 3, sharpness=1.0), limits([3, 12, 7])
-    plain: Any = (model, model.start(3))
-    neutral = obeying(*plain, most, rules)
+    ruled_model, start = obeying(model, model.start(3), most, rules)
     for width in (1, 4):
-        one, other = (
-            beam_search(*each, most, beam_size=width, length_penalty=1.0, n_best=width) for each in (plain, neutral)
-        )
-        assert one == other
-    assert greedy_search(*plain, most) == greedy_search(*neutral, most)
-    one, other = (sample_search(*each, most, Sampling(), range(3)) for each in (plain, neutral))
-    assert one == other
+        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
+        assert beam_search(ruled_model, start, most, **how) == beam_search(model, model.start(3), most, **how)
+    assert greedy_search(ruled_model, start, most) == greedy_search(model, model.start(3), most)
+    sampled = sample_search(model, model.start(3), most, Sampling(), range(3))
+    assert sample_search(ruled_model, start, most, Sampling(), range(3)) == sampled
 
 
 def test_attention_passes_through() -> None:

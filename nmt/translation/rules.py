@@ -1,13 +1,12 @@
 """From the options of a translation to the rules of a search."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.search import Coverage, LeastLength, Limits, NoRepeatedNgram, RepetitionPenalty, Rule, Searchable
+from nmt.search import Coverage, LeastLength, Limits, NoRepeatedNgram, RepetitionPenalty, Rule
 from nmt.translation.options import SearchOptions
 
 
@@ -31,10 +30,8 @@ def coverage_of(options: SearchOptions, source_lengths: Tensor, device: torch.de
     return Coverage.none_yet(options.coverage_penalty, source_lengths.to(device))
 
 
-def refuse_without_attention(options: SearchOptions, searchable: Searchable[Any]) -> None:
-    """Raise ConfigError for options that need attention weights, which the searchable has not."""
-    if options.coverage_penalty and not searchable.attends:
-        raise ConfigError(
-            f"decoding.coverage_penalty: {options.coverage_penalty:g} needs attention weights, and the model has none; "
-            "must be 0"
-        )
+def refuse_without_attention(coverage_penalty: float, attends: bool) -> None:
+    """Raise ConfigError for a coverage penalty where there are no attention weights."""
+    if coverage_penalty and not attends:
+        text = f"{coverage_penalty:g} needs attention weights, and the model has none; must be 0"
+        raise ConfigError(f"decoding.coverage_penalty: {text}")

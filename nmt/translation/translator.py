@@ -163,7 +163,7 @@ class Translator:
         """
         first = 1
         searchable = self.searchable(options.beam_size)
-        refuse_without_attention(options, searchable)
+        refuse_without_attention(options.coverage_penalty, searchable.attends)
         for text in windows(lines, first_window, window):
             begin = prefixes[first - 1 : first - 1 + len(text)]
             yield from self._translate_window(searchable, text, begin, first, options, warn, check_stop)
