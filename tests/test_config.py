@@ -576,6 +576,24 @@ def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, change
     never_a_traceback(tmp_path, format_yaml(data))
 
 
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_search_options_that_contradict_each_other_are_reported_together(tmp_path: Path) -> None:
+    data = yaml.safe_load(MINIMAL)
+    data["model"]["attention"] = {"type": "none"}
+    data["decoding"] = {"coverage_penalty": 0.2, "min_length_factor": 3.0, "beam_groups": 2}
+    assert problems(tmp_path, format_yaml(data)) == [
+        "run.yaml: decoding.coverage_penalty: needs attention weights, and model.attention.type is none; must be 0, or "
+        "choose an attention",
+        "run.yaml: decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+        "run.yaml: decoding.beam_groups: 2 groups cannot share 5 hypotheses equally; must be a divisor of "
+        "decoding.beam_size",
+        "run.yaml: decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, "
+        "such as 0.5",
+    ]
+
+
 # --- the map of the schema --------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, writing
 from nmt.cli.options import given, number, refuse_useless, whole
 from nmt.data.lines import OPENERS, decode_lines, read_lines, unreadable
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
@@ -29,7 +29,13 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-translate``."""
     arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
-    arguments.add_argument("--model", required=True, metavar="RUN", help="run directory of nmt-train")
+    arguments.add_argument(
+        "--model",
+        required=True,
+        nargs="+",
+        metavar="RUN",
+        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
+    )
     arguments.add_argument(
         "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"
     )
@@ -46,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
         "--alignments", metavar="FILE", help="write word alignments: i-j joins source word i and target word j, from 0"
     )
     arguments.add_argument("--attention", metavar="FILE", help="write attention weights, one JSON object per line")
+    arguments.add_argument(
+        "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
+    )
     add_decoding_options(arguments)
     group = arguments.add_argument_group("sampling, instead of beam search")
     group.add_argument(
@@ -72,15 +81,20 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     name, lines = open_input(arguments.input)
 
-    with importing():
-        from nmt.translation.translator import Translator  # noqa: PLC0415
+    lines, prefixes = with_prefixes(lines, name, arguments.prefix)
 
-    translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    with importing():
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
+
+    translator = load_translator(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
-    typed = arguments.input is None and sys.stdin.isatty()
+    typed = arguments.input is None and arguments.prefix is None and sys.stdin.isatty()
     if typed:
         lines = with_prompt(lines)
-    translations = translate_lines(translator, lines, options, arguments, run=arguments.model, source=name, typed=typed)
+    run = arguments.model[0]
+    translations = translate_lines(
+        translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
+    )
     with ExitStack() as stack:
         outputs = open_outputs(arguments, stack)
         if not typed and (arguments.output is not None or not sys.stdout.isatty()):
@@ -118,7 +132,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
     read = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
-    refuse_overwriting([read, ("--model", arguments.model)], written)
+    runs = [("--model", run) for run in arguments.model]
+    refuse_overwriting([read, *runs, ("--prefix", arguments.prefix)], written)
     refuse_unwritable(*(path for _, path in written))
 
 
@@ -133,7 +148,9 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         overrides["beam_size"] = 1
     for option in ("alignments", "attention"):
         if getattr(arguments, option) is not None and not translator.attends:
-            raise ConfigError(f"--{option}: {arguments.model} has no attention (model.attention.type is none)")
+            raise ConfigError(
+                f"--{option}: {', '.join(arguments.model)} has no attention (model.attention.type is none)"
+            )
     return SearchOptions.from_config(
         translator.decoding,
         n_best=arguments.n_best,
@@ -152,6 +169,19 @@ def open_input(path: str | None) -> tuple[str, Iterator[str]]:
     lines = read_lines(path)
     first = next(lines, None)
     return path, iter(()) if first is None else chain([first], lines)
+
+
+def with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[Iterator[str], list[str]]:
+    """Read all lines of ``name`` and their prefixes. Raises DataError for a file without a line for each of them."""
+    if path is None:
+        return lines, []
+    read, prefixes = list(lines), list(read_lines(path))
+    if len(read) != len(prefixes):
+        raise DataError(
+            f"{name} has {len(read):,} lines and --prefix {path} has {len(prefixes):,}: "
+            "line n of the prefixes must be what the translation of line n begins with, or empty"
+        )
+    return iter(read), prefixes
 
 
 def with_prompt(lines: Iterator[str]) -> Iterator[str]:

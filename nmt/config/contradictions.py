@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from nmt.config import schema
+from nmt.config.decoding import search_contradictions
 from nmt.config.problems import Problem
 from nmt.config.schema import Config
 
@@ -21,6 +22,7 @@ def contradictions(config: Config) -> list[Problem]:
     problems += _of_transformers(config.model)
     problems += _of_data(config)
     problems += _of_training(config)
+    problems += _of_decoding(config)
     return problems
 
 
@@ -191,3 +193,10 @@ def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:
                 "model.dropout.annotation to 0"
             )
             yield Problem(key, text)
+
+
+def _of_decoding(config: Config) -> Iterator[Problem]:
+    if config.decoding.coverage_penalty and isinstance(config.model.attention, schema.NoAttention):
+        text = "needs attention weights, and model.attention.type is none; must be 0, or choose an attention"
+        yield Problem("decoding.coverage_penalty", text)
+    yield from search_contradictions(config.decoding)
