@@ -17,7 +17,7 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.device import resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Limits, Searchable, beam_search, greedy_search, sample_search
-from nmt.translation.options import SearchOptions
+from nmt.translation.options import MORE_PIECES, SearchOptions
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
 
@@ -149,7 +149,7 @@ class Translator:
         """
         first = 1
         searchable = self.searchable(options.beam_size)
-        for text in windows(lines, first_window, window):
+        for text in windows(lines, first_window, window, len):
             yield from self._translate_window(searchable, text, first, options, warn, check_stop)
             first += len(text)
 
@@ -178,7 +178,7 @@ class Translator:
                 check_stop()
                 for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, hypotheses)
+                    results[place] = self._translation(text[place], line, hypotheses, options)
         return results
 
     @torch.inference_mode()
@@ -187,38 +187,49 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         specials = self.specials
         source, lengths = pad_source([line.ids for line in batch], specials.source_eos, specials.source_pad)
-        max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
+        max_lengths = ((lengths - 1) * options.max_length_factor).long() + MORE_PIECES
         limits = Limits(
             specials.target_bos,
             specials.target_eos,
             (specials.target_pad, specials.target_bos),
             max_lengths.to(self.device),
         )
-        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
+        keep_attention = options.attention or options.unknown is not None
+        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": keep_attention}
         with searchable.searching():
             state = searchable.start(searchable.encode(source.to(self.device), lengths))
             if options.sampling is not None:
                 numbers = [line.number for line in batch]
+                how |= {"samples": options.hypotheses}
                 return sample_search(searchable, state, limits, options.sampling, numbers, **how)
             if options.beam_size == 1:
                 return greedy_search(searchable, state, limits, **how)
             return beam_search(searchable, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
 
-    def _translation(self, source: str, line: Line, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(
+        self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
+    ) -> Translation:
         target = self.tokenizers.target
         translated = []
         for hypothesis in hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
-            attention = hypothesis.attention
+            weights = None if hypothesis.attention is None else hypothesis.attention[:, : line.length]
+            if options.unknown is not None and target.unk_id in hypothesis.tokens:
+                assert weights is not None  # kept for it
+                text = options.unknown.replaced(hypothesis.tokens, weights.numpy(), source, self.tokenizers)
+            else:
+                text = target.decode(hypothesis.tokens)
             translated.append(
                 TranslatedHypothesis(
-                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
+                    text.replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    None if attention is None else attention[:, : line.length],
+                    weights if options.attention else None,
                 )
             )
+        if options.risk is not None:
+            translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
 
