@@ -1,31 +1,144 @@
 """Options that are valid on their own and contradict each other."""
 
+from collections.abc import Iterator
+
+from nmt.config import schema
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention
+from nmt.config.schema import Config
 
 
 def contradictions(config: Config) -> list[Problem]:
     """Find every contradiction, each under the key to change first."""
-    model, problems = config.model, []
-    attention, decoder, embeddings = model.attention, model.decoder, model.embeddings
-    if isinstance(attention, LuongAttention):
-        if attention.hidden is not None and attention.score != "concat":
-            text = f"has no effect for score '{attention.score}', only for 'concat'; leave it out"
-            problems.append(Problem("model.attention.hidden", text))
-        annotation = model.encoder.width if isinstance(model.encoder, GruEncoder) else decoder.hidden
-        if attention.score == "dot" and decoder.hidden != annotation:
-            text = (
-                f"{decoder.hidden} does not fit model.attention.score 'dot', which multiplies states and annotations; "
-                f"must be twice model.encoder.hidden ({annotation}), or use score 'general'"
+    attention = config.model.attention
+    problems: list[Problem] = []
+    if isinstance(attention, schema.BahdanauAttention | schema.LuongAttention):
+        problems += _of_score(config.model, attention)
+        problems += _of_heads(config.model, attention)
+        problems += _of_coverage(attention)
+        problems += _of_hard_attention(attention)
+    problems += _of_encoder(config.model)
+    problems += _of_embeddings(config)
+    problems += _of_data(config)
+    return problems
+
+
+Attention = schema.BahdanauAttention | schema.LuongAttention
+ADDITIVE = ("additive", "concat")
+
+
+def _of_score(model: schema.Model, attention: Attention) -> Iterator[Problem]:
+    """Options of another score, and widths that do not fit."""
+    score, usual = attention.score, type(attention).model_fields["hidden"].default
+    if attention.hidden not in (None, usual) and score not in (*ADDITIVE, "low_rank"):
+        text = f"has no effect for score '{score}', only for 'additive', 'concat' and 'low_rank'; leave it out"
+        yield Problem("model.attention.hidden", text)
+    if attention.bias is not None and score not in ADDITIVE:
+        text = f"has no effect for score '{score}', only for 'additive' and 'concat'; leave it out"
+        yield Problem("model.attention.bias", text)
+    if attention.positions is not None and score != "location":
+        text = f"has no effect for score '{score}', only for 'location'; leave it out"
+        yield Problem("model.attention.positions", text)
+    annotation = _annotation(model)
+    if score in ("dot", "scaled_dot") and model.decoder.hidden != annotation:
+        both = isinstance(model.encoder, schema.RecurrentEncoder) and model.encoder.directions == "both"
+        text = (
+            f"{model.decoder.hidden} does not fit model.attention.score '{score}', which multiplies states and "
+            f"annotations; must be {'twice ' if both else ''}model.encoder.hidden ({annotation}), "
+            "or use score 'general'"
+        )
+        yield Problem("model.decoder.hidden", text)
+
+
+def _of_heads(model: schema.Model, attention: Attention) -> Iterator[Problem]:
+    for key, width in (("decoder.hidden", model.decoder.hidden), ("annotations", _annotation(model))):
+        if width % attention.heads:
+            what = f"model.{key} ({width})" if "." in key else f"the width of the {key} ({width})"
+            yield Problem("model.attention.heads", f"{attention.heads} heads cannot share {what} evenly; use a divisor")
+
+
+def _of_coverage(attention: Attention) -> Iterator[Problem]:
+    if not attention.coverage:
+        return
+    if attention.score not in ADDITIVE:
+        text = f"is an option of score 'additive', and the score is '{attention.score}'; change either"
+        yield Problem("model.attention.coverage", text)
+    for key, other in (
+        ("heads: 1", attention.heads > 1),
+        ("scope: {type: global}", not isinstance(attention.scope, schema.GlobalScope)),
+        ("hard: null", attention.hard is not None),
+    ):
+        if other:
+            yield Problem(
+                "model.attention.coverage", f"is defined for one soft attention over all positions; use {key}"
             )
-            problems.append(Problem("model.decoder.hidden", text))
+
+
+def _of_hard_attention(attention: Attention) -> Iterator[Problem]:
+    if attention.hard is None:
+        return
+    if attention.heads > 1:
+        yield Problem("model.attention.hard", "reads one position, and there are several heads; use heads: 1")
+    if isinstance(attention.hard, schema.ExactMarginal):
+        if attention.type != "luong":
+            text = (
+                "'marginal' sums over the positions of one word, and with type 'bahdanau' later words depend on them; "
+                "use type 'luong' with input_feeding: false, or 'gumbel' or 'reinforce'"
+            )
+            yield Problem("model.attention.hard.type", text)
+        elif attention.input_feeding:
+            text = (
+                "must be false with hard: {type: marginal}, which sums over the positions of one word: with input "
+                "feeding later words depend on them"
+            )
+            yield Problem("model.attention.input_feeding", text)
+
+
+def _of_encoder(model: schema.Model) -> Iterator[Problem]:
+    encoder, attention = model.encoder, model.attention
+    if (
+        isinstance(attention, schema.NoAttention)
+        and attention.context == "initial_state"
+        and isinstance(encoder, schema.RecurrentEncoder)
+        and encoder.directions == "both"
+        and encoder.summary == "last"
+    ):
+        text = (
+            "'initial_state' lets the decoder see the last state of the backward direction alone, so that the forward "
+            "one would be read by nothing; use model.encoder.directions: forward, or model.encoder.summary: mean"
+        )
+        yield Problem("model.attention.context", text)
+    for key, section in (("encoder", encoder), ("decoder", model.decoder)):
+        if isinstance(section, schema.Recurrence) and section.residual and section.layers == 1:
+            yield Problem(f"model.{key}.residual", "has no effect with one layer; leave it out, or add layers")
+
+
+def _of_embeddings(config: Config) -> Iterator[Problem]:
+    decoder, embeddings = config.model.decoder, config.model.embeddings
     if embeddings.tie != "none" and decoder.readout not in (None, embeddings.size):
         text = (
             f"{decoder.readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
         )
-        problems.append(Problem("model.decoder.readout", text))
+        yield Problem("model.decoder.readout", text)
     if embeddings.tie == "all" and not config.tokenizer.shared:
-        given = isinstance(config.tokenizer, GivenTokenizer)
+        given = isinstance(config.tokenizer, schema.GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
-        problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
-    return problems
+        yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
+
+
+def _annotation(model: schema.Model) -> int:
+    """The width of an annotation; of a custom encoder, one that fits."""
+    return model.encoder.width if isinstance(model.encoder, schema.RecurrentEncoder) else model.decoder.hidden
+
+
+def _of_data(config: Config) -> Iterator[Problem]:
+    """Options of the data that nothing reads."""
+    for split in ("validation", "test"):
+        corpus = getattr(config.data, split)
+        if corpus is not None and corpus.links is not None:
+            text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
+            yield Problem(f"data.{split}.links", text)
+    sampling = config.tokenizer.sampling
+    bpe = isinstance(config.tokenizer, schema.BpeTokenizer)
+    if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
+        text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
+        yield Problem("tokenizer.sampling.nbest", text)

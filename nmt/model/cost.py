@@ -49,7 +49,8 @@ def cost(config: schema.Model, target_size: int) -> Cost:
         case schema.NoAttention():
             sentence += from_context
             target += 2 * readout * (state + embedding)
-        case schema.BahdanauAttention(hidden=units):
+        case schema.BahdanauAttention(hidden=hidden):
+            units = hidden or state
             source += annotation * units
             target += state * units + from_context + 2 * readout * (state + embedding)
             pair = units + annotation

@@ -18,6 +18,7 @@ from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing, score
 from nmt.training.gradients import gradients_on
+from nmt.training.hard import hard_objective
 from nmt.training.log import Log, duration
 from nmt.training.objective import Objective, TeacherForcing
 from nmt.training.optimizer import build_optimizer, learning_rate
@@ -65,7 +66,9 @@ class Trainer:
         self.world = world
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
-        self.objective: Objective = TeacherForcing(self.config.label_smoothing)
+        smoothing = self.config.label_smoothing
+        hard = hard_objective(config.model, model, smoothing)
+        self.objective: Objective = hard or TeacherForcing(smoothing)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, log)

@@ -186,7 +186,7 @@ class Translator:
         self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
     ) -> list[list[Hypothesis]]:
         specials = self.specials
-        source, lengths = pad_source([line.ids for line in batch], specials.source_eos, specials.source_pad)
+        source, lengths = pad_source([line.ids for line in batch], specials)
         max_lengths = ((lengths - 1) * options.max_length_factor).long() + MORE_PIECES
         limits = Limits(
             specials.target_bos,
@@ -210,10 +210,11 @@ class Translator:
         self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
     ) -> Translation:
         target = self.tokenizers.target
+        order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
         for hypothesis in hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
-            weights = None if hypothesis.attention is None else hypothesis.attention[:, : line.length]
+            weights = None if hypothesis.attention is None else hypothesis.attention[:, order]
             if options.unknown is not None and target.unk_id in hypothesis.tokens:
                 assert weights is not None  # kept for it
                 text = options.unknown.replaced(hypothesis.tokens, weights.numpy(), source, self.tokenizers)
