@@ -423,7 +423,6 @@ def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers
         return
     plain = list(translator.translate(LINES, BEAM))
     found = list(translator.translate(LINES, with_(options, attention=True)))
-    assert texts(iter(found)) != texts(iter(plain))
     for each in (each for translation in found for each in translation.hypotheses):
         assert each.attention is not None
         covered = each.attention.double().sum(0).clamp(1e-6, 1.0).log().sum().item()
