@@ -207,7 +207,7 @@ class DotAttention:
     def attend(self, t: int, queries: Tensor) -> Tensor:
         """Compute the contexts of step t, (B, C), from its queries, (A, B)."""
         self.queries[t] = queries.T
-        energies = torch.bmm(self.keys, self.queries[t].unsqueeze(-1)).squeeze(-1)
+        energies = torch.bmm(self.queries[t].unsqueeze(1), self.keys.mT).squeeze(1)
         self.weights[t] = energies.to(self.high).add_(self.blocked).softmax(-1)
         return torch.bmm(self.weights[t].unsqueeze(1), self.values).squeeze(1)
 
@@ -224,7 +224,7 @@ class _DotAttentionSlopes:
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
         """As ``AttentionSlopes`` has it."""
         attention = self.attention
-        d_weights = torch.bmm(attention.values, d_context.unsqueeze(-1)).squeeze(-1)
+        d_weights = torch.bmm(d_context.unsqueeze(1), attention.values.mT).squeeze(1)
         self.d_energies[t] = softmax_back(attention.weights[t].to(attention.high), d_weights)
         d_queries.copy_(torch.bmm(self.d_energies[t].unsqueeze(1), attention.keys).squeeze(1).T)
 
