@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.fast.kernels.product import add_product, product
+from nmt.fast.kernels.product import add_product, product, transposed
 from nmt.fast.kernels.recurrence import KEEP, all_steps, high
 
 _by_sigmoid = torch.ops.aten.sigmoid_backward  # d, sigmoid(x) -> d sigmoid'(x)
@@ -48,7 +48,7 @@ class _GruBeforeSequence(torch.autograd.Function):
     def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
         weight, states, opened, candidates, reset_states = ctx.saved_tensors
         low, hidden, before = reset_states.dtype, weight.size(2), states[:-1]
-        from_reset, from_update, from_candidate = (each.mT.contiguous() for each in weight.to(low).chunk(3, 1))
+        from_reset, from_update, from_candidate = (transposed(each) for each in weight.to(low).chunk(3, 1))
         back = torch.cat((from_reset, from_update), 2)  # (D, H, 2H)
         reset, update = opened.chunk(2, 2)
         by_reset, by_update = _by_sigmoid(before, reset), _by_sigmoid(before - candidates, update)

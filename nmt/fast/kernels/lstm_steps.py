@@ -40,8 +40,9 @@ class LstmGates:
         self.squashed = initial.new_empty(steps, *directions, both // 2, sentences)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """h_{t+1}, low, from gates (..., 4H, B)."""
-        gates = self.gates[t].copy_(recurrent_gates).add_(input_gates)
+        """h_{t+1}, low, from gates (..., 4H, B); overwrites the recurrent ones."""
+        recurrent_gates += input_gates
+        gates = self.gates[t].copy_(recurrent_gates)
         i, f, g, o = gates.chunk(4, -2)
         gates[..., : gates.size(-2) // 2, :].sigmoid_()
         g.tanh_()

@@ -26,7 +26,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.fast.kernels import torch_steps
 from nmt.fast.kernels.lstm_steps import LstmGates
-from nmt.fast.kernels.product import add_product, product
+from nmt.fast.kernels.product import add_product, product, transposed
 from nmt.fast.kernels.torch_steps import Steps
 
 KEEP = 1e3
@@ -145,7 +145,7 @@ class _Sequence(torch.autograd.Function):
         (weight,) = ctx.saved_tensors
         cell, states = ctx.cell, ctx.walk.states
         (directions, rows, hidden), type_of_states, slopes = weight.shape, states.dtype, ctx.walk.slopes()
-        back = cell.slopes_first(weight, 1).mT.contiguous()  # (D, H, G)
+        back = transposed(cell.slopes_first(weight, 1))  # (D, H, G)
         d_outputs = d_outputs.contiguous()
         count, sentences = len(d_outputs), d_outputs.size(-1)
         d_gates = weight.new_empty(count, directions, 4 * hidden, sentences)
