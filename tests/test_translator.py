@@ -421,7 +421,6 @@ def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers
         with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: 1 needs attention weights"):
             next(translator.translate(LINES, options))
         return
-    plain = list(translator.translate(LINES, BEAM))
     found = list(translator.translate(LINES, with_(options, attention=True)))
     for each in (each for translation in found for each in translation.hypotheses):
         assert each.attention is not None
