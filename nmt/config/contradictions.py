@@ -1,7 +1,18 @@
 """Options that are valid on their own and contradict each other."""
 
 from nmt.config.problems import Problem
-from nmt.config.schema import Config, GivenTokenizer, GruEncoder, LuongAttention, Model, NoAttention
+from nmt.config.schema import (
+    EVERY_SEGMENTATION,
+    BpeTokenizer,
+    Config,
+    DiagonalGuide,
+    GivenTokenizer,
+    GruEncoder,
+    LinksGuide,
+    LuongAttention,
+    Model,
+    NoAttention,
+)
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -28,14 +39,43 @@ def contradictions(config: Config) -> list[Problem]:
         given = isinstance(config.tokenizer, GivenTokenizer)
         share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         problems.append(Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'"))
+    if model.dropout.variational:
+        problems += _of_variational_dropout(model)
+    return problems + _of_training(config) + _without_effect_on_data(config)
+
+
+def _of_training(config: Config) -> list[Problem]:
+    problems, guide, key = [], config.training.guided_attention, "training.guided_attention"
     if config.training.average_of == "last" and config.training.average == 1:
         text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
         problems.append(Problem("training.average_of", text))
-    if model.dropout.variational:
-        problems += _of_variational_dropout(model)
-    if config.training.guided_attention is not None and isinstance(attention, NoAttention):
+    if guide is not None and isinstance(config.model.attention, NoAttention):
         text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
-        problems.append(Problem("training.guided_attention", text))
+        problems.append(Problem(key, text))
+    if isinstance(guide, DiagonalGuide) and config.data.reverse_source:
+        text = "'diagonal' needs both texts in one order, and data.reverse_source reverses the source; leave one out"
+        problems.append(Problem(f"{key}.type", text))
+    if isinstance(guide, LinksGuide) and config.data.train.links is None:
+        text = "'links' needs the links of the training set; name their file in data.train.links"
+        problems.append(Problem(f"{key}.type", text))
+    return problems
+
+
+def _without_effect_on_data(config: Config) -> list[Problem]:
+    """Options of the data that nothing reads."""
+    problems = []
+    for split in ("validation", "test"):
+        corpus = getattr(config.data, split)
+        if corpus is not None and corpus.links is not None:
+            text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
+            problems.append(Problem(f"data.{split}.links", text))
+    if config.data.train.links is not None and not isinstance(config.training.guided_attention, LinksGuide):
+        text = "has no effect without training.guided_attention, type 'links'; leave it out"
+        problems.append(Problem("data.train.links", text))
+    sampling = config.tokenizer.sampling
+    if isinstance(config.tokenizer, BpeTokenizer) and sampling is not None and sampling.nbest != EVERY_SEGMENTATION:
+        text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
+        problems.append(Problem("tokenizer.sampling.nbest", text))
     return problems
 
 

@@ -30,6 +30,9 @@ tokenizer.vocabulary (pieces of each side's model, or of the shared one) <- voca
   tgt_vocab_size trg_vocab_size num_words bpe_size num_merges vocab src_vocab tgt_vocab trg_vocab
 tokenizer.shared (true or false) <- share_vocab shared_vocab joined_dictionary joint_vocab
 tokenizer.type (bpe, unigram, word, character or given) <- bpe tokenizer_type subword subword_type level model_type
+tokenizer.sampling (a section: {alpha: 0.1}) <- bpe_dropout dropout_bpe src_subword_alpha tgt_subword_alpha
+  src_subword_nbest tgt_subword_nbest subword_regularization
+data.reverse_source (true or false) <- reverse_input source_reversed
 tokenizer.normalization (Unicode normalization of the text) <- normalisation normalization_rule_name
 data.source_language <- src_lang source_lang lang_src src_language
 data.target_language <- tgt_lang trg_lang target_lang lang_tgt lang_trg tgt_language

@@ -5,10 +5,11 @@ import io
 import math
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import sentencepiece
@@ -38,6 +39,8 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 TRIES = 3
 """Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
+SAMPLING = Lock()
+"""Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
 QUIET = 2
 """SentencePiece's log level: errors only."""
@@ -95,6 +98,24 @@ class Tokenizer:
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
         return ids
 
+    def sample(self, text: str, alpha: float, nbest: int, seed: int) -> list[int]:
+        """Sample a segmentation of a text, a pure function of the arguments; ``seed`` has at most 31 bits.
+
+        ``alpha`` and ``nbest`` are those of :class:`nmt.config.schema.Sampling`.
+        """
+        with SAMPLING:
+            sentencepiece.set_random_generator_seed(seed)
+            ids: list[int] = self._processor.encode(
+                text, out_type=int, enable_sampling=True, alpha=alpha, nbest_size=nbest
+            )
+        return ids
+
+    @property
+    def model_type(self) -> str:
+        """How the model segments: unigram, bpe, word or char."""
+        spec = ModelProto.FromString(self._model).trainer_spec
+        return str(spec.ModelType.Name(spec.model_type)).lower()
+
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
         """Encode the first ``most`` ids of each text; also say whether anything was left out.
 
@@ -128,6 +149,13 @@ class Tokenizers:
 
     source: Tokenizer
     target: Tokenizer
+    reverse_source: bool = False
+    """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
+
+    def sides(self) -> Iterator[tuple[str, Tokenizer]]:
+        """Both sides by name, the source first."""
+        yield "source", self.source
+        yield "target", self.target
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -148,6 +176,24 @@ class Tokenizers:
     def _from_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
+
+
+def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) -> None:
+    """Raise DataError for a side that is to be sampled and cannot be."""
+    for side, tokenizer in tokenizers.sides():
+        if sampling is None or sampling.sides not in ("both", side):
+            continue
+        kind = tokenizer.model_type
+        if kind not in ("bpe", "unigram"):
+            raise DataError(
+                f"tokenizer.sampling: the model of the {side} side is of type {kind}, which has one segmentation of "
+                "each text; leave it out, or use a model of type bpe or unigram"
+            )
+        if kind == "bpe" and sampling.nbest != schema.EVERY_SEGMENTATION:
+            raise DataError(
+                f"tokenizer.sampling.nbest: has no effect for the model of the {side} side, which is of type bpe; "
+                "leave it out"
+            )
 
 
 def _excess(model: bytes) -> str:

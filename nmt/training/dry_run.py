@@ -133,11 +133,12 @@ def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, sho
     lines = [json.loads(line) for line in short.metrics.read_text("utf-8").splitlines()]
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
     rate = statistics.median(rates[1:] or rates)
-    lengths = prepared.train.source_lengths, prepared.train.target_lengths
+    train = prepared.train.in_epoch(0)
+    lengths = train.source_lengths, train.target_lengths
     batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
     updates = training.updates - done
     epochs = updates * training.accumulation / batches
-    tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
+    tokens = epochs * (int(train.target_lengths.sum()) + len(train))
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")

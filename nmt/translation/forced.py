@@ -57,12 +57,12 @@ def force(
             .cpu()
         )
         for place, row in enumerate(rows.tolist()):
-            source, target = len(sources[row]) + 1, len(targets[row]) + 1
+            order, target = specials.order(len(sources[row]) + 1), len(targets[row]) + 1
             results[row] = ForcedDecoding(
                 _pieces(tokenizers.source, sources[row]),
                 _pieces(tokenizers.target, targets[row]),
                 log_probabilities[place, :target].numpy(),
-                None if attention is None else attention[place, :target, :source].float().cpu().numpy(),
+                None if attention is None else attention[place, :target][:, order].float().cpu().numpy(),
             )
     return [results[row] for row in range(len(pairs))]
 

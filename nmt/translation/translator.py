@@ -186,7 +186,7 @@ class Translator:
         self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
     ) -> list[list[Hypothesis]]:
         specials = self.specials
-        source, lengths = pad_source([line.ids for line in batch], specials.source_eos, specials.source_pad)
+        source, lengths = pad_source([line.ids for line in batch], specials)
         max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
         limits = Limits(
             specials.target_bos,
@@ -216,7 +216,7 @@ class Translator:
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    None if attention is None else attention[:, : line.length],
+                    None if attention is None else attention[:, self.specials.order(line.length)],
                 )
             )
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])

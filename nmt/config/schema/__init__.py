@@ -58,11 +58,13 @@ from nmt.config.schema.model import (
 )
 from nmt.config.schema.run import BleuTokenizer, Config, Decoding, Evaluation, GoldAlignment, Kernels
 from nmt.config.schema.tokenizer import (
+    EVERY_SEGMENTATION,
     AnyTokenizer,
     BpeTokenizer,
     CharacterTokenizer,
     GivenTokenizer,
     LearnedTokenizer,
+    Sampling,
     UnigramTokenizer,
     WordTokenizer,
 )
@@ -93,6 +95,7 @@ from nmt.config.schema.training import (
 
 __all__ = [
     "CORPUS_KINDS",
+    "EVERY_SEGMENTATION",
     "LARGEST_BATCH",
     "LARGEST_BEAM",
     "LARGEST_LENGTH_FACTOR",
@@ -159,6 +162,7 @@ __all__ = [
     "Pieces",
     "PlateauSchedule",
     "Positive",
+    "Sampling",
     "SamplingSchedule",
     "Section",
     "Sgd",
