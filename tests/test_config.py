@@ -319,6 +319,30 @@ def test_layers_with_dropout_of_their_own_have_no_variational_one(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ("training.guided_attention={type: links}",),
+            "training.guided_attention.type: 'links' needs the links of the training set; name their file in "
+            "data.train.links",
+        ),
+        (
+            ("training.guided_attention={type: diagonal}", "data.reverse_source=true"),
+            "training.guided_attention.type: 'diagonal' needs both texts in one order, and data.reverse_source "
+            "reverses the source; leave one out",
+        ),
+        (
+            ("data.train.links=a.links",),
+            "data.train.links: has no effect without training.guided_attention, type 'links'; leave it out",
+        ),
+    ],
+)
+def test_a_guide_of_the_attention_needs_its_data(tmp_path: Path, overrides: tuple[str, ...], said: str) -> None:
+    [problem] = problems(tmp_path, MINIMAL, *overrides)
+    assert problem.endswith(said)
+
+
 def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
     text = MINIMAL.replace("type: bpe, vocabulary: 1000", "type: given, source: a.model, target: b.model")
     overrides = ("model.attention.type=luong", "model.attention.score=dot", "model.decoder.readout=8")

@@ -247,7 +247,9 @@ def test_a_weight_of_zero_at_a_link_is_no_infinity() -> None:
 
 
 def test_without_links_the_key_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^training\.guided_attention: type 'links' needs the links of the training"):
+    with pytest.raises(
+        ConfigError, match=r"^training\.guided_attention\.type: 'links' needs the links of the training set"
+    ):
         LinksGuide()(uniform(batch()), batch())
 
 

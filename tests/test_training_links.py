@@ -20,6 +20,7 @@ from nmt.data.links import piece_links, piece_words
 from nmt.errors import ConfigError, DataError
 from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
 from tests.small_run import config, options, train, write_corpus
+from tests.torture.comparison import differences
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
 REVERSED = replace(SPECIALS, reverse_source=True)
@@ -109,6 +110,9 @@ def test_a_batch_that_is_filled_up_keeps_its_links() -> None:
 
 
 # --- from the file ----------------------------------------------------------------------------------------------------
+
+
+GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
 
 
 def write_links(folder: Path, name: str = "train.links") -> Path:
@@ -212,13 +216,27 @@ def test_compressed_links_are_the_same(tmp_path: Path) -> None:
 
 
 def test_a_run_does_not_resume_with_other_links(tmp_path: Path) -> None:
-    """It trains with links, which nothing but an objective of the attention reads."""
     made = configuration(tmp_path, tokenizer={"type": "word", "vocabulary": 50})
-    made = made.model_copy(update={"training": config(tmp_path, updates=2).training})
-    train(made)
+    two, three = (config(tmp_path, updates=updates, **GUIDED).training for updates in (2, 3))
+    train(made.model_copy(update={"training": two}))
     write_links(tmp_path).write_text("\n" * 300, "utf-8")
     with pytest.raises(ConfigError, match=r"corpus_sha256 was .*\n.*the text has changed since the run started"):
-        train(made.model_copy(update={"training": config(tmp_path, updates=3).training}), resume=True)
+        train(made.model_copy(update={"training": three}), resume=True)
+
+
+def test_a_run_with_links_and_everything_else_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
+    """Links of sampled segmentations, of a source that is reversed; inputs that are sampled; averages of averages."""
+    how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss", "sentences": 3}, "updates": 6, "average": 2}
+    how |= {"ema": {"decay": 0.5}, "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
+    sampled = configuration(tmp_path, tokenizer=BPE | {"sampling": {"alpha": 0.4}}, reverse_source=True)
+    whole, parts = (
+        sampled.model_copy(update={"output": str(tmp_path / name), "training": config(tmp_path, **how).training})
+        for name in ("whole", "parts")
+    )
+    train(whole)
+    train(parts, stop_after=3)
+    assert "resumed after update 3" in train(parts, resume=True)
+    assert differences(tmp_path / "parts", tmp_path / "whole") == []
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

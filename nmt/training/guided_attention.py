@@ -52,7 +52,7 @@ class LinksGuide:
     def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
         """As ``Guide`` has it. Raises ConfigError without links."""
         if batch.links is None:
-            raise ConfigError("training.guided_attention: type 'links' needs the links of the training corpus")
+            raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
         # a weight may be zero at a link: outside of a window, or because it is too small for its type
         surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         return (batch.links * surprise).sum()

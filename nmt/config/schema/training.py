@@ -175,7 +175,7 @@ class DiagonalGuide(GuidedAttention):
 
 
 class LinksGuide(GuidedAttention):
-    """Cross-entropy of the attention with the given links of the training corpus (Chen et al. 2016, section 3)."""
+    """Cross-entropy of the attention with the links of ``data.train.links`` (Chen et al. 2016, section 3)."""
 
     type: Literal["links"]
 
