@@ -215,3 +215,11 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
     with pytest.raises(ConfigError):
         load_translator([runs[0], runs[2], runs[1]], "cpu")
+
+
+def test_runs_that_read_the_source_in_another_order_are_refused(tmp_path: Path) -> None:
+    runs = [save_run(tmp_path / name, NONE) for name in "ab"]
+    written = (runs[1] / "config.yaml").read_text("utf-8")
+    (runs[1] / "config.yaml").write_text(written.replace("reverse_source: false", "reverse_source: true"), "utf-8")
+    with pytest.raises(ConfigError, match=r"b: data.reverse_source is true, unlike that of .*a; the runs"):
+        load_translator(runs, "cpu")
