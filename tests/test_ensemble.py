@@ -24,7 +24,7 @@ from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 
 BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4, attention=True)
-BAHDANAU, LUONG, NONE = ATTENTIONS
+BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
 
 
 @pytest.fixture(scope="module")
