@@ -81,7 +81,43 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce", "baseline": "learned"}}},
 }
 """Recurrent networks beyond those of the textbooks."""
-VARIANTS: dict[str, dict[str, Any]] = {name: {"attention": section} for name, section in ATTENTIONS.items()} | RECURRENT
+TRANSFORMER: dict[str, Any] = {
+    "type": "transformer",
+    "hidden": 8,
+    "layers": 3,
+    "heads": 2,
+    "feedforward": 6,
+    "dropout": 0.0,
+}
+
+
+def _transformer(attention: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    part = TRANSFORMER | options
+    return {
+        "attention": {"type": "transformer"} | (attention or {}),
+        "embeddings": {"size": 8},
+        "encoder": part,
+        "decoder": part,
+    }
+
+
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "transformer": _transformer(),
+    "transformer post-norm": _transformer({"layer": 3, "head": 2}, norm="post", layers=3),
+    "transformer of one layer": _transformer(layers=1),
+    "transformer learned": _transformer(positions={"type": "learned", "longest": 3}),
+    "transformer relative": _transformer(positions={"type": "relative", "distance": 2}),
+    "recurrent encoder, transformer decoder": _transformer() | {"encoder": {"hidden": 3}},
+    "transformer encoder, recurrent decoder": _transformer()
+    | {"attention": ATTENTIONS["bahdanau"], "decoder": {"hidden": 7, "readout": 5}},
+    "transformer encoder, no attention": _transformer() | {"attention": {"type": "none"}, "decoder": {"hidden": 7}},
+}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{name: {"attention": section} for name, section in ATTENTIONS.items()},
+    **RECURRENT,
+    **TRANSFORMERS,
+}
 """Sections of ``model``, by the name of a system: every test of all networks runs on each of these."""
 
 

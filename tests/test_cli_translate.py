@@ -160,6 +160,56 @@ def test_sampling(translate: Translate) -> None:
     assert sample("--top-k", "1") == sample("--top-p", "0.000001") == translate(TEXT, "--beam-size", "1")[1]
 
 
+def test_a_prefix_for_each_line(translate: Translate, tmp_path: Path) -> None:
+    prefixes, source = tmp_path / "prefixes", tmp_path / "source"
+    wanted = ["abc de" if number % 2 else "" for number in range(len(LINES))]
+    prefixes.write_text("".join(f"{prefix}\n" for prefix in wanted))
+    source.write_text(TEXT)
+    plain = translate(TEXT)[1].split("\n")
+    for options in (["--input", str(source)], []):
+        code, out, err = translate(TEXT, "--prefix", str(prefixes), *options)
+        assert (code, err) == (0, "")
+        for prefix, line, other in zip(wanted, out.split("\n")[:-1], plain, strict=False):
+            assert line.startswith(prefix) and (prefix or line == other)
+    code, out, err = translate(TEXT + "x\n", "--prefix", str(prefixes))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"nmt-translate: error: standard input has {len(LINES) + 1} lines and --prefix {prefixes} has {len(LINES)}: "
+        "line n of the prefixes must be what the translation of line n begins with, or empty\n"
+    )
+    code, _, err = translate(TEXT, "--prefix", str(prefixes), "--output", str(prefixes))
+    assert code == 2 and "is the same file as --prefix" in err
+
+
+def test_runs_translate_together(translate: Translate, run: str, run_without_attention: str, tmp_path: Path) -> None:
+    options = ("--beam-size", "3", "--coverage-penalty", "0.1", "--no-repeat-ngram", "2", "--scores")
+    code, out, err = translate(TEXT, *options)
+    assert (code, err) == (0, "")
+
+    def together(*more: str) -> tuple[int, str, str]:
+        return translate(TEXT, *options, "--model", run, *more)
+
+    assert together() == (0, out, "")
+    code, twice, _ = together(run)
+    scored, other = (([line.split("\t") for line in text.splitlines()]) for text in (out, twice))
+    assert [text for _, text in scored] == [text for _, text in other]
+    assert [float(score) for score, _ in scored] == pytest.approx([float(score) for score, _ in other], abs=2e-4)
+    code, different, err = together(run_without_attention)
+    assert (code, err, different.count("\n")) == (0, "", len(LINES)) and different != out
+    code, _, err = together(str(tmp_path / "none"))
+    assert code == 2 and "no such run directory" in err
+    weights = Path(run_without_attention, "checkpoints/best/model.safetensors")
+    code, _, err = together(run_without_attention, "--output", str(weights))
+    assert code == 2 and f"is inside the run directory of --model {run_without_attention}" in err
+
+
+def test_coverage_needs_attention(translate: Translate, run_without_attention: str) -> None:
+    code, out, err = translate(TEXT, "--coverage-penalty", "0.2", model=run_without_attention)
+    assert (code, out) == (2, "")
+    said = "decoding.coverage_penalty: 0.2 needs attention weights, and the model has none; must be 0"
+    assert err == f"nmt-translate: error: {said}\n"
+
+
 def test_a_line_at_a_terminal_is_answered_at_once(
     run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

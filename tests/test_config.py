@@ -170,8 +170,8 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention=type:luong",
-            "model.attention: found 'type:luong'; must be a section with a type: bahdanau, luong, none, custom; "
-            "write a space after the colon: {type: luong}",
+            "model.attention: found 'type:luong'; must be a section with a type: "
+            "bahdanau, luong, transformer, none, custom; write a space after the colon: {type: luong}",
         ),
         (
             "decoding={beam_size:5}",
@@ -179,13 +179,20 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
         ),
         (
             "model.attention={type: bahdnau}",
-            "model.attention.type: 'bahdnau' is not one of bahdanau, luong, none, custom; nearest: bahdanau",
+            "model.attention.type: 'bahdnau' is not one of bahdanau, luong, transformer, none, custom; "
+            "nearest: bahdanau",
         ),
-        ("model.attention.type=[x]", "model.attention.type: a list of 1 is not one of bahdanau, luong, none, custom"),
-        ("model.attention={}", "model.attention.type: missing; must be one of bahdanau, luong, none, custom"),
+        (
+            "model.attention.type=[x]",
+            "model.attention.type: a list of 1 is not one of bahdanau, luong, transformer, none, custom",
+        ),
+        (
+            "model.attention={}",
+            "model.attention.type: missing; must be one of bahdanau, luong, transformer, none, custom",
+        ),
         (
             "model.attention=none",
-            "model.attention: found 'none'; must be a section with a type: bahdanau, luong, none, custom; "
+            "model.attention: found 'none'; must be a section with a type: bahdanau, luong, transformer, none, custom; "
             "write {type: none}",
         ),
         (
@@ -283,12 +290,33 @@ DOT = (
             "model.decoder.readout: 8 does not fit tied embeddings; must be model.embeddings.size (256) or null",
         ),
         ("model.decoder={hidden: 256}", DOT),
+        (
+            "model.dropout={variational: true, embedding: 0, annotation: 0, readout: 0}",
+            "model.dropout.variational: has no effect where embedding, annotation and readout are 0; leave it out",
+        ),
+        (
+            "training.average_of=last",
+            "training.average_of: has no effect where training.average is 1; set training.average to the number of "
+            "checkpoints",
+        ),
+        (
+            "training.guided_attention={type: diagonal}",
+            "training.guided_attention: guides an attention, and model.attention.type is 'none'; leave it out or "
+            "choose an attention",
+        ),
     ],
 )
 def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> None:
     attention = "{type: luong, score: dot}" if said == DOT else "{type: none}"
     text = MINIMAL.replace("{type: bahdanau, hidden: 64}", f"{attention}\n  embeddings: {{tie: target}}")
     assert problems(tmp_path, text, override) == [f"--set {override}: {said}"]
+
+
+def test_layers_with_dropout_of_their_own_have_no_variational_one(tmp_path: Path) -> None:
+    assert problems(tmp_path, MINIMAL, "model.encoder.layers=2", "model.dropout.variational=true") == [
+        "--set model.dropout.variational=true: model.dropout.variational: the layers of the encoder drop other units "
+        "at each position; set model.encoder.layers to 1, or model.dropout.annotation to 0"
+    ]
 
 
 def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
@@ -306,14 +334,67 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+PARTS = tuple(f"model.{part}={{type: transformer}}" for part in ("attention", "encoder", "decoder"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            PARTS[:1],
+            "model.decoder.type: 'gru' does not fit model.attention.type 'transformer'; "
+            "use decoder: {type: transformer}, or an attention of another type",
+        ),
+        (
+            PARTS[2:],
+            "model.attention.type: 'bahdanau' does not fit model.decoder.type 'transformer'; "
+            "use attention: {type: transformer}, or decoder: {type: gru}",
+        ),
+        (
+            ("model.encoder={type: transformer, hidden: 512}",),
+            "model.encoder.hidden: 512 does not fit a Transformer; must be model.embeddings.size (256)",
+        ),
+        (
+            (*PARTS[:2], "model.decoder={type: transformer, heads: 3}"),
+            "model.decoder.heads: 3 heads do not divide model.decoder.hidden (256) into equal parts; must be a divisor",
+        ),
+        (
+            ("model.attention={type: transformer, layer: 7}", *PARTS[1:]),
+            "model.attention.layer: there is no layer 7; must be up to model.decoder.layers (6), or null",
+        ),
+        (
+            ("model.attention={type: transformer, head: 9}", *PARTS[1:]),
+            "model.attention.head: there is no head 9; must be up to model.decoder.heads (8), or null",
+        ),
+        (
+            ("model.attention={type: luong, score: dot}", PARTS[1], "model.decoder={hidden: 128}"),
+            "model.decoder.hidden: 128 does not fit model.attention.score 'dot', which multiplies states and "
+            "annotations; must be model.encoder.hidden (256), or use score 'general'",
+        ),
+    ],
+)
+def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tuple[str, ...], said: str) -> None:
+    (found,) = problems(tmp_path, MINIMAL, *overrides)
+    assert said in found
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
+        PARTS,
+        ("model.attention={type: transformer, layer: 6, head: 8}", *PARTS[1:]),
+        (PARTS[0], PARTS[2]),
+        (PARTS[1],),
+        (*PARTS, "model.embeddings.tie=target"),
+        ("model.attention={type: luong, score: dot}", PARTS[1]),
         ("model.attention={type: luong, score: concat, hidden: 8}",),
         ("model.attention={type: luong, score: dot}", "model.decoder.hidden=512"),
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", "model.decoder.hidden=512"),
+        ("model.dropout={variational: true, annotation: 0}", "model.encoder.layers=2"),
+        ("training.average_of=last", "training.average=2"),
+        ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
     ],
 )
 def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrides: tuple[str, ...]) -> None:
@@ -493,6 +574,24 @@ def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, change
             section = section[parent]
         section[name] = value
     never_a_traceback(tmp_path, format_yaml(data))
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_search_options_that_contradict_each_other_are_reported_together(tmp_path: Path) -> None:
+    data = yaml.safe_load(MINIMAL)
+    data["model"]["attention"] = {"type": "none"}
+    data["decoding"] = {"coverage_penalty": 0.2, "min_length_factor": 3.0, "beam_groups": 2}
+    assert problems(tmp_path, format_yaml(data)) == [
+        "run.yaml: decoding.coverage_penalty: needs attention weights, and model.attention.type is none; must be 0, or "
+        "choose an attention",
+        "run.yaml: decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+        "run.yaml: decoding.beam_groups: 2 groups cannot share 5 hypotheses equally; must be a divisor of "
+        "decoding.beam_size",
+        "run.yaml: decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, "
+        "such as 0.5",
+    ]
 
 
 # --- the map of the schema --------------------------------------------------------------------------------------------

@@ -282,6 +282,162 @@ def test_contradicting_options_are_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"min_length_factor": 3.0},
+            "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+        ),
+        (
+            {"beam_size": 1, "coverage_penalty": 0.2},
+            "decoding.coverage_penalty: has no effect for one hypothesis, which is not ranked; must be 0, or "
+            "decoding.beam_size more than 1",
+        ),
+        (
+            {"beam_groups": 3, "diversity": 0.5},
+            "decoding.beam_groups: 3 groups cannot share 4 hypotheses equally; must be a divisor of decoding.beam_size",
+        ),
+        (
+            {"beam_groups": 2},
+            "decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, such "
+            "as 0.5",
+        ),
+        (
+            {"diversity": 0.5},
+            "decoding.diversity: has no effect for one group; must be 0, or decoding.beam_groups more than 1",
+        ),
+    ],
+)
+def test_search_options_without_effect_are_refused(changes: dict[str, float], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_(BEAM, n_best=1, **changes)
+    assert caught.value.problems == (problem,)
+
+
+def test_greedy_search_leaves_out_what_compares_hypotheses() -> None:
+    decoding = Decoding(
+        beam_size=6, beam_groups=3, diversity=0.5, coverage_penalty=0.2, no_repeat_ngram=3, min_length_factor=0.5
+    )
+    assert SearchOptions.from_config(decoding, beam_size=1) == SearchOptions(
+        1, 1.0, 16384, 1000, 2.0, no_repeat_ngram=3, min_length_factor=0.5
+    )
+    with pytest.raises(ConfigError, match="coverage_penalty: has no effect"):
+        SearchOptions.from_config(decoding, beam_size=1, coverage_penalty=0.1)
+    with pytest.raises(ConfigError, match="beam_groups: 3 groups cannot share 4"):
+        SearchOptions.from_config(decoding, beam_size=4)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+SAMPLE = with_(GREEDY, sampling=Sampling(1.0))
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
+def test_translations_obey_the_rules(translator: Translator, options: SearchOptions) -> None:
+    plain = [each for translation in translator.translate(LINES, options) for each in translation.hypotheses]
+    assert len({len(each.pieces) for each in plain}) > 3
+    for factor in (0.7, 1.6):
+        for translation in translator.translate(LINES, with_(options, min_length_factor=factor)):
+            least = math.ceil(factor * (len(translation.source_pieces) - 1))
+            assert all(len(each.pieces) > least for each in translation.hypotheses)  # with the end symbol
+    for n in (1, 2):
+        for translation in translator.translate(LINES, with_(options, no_repeat_ngram=n)):
+            for each in translation.hypotheses:
+                ngrams = [*zip(*(each.pieces[start:] for start in range(n)), strict=False)]
+                assert len(ngrams) == len({*ngrams})
+    repeated = {
+        penalty: sum(
+            len(each.pieces) - len({*each.pieces})
+            for translation in translator.translate(LINES, with_(options, repetition_penalty=penalty))
+            for each in translation.hypotheses
+        )
+        for penalty in (1.0, 50.0)
+    }
+    assert repeated[50.0] < repeated[1.0]
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
+def test_a_translation_begins_with_its_prefix(translator: Translator, options: SearchOptions) -> None:
+    plain = list(translator.translate(LINES, options))
+    prefixes = [line[::-1][: 3 * (number % 4)] for number, line in enumerate(LINES)]
+    lines, wanted = ["", *LINES], ["abc", *prefixes]
+    found = list(translator.translate(lines, options, prefixes=wanted, window=7))
+    assert found[0].hypotheses == [BLANK]
+    for prefix, one, other in zip(prefixes, found[1:], plain, strict=True):
+        pieces = translator.tokenizers.target.pieces(translator.tokenizers.target.encode([prefix])[0])
+        for each in one.hypotheses:
+            assert each.text.startswith(prefix.strip())
+            assert each.pieces[: len(pieces)] == pieces
+        if not pieces and options.sampling is None:
+            assert [each.text for each in one.hypotheses] == [each.text for each in other.hypotheses]
+    one_by_one = [
+        next(translator.translate([line], options, prefixes=[prefix]))
+        for line, prefix in zip(LINES, prefixes, strict=True)
+    ]
+    if options.sampling is None:
+        assert texts(iter(one_by_one)) == texts(iter(found[1:]))
+
+
+@torch.inference_mode()
+def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator, tokenizers: Tokenizers) -> None:
+    """Those of a prefix, too, and those that another rule leaves."""
+    model, target = network(tokenizers, ATTENTIONS[0]), tokenizers.target
+    ids = {target.pieces([number])[0]: number for number in range(target.size)}
+    prefixes = [" ".join(WORDS[number : number + 2]) for number in range(len(LINES))]
+    for options in (with_(GREEDY, no_repeat_ngram=1), with_(BEAM, no_repeat_ngram=2, min_length_factor=1.0)):
+        for translation in bahdanau.translate(LINES, options, prefixes=prefixes):
+            source = torch.tensor([[*tokenizers.source.encode([translation.source])[0], tokenizers.source.eos_id]])
+            for each in translation.hypotheses:
+                emitted = [ids[piece] for piece in each.pieces]
+                begun = torch.tensor([[target.bos_id, *emitted[:-1]]])
+                logits, _ = model(source, torch.tensor([source.size(1)]), begun)
+                forced = logits.log_softmax(-1)[0, range(len(emitted)), emitted].sum().item()
+                assert each.log_probability == pytest.approx(forced, rel=1e-5)
+
+
+def test_a_prefix_longer_than_a_translation_may_be_is_forced_all_the_same(bahdanau: Translator) -> None:
+    prefix = " ".join(WORDS[:12])
+    options, warnings = with_(BEAM, max_length_factor=0.0, max_source=60), []
+    (found,) = bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning))
+    pieces = bahdanau.tokenizers.target.encode([prefix])[0]
+    assert len(pieces) > 10 and not warnings
+    assert all(each.text.startswith(prefix) and len(each.pieces) <= len(pieces) + 10 for each in found.hypotheses)
+    options = with_(GREEDY, max_source=5)
+    list(bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning)))
+    assert warnings == [(1, "its prefix is too long: only the first 5 pieces are forced")]
+
+
+def test_neutral_options_change_nothing(translator: Translator) -> None:
+    neutral = {"min_length_factor": 0.0, "coverage_penalty": 0.0, "no_repeat_ngram": 0, "repetition_penalty": 1.0}
+    for options in (GREEDY, BEAM, SAMPLE):
+        plain = list(translator.translate(LINES, options))
+        assert list(translator.translate(LINES, with_(options, **neutral), prefixes=[""] * len(LINES))) == plain
+        assert list(translator.translate(LINES, with_(options, no_repeat_ngram=99))) == plain
+
+
+def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers) -> None:
+    options = with_(BEAM, coverage_penalty=1.0)
+    if not translator.attends:
+        with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: 1 needs attention weights"):
+            next(translator.translate(LINES, options))
+        return
+    found = list(translator.translate(LINES, with_(options, attention=True)))
+    for each in (each for translation in found for each in translation.hypotheses):
+        assert each.attention is not None
+        covered = each.attention.double().sum(0).clamp(1e-6, 1.0).log().sum().item()
+        ranked = each.log_probability * 6 / (5 + len(each.pieces)) + covered
+        assert each.score == pytest.approx(ranked, rel=1e-3, abs=1e-3)
+
+
+def test_diverse_beams_differ_more(bahdanau: Translator) -> None:
+    def first_pieces(options: SearchOptions) -> int:
+        found = bahdanau.translate(LINES, options)
+        return sum(len({tuple(each.pieces[:1]) for each in translation.hypotheses}) for translation in found)
+
+    assert first_pieces(with_(BEAM, beam_groups=4, diversity=5.0)) > first_pieces(BEAM)
+
+
 # --- what is made ready once ------------------------------------------------------------------------------------------
 
 

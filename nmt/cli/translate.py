@@ -7,6 +7,7 @@ examples:
 
 import argparse
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from nmt.cli.options import given, number, refuse_useless, whole
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
-from nmt.errors import ConfigError
+from nmt.data.lines import read_lines
+from nmt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
@@ -28,7 +30,13 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-translate``."""
     arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
-    arguments.add_argument("--model", required=True, metavar="RUN", help="run directory of nmt-train")
+    arguments.add_argument(
+        "--model",
+        required=True,
+        nargs="+",
+        metavar="RUN",
+        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
+    )
     arguments.add_argument(
         "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"
     )
@@ -45,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
         "--alignments", metavar="FILE", help="write word alignments: i-j joins source word i and target word j, from 0"
     )
     arguments.add_argument("--attention", metavar="FILE", help="write attention weights, one JSON object per line")
+    arguments.add_argument(
+        "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
+    )
     add_decoding_options(arguments)
     group = arguments.add_argument_group("sampling, instead of beam search")
     group.add_argument(
@@ -74,15 +85,20 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     name, lines = open_input(arguments.input)
 
-    with importing():
-        from nmt.translation.translator import Translator  # noqa: PLC0415
+    lines, prefixes = with_prefixes(lines, name, arguments.prefix)
 
-    translator = Translator.load(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    with importing():
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
+
+    translator = load_translator(arguments.model, **given(arguments, DEVICE_OPTIONS))
     options = search_options(arguments, translator)
-    typed = arguments.input is None and sys.stdin.isatty()
+    typed = arguments.input is None and arguments.prefix is None and sys.stdin.isatty()
     if typed:
         lines = with_prompt(lines)
-    translations = translate_lines(translator, lines, options, arguments, run=arguments.model, source=name, typed=typed)
+    run = arguments.model[0]
+    translations = translate_lines(
+        translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
+    )
     with ExitStack() as stack:
         outputs = open_outputs(
             (arguments.output, format_scored if arguments.scores else format_text),
@@ -131,7 +147,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
     text = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
-    refuse_overwriting([text, ("--model", arguments.model), ("--dictionary", arguments.dictionary)], written)
+    runs = [("--model", run) for run in arguments.model]
+    refuse_overwriting([text, *runs, ("--prefix", arguments.prefix), ("--dictionary", arguments.dictionary)], written)
     refuse_unwritable(*(path for _, path in written))
 
 
@@ -147,8 +164,8 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         overrides["beam_size"] = 1
     for option in ("alignments", "attention", "replace_unknown"):
         if getattr(arguments, option) and not translator.attends:
-            name = option.replace("_", "-")
-            raise ConfigError(f"--{name}: {arguments.model} has no attention (model.attention.type is none)")
+            name, runs = option.replace("_", "-"), ", ".join(arguments.model)
+            raise ConfigError(f"--{name}: {runs} has no attention (model.attention.type is none)")
     return SearchOptions.from_config(
         translator.decoding,
         n_best=arguments.n_best,
@@ -157,3 +174,16 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         unknown=unknown_words(arguments, translator.tokenizers),
         **overrides,
     )
+
+
+def with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[Iterator[str], list[str]]:
+    """Read all lines of ``name`` and their prefixes. Raises DataError for a file without a line for each of them."""
+    if path is None:
+        return lines, []
+    read, prefixes = list(lines), list(read_lines(path))
+    if len(read) != len(prefixes):
+        raise DataError(
+            f"{name} has {len(read):,} lines and --prefix {path} has {len(prefixes):,}: "
+            "line n of the prefixes must be what the translation of line n begins with, or empty"
+        )
+    return iter(read), prefixes

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from nmt.config import schema
+from nmt.config.decoding import search_contradictions
 from nmt.config.problems import Problem
 from nmt.config.schema import Config
 
@@ -18,7 +19,10 @@ def contradictions(config: Config) -> list[Problem]:
         problems += _of_hard_attention(attention)
     problems += _of_encoder(config.model)
     problems += _of_embeddings(config)
+    problems += _of_transformers(config.model)
     problems += _of_data(config)
+    problems += _of_training(config)
+    problems += _of_decoding(config)
     return problems
 
 
@@ -114,10 +118,9 @@ def _of_encoder(model: schema.Model) -> Iterator[Problem]:
 
 def _of_embeddings(config: Config) -> Iterator[Problem]:
     decoder, embeddings = config.model.decoder, config.model.embeddings
-    if embeddings.tie != "none" and decoder.readout not in (None, embeddings.size):
-        text = (
-            f"{decoder.readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
-        )
+    readout = None if isinstance(decoder, schema.TransformerDecoder) else decoder.readout
+    if embeddings.tie != "none" and readout not in (None, embeddings.size):
+        text = f"{readout} does not fit tied embeddings; must be model.embeddings.size ({embeddings.size}) or null"
         yield Problem("model.decoder.readout", text)
     if embeddings.tie == "all" and not config.tokenizer.shared:
         given = isinstance(config.tokenizer, schema.GivenTokenizer)
@@ -127,7 +130,7 @@ def _of_embeddings(config: Config) -> Iterator[Problem]:
 
 def _annotation(model: schema.Model) -> int:
     """The width of an annotation; of a custom encoder, one that fits."""
-    return model.encoder.width if isinstance(model.encoder, schema.RecurrentEncoder) else model.decoder.hidden
+    return model.decoder.hidden if isinstance(model.encoder, schema.CustomPart) else model.encoder.width
 
 
 def _of_data(config: Config) -> Iterator[Problem]:
@@ -142,3 +145,58 @@ def _of_data(config: Config) -> Iterator[Problem]:
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
         text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
         yield Problem("tokenizer.sampling.nbest", text)
+
+
+def _of_transformers(model: schema.Model) -> Iterator[Problem]:
+    attention, decoder = model.attention, model.decoder
+    for key, part in (("model.encoder", model.encoder), ("model.decoder", decoder)):
+        if isinstance(part, schema.Transformer) and part.hidden != model.embeddings.size:
+            text = f"{part.hidden} does not fit a Transformer; must be model.embeddings.size ({model.embeddings.size})"
+            yield Problem(f"{key}.hidden", text)
+        if isinstance(part, schema.Transformer) and part.hidden % part.heads:
+            text = f"{part.heads} heads do not divide {key}.hidden ({part.hidden}) into equal parts; must be a divisor"
+            yield Problem(f"{key}.heads", text)
+    if isinstance(decoder, schema.TransformerDecoder) and isinstance(attention, schema.TransformerAttention):
+        for name, count in (("layer", decoder.layers), ("head", decoder.heads)):
+            chosen = getattr(attention, name)
+            if chosen is not None and chosen > count:
+                text = f"there is no {name} {chosen}; must be up to model.decoder.{name}s ({count}), or null"
+                yield Problem(f"model.attention.{name}", text)
+    elif isinstance(attention, schema.TransformerAttention):
+        text = f"'{decoder.type}' does not fit model.attention.type 'transformer'; use decoder: {{type: transformer}}"
+        yield Problem("model.decoder.type", f"{text}, or an attention of another type")
+    elif isinstance(decoder, schema.TransformerDecoder):
+        text = f"'{attention.type}' does not fit model.decoder.type 'transformer'; use attention: {{type: transformer}}"
+        yield Problem("model.attention.type", f"{text}, or decoder: {{type: gru}}")
+
+
+def _of_training(config: Config) -> Iterator[Problem]:
+    model, training = config.model, config.training
+    if training.average_of == "last" and training.average == 1:
+        text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
+        yield Problem("training.average_of", text)
+    if model.dropout.variational:
+        yield from _of_variational_dropout(model)
+    if training.guided_attention is not None and isinstance(model.attention, schema.NoAttention):
+        text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
+        yield Problem("training.guided_attention", text)
+
+
+def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:
+    units, key = model.dropout, "model.dropout.variational"
+    if not (units.embedding or units.annotation or units.readout):
+        yield Problem(key, "has no effect where embedding, annotation and readout are 0; leave it out")
+    for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
+        if units.annotation and isinstance(part, schema.Recurrence) and part.layers > 1:
+            text = (
+                f"the layers of the {name} drop other units at each position; set model.{name}.layers to 1, or "
+                "model.dropout.annotation to 0"
+            )
+            yield Problem(key, text)
+
+
+def _of_decoding(config: Config) -> Iterator[Problem]:
+    if config.decoding.coverage_penalty and isinstance(config.model.attention, schema.NoAttention):
+        text = "needs attention weights, and model.attention.type is none; must be 0, or choose an attention"
+        yield Problem("decoding.coverage_penalty", text)
+    yield from search_contradictions(config.decoding)

@@ -26,6 +26,12 @@ data.filter.max_pieces and data.filter.max_words (longer training pairs are drop
   max_target_positions
 decoding.max_length_factor (relative to the length of the source, in pieces) <- max_output_length max_len_a
   max_new_tokens max_length_a
+decoding.min_length_factor (relative to the length of the source, in pieces) <- min_output_length min_len_a min_length
+  min_new_tokens
+decoding.no_repeat_ngram <- no_repeat_ngram_size block_ngram_repeat
+decoding.coverage_penalty (the weight of Wu et al. 2016) <- coverage_beta stepwise_penalty
+decoding.beam_groups <- num_beam_groups diverse_beam_groups
+decoding.diversity <- diversity_penalty diverse_beam_strength
 tokenizer.vocabulary (pieces of each side's model, or of the shared one) <- vocab_size voc_limit src_vocab_size
   tgt_vocab_size trg_vocab_size num_words bpe_size num_merges vocab src_vocab tgt_vocab trg_vocab
 tokenizer.shared (true or false) <- share_vocab shared_vocab joined_dictionary joint_vocab
@@ -72,8 +78,12 @@ training.validation.every (in updates; checkpoints are saved at each validation)
   validate_interval validate_interval_updates eval_steps eval_every valid_freq checkpoint_interval
 training.save_every (in updates) <- save_steps save_interval save_interval_updates save_checkpoint_steps save_freq
 training.log_every (in updates) <- logging_freq report_every log_interval logging_steps
-training.average (the number of best checkpoints to average) <- keep_best_ckpts avg_checkpoints keep_last_ckpts
-  average_checkpoints
+training.ema.decay (of {decay: 0.999}) <- ema_decay average_decay moving_average_decay exponential_smoothing
+training.guided_attention (a section: {type: diagonal, weight: 1.0}) <- guided_alignment guided_alignment_weight
+  lambda_align alignment_loss_weight
+model.dropout.word (whole words of a sentence) <- word_dropout token_dropout src_word_dropout tgt_word_dropout
+training.average (the number of best checkpoints to average; average_of: last for the last) <- keep_best_ckpts
+  avg_checkpoints keep_last_ckpts average_checkpoints
 precision (auto, fp32 or bf16, at the top level) <- fp16 bf16 amp dtype mixed_precision model_dtype
 device (auto, cpu, cuda, cuda:1, at the top level) <- use_cuda use_gpu use_cpu gpu gpu_ranks device_ids no_cuda cuda
 threads (CPU threads of PyTorch, at the top level) <- num_threads omp_num_threads

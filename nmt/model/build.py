@@ -32,8 +32,10 @@ from nmt.model.attention import (
     ScoredAttention,
     WeightedMean,
 )
+from nmt.model.build_transformer import transformer_attention, transformer_decoder, transformer_encoder
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, Sizes, Tanh
+from nmt.model.dropout import Dropout, VariationalDropout, WordDropout
 from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
@@ -55,15 +57,17 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     output = nn.Linear(decoder.readout_width, target_size)
     if config.embeddings.tie != "none":
         output.weight = target_embedding.weight
+    units = VariationalDropout if config.dropout.variational else Dropout
     model = Seq2Seq(
         source_embedding,
         target_embedding,
         encoder,
         decoder,
         output,
-        embedding_dropout=config.dropout.embedding,
-        annotation_dropout=config.dropout.annotation,
-        readout_dropout=config.dropout.readout,
+        embedding_dropout=units(config.dropout.embedding),
+        annotation_dropout=units(config.dropout.annotation),
+        readout_dropout=units(config.dropout.readout),
+        word_dropout=WordDropout(config.dropout.word),
     )
     initialize(model, config.initialization)
     return model
@@ -171,12 +175,9 @@ SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]]
     "general": lambda section, state, annotation: GeneralAttention(state, annotation),
     "low_rank": lambda section, state, annotation: LowRankAttention(state, annotation, section.hidden or state),
     "cosine": lambda section, state, annotation: CosineAttention(state, annotation),
-    "location": lambda section, state, annotation: LocationAttention(state, section.positions or POSITIONS),
+    "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
 }
 """Scores by name, for queries and annotations of these widths."""
-POSITIONS = 100
-"""Source positions that the location score knows if the configuration leaves their number open."""
-
 # --- decoders ---------------------------------------------------------------------------------------------------------
 
 
@@ -215,17 +216,23 @@ def _feeds(attention: schema.AnyAttention, *, after: bool) -> bool:
 
 
 def _readout_width(config: schema.Model) -> int:
+    assert not isinstance(config.decoder, schema.TransformerDecoder)
     return config.decoder.readout or config.embeddings.size
 
 
-ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_encoder)
+ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {
+    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_encoder),
+    "transformer": transformer_encoder,
+}
 ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
     "none": _no_attention,
     "bahdanau": _attention,
     "luong": _attention,
+    "transformer": transformer_attention,
 }
-DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = dict.fromkeys(
-    ("gru", "lstm", "ssru"), _recurrent_decoder
-)
+DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {
+    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_decoder),
+    "transformer": transformer_decoder,
+}
 BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}
 """Names that a custom part cannot take."""

@@ -57,7 +57,12 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                 "output": str(Path(folder) / RUN),
                 "data": config.data.model_copy(update={"cache": str(Path(folder) / CACHE)}),
                 "training": training.model_copy(
-                    update={"updates": min(UPDATES, training.updates), "average": 1, "log_every": 1}
+                    update={
+                        "updates": min(UPDATES, training.updates),
+                        "average": 1,
+                        "average_of": "best",
+                        "log_every": 1,
+                    }
                 ),
             }
         )
@@ -157,8 +162,9 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     short, cache = RunDirectory(folder / RUN), folder / CACHE
     best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
+    kept = 0 if average == 1 else average + (config.training.average_of == "last")  # then the best one, too
     # last, previous, and a new one of each while it is written
-    checkpoints = 3 * last + (2 + (average if average > 1 else 0)) * best
+    checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config)
     encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}

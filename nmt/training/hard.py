@@ -28,7 +28,7 @@ class ExactMarginal(TeacherForcing):
 
     attention_gradients: bool = True
 
-    def __call__(self, network: Network, batch: Batch) -> Loss:
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """As ``Objective`` has it."""
         memory = network.encode(batch.source, batch.source_lengths)
         readouts, weights = network.read_each(batch.target_input, memory)
@@ -36,18 +36,18 @@ class ExactMarginal(TeacherForcing):
         sums = marginal_cross_entropy(
             readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
         )
-        return Loss(*sums)
+        return Loss(*sums, weights)
 
 
 @dataclass(frozen=True)
 class SampledTeacherForcing(TeacherForcing):
     """Teacher forcing with positions sampled from the probabilities: the objective of the Gumbel-softmax estimator."""
 
-    def __call__(self, network: Network, batch: Batch) -> Loss:
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """As ``Objective`` has it."""
         memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
-        readouts, _ = network.unroll(batch.target_input, memory)
-        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing))
+        readouts, weights = network.unroll(batch.target_input, memory)
+        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), weights)
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ class Reinforce(TeacherForcing):
     MOVING = 0.1
     """Share of the newest reward in the moving average, as Xu et al."""
 
-    def __call__(self, network: Network, batch: Batch) -> Loss:
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """As ``Objective`` has it; a moving baseline is updated."""
         memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
         readouts, probabilities = network.unroll(batch.target_input, memory)
         assert probabilities is not None
         assert memory.noise is not None
         targets, mask = batch.target_output, batch.target_mask
-        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing))
+        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
         with torch.no_grad():
             rewards = -functional.cross_entropy(
                 network.output(readouts).float().transpose(1, 2), targets, reduction="none"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from nmt.config.decoding import search_contradictions
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
@@ -18,9 +19,13 @@ def longest(source: int, factor: float) -> int:
     return int(source * factor) + MORE_PIECES
 
 
+OF_SEVERAL = {"coverage_penalty", "beam_groups", "diversity"}
+"""Options that compare the hypotheses of a beam."""
+
+
 @dataclass(frozen=True)
 class SearchOptions:
-    """How lines are translated; see ``nmt.config.schema.Decoding`` for the first five.
+    """How lines are translated; see ``nmt.config.schema.Decoding`` for those without a text here.
 
     Raises ConfigError for options that contradict each other.
     """
@@ -40,6 +45,12 @@ class SearchOptions:
     """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
     unknown: UnknownWords | None = None
     """Replace unknown words; needs a searchable with attention and tokenizers of words."""
+    min_length_factor: float = 0.0
+    coverage_penalty: float = 0.0
+    no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
+    beam_groups: int = 1
+    diversity: float = 0.0
 
     def __post_init__(self) -> None:
         problems = []
@@ -55,6 +66,7 @@ class SearchOptions:
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
                 f"use beam size {self.n_best} or more"
             )
+        problems += map(str, search_contradictions(self))
         if problems:
             raise ConfigError(*problems)
 
@@ -65,7 +77,10 @@ class SearchOptions:
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
-        """Take the options of a configuration; an override that is None changes nothing."""
+        """Take the options of a configuration; an override that is None changes nothing.
+
+        An override to a beam size of 1 leaves out the configuration's options that compare hypotheses.
+        """
         given = {key: value for key, value in overrides.items() if value is not None}
-        names = {field.name for field in fields(cls)}
+        names = {field.name for field in fields(cls)} - (OF_SEVERAL if given.get("beam_size") == 1 else set())
         return cls(**{key: value for key, value in decoding if key in names} | given)

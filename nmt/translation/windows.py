@@ -25,10 +25,12 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 @dataclass(frozen=True)
 class Line:
-    """A line to translate: its number in the input, from 1, and its pieces, without EOS."""
+    """A line to translate: its number in the input, from 1, its pieces, without EOS, and those it must begin with."""
 
     number: int
     ids: list[int]
+    prefix: Sequence[int] = ()
+    """Target pieces."""
 
     @property
     def length(self) -> int:

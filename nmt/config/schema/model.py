@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field
 
 from nmt.config.schema.base import Fraction, Layers, NotNegative, Positive, Section, Size, Text, Width, usual_type
+from nmt.config.schema.transformer import TransformerAttention, TransformerDecoder, TransformerEncoder
 
 
 class Embeddings(Section):
@@ -95,7 +96,7 @@ class SsruEncoder(RecurrentEncoder, Ssru):
     """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
-AnyEncoder = Annotated[GruEncoder | LstmEncoder | SsruEncoder | CustomPart, Discriminator("type")]
+AnyEncoder = Annotated[GruEncoder | LstmEncoder | SsruEncoder | TransformerEncoder | CustomPart, Discriminator("type")]
 
 
 class RecurrentDecoder(Recurrence):
@@ -128,7 +129,9 @@ class CustomDecoder(CustomPart):
     """Width of what the output layer reads; null: the embedding size."""
 
 
-AnyDecoder = Annotated[GruDecoder | LstmDecoder | SsruDecoder | CustomDecoder, Discriminator("type")]
+AnyDecoder = Annotated[
+    GruDecoder | LstmDecoder | SsruDecoder | TransformerDecoder | CustomDecoder, Discriminator("type")
+]
 
 
 class GlobalScope(Section):
@@ -188,6 +191,8 @@ class Reinforce(Section):
 
 AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Discriminator("type")]
 
+POSITIONS = 100
+"""Source positions that the location score knows if the configuration leaves their number open."""
 Score = Literal["additive", "concat", "dot", "scaled_dot", "general", "low_rank", "cosine", "location"]
 
 
@@ -254,18 +259,27 @@ class CustomAttention(CustomPart):
     """With ``after_update``, feed the attentional vector to the next step."""
 
 
-AnyAttention = Annotated[BahdanauAttention | LuongAttention | NoAttention | CustomAttention, Discriminator("type")]
+AnyAttention = Annotated[
+    BahdanauAttention | LuongAttention | TransformerAttention | NoAttention | CustomAttention, Discriminator("type")
+]
 
 
 class Dropout(Section):
-    """Probability that a unit is dropped during training, at each of three places."""
+    """Probability that a unit is dropped during training, at each of three places, and that a word is."""
 
     embedding: Fraction = 0.2
-    """Embeddings of both sides."""
+    """Embeddings of both sides; a Transformer's with their positions added."""
     annotation: Fraction = 0.2
-    """Outputs of each encoder layer, and what each decoder layer above the first reads."""
+    """Outputs of each layer of a recurrent encoder, what each recurrent decoder layer above the first reads, and the
+    outputs of the last layer of a Transformer's encoder."""
     readout: Fraction = 0.2
     """Input of the output layer."""
+    word: Fraction = 0.0
+    """Whole words of either side: a word of the vocabulary that is dropped has an embedding of zero wherever it stands
+    in the sentence. Each sentence draws its own (Gal & Ghahramani 2016, section 4.2)."""
+    variational: bool = False
+    """Drop the same units at every position of a sentence, at each of the three places; each sentence draws its own.
+    The recurrences themselves have no dropout. false: each position draws its own."""
 
 
 class UniformInitialization(Section):

@@ -4,6 +4,7 @@ from nmt.model.attention.base import Attention, InitialStateOnly, NoAttention, S
 from nmt.model.attention.hard import GumbelAttention, HardAttention, SampledAttention
 from nmt.model.attention.heads import MultiHeadAttention
 from nmt.model.attention.local import LocalAttention, MonotonicLocalAttention, PredictiveLocalAttention
+from nmt.model.attention.multi_head import EncoderDecoderAttention
 from nmt.model.attention.scores import (
     AdditiveAttention,
     CosineAttention,
@@ -21,6 +22,7 @@ __all__ = [
     "CosineAttention",
     "CoverageAttention",
     "DotAttention",
+    "EncoderDecoderAttention",
     "GeneralAttention",
     "GumbelAttention",
     "HardAttention",
