@@ -19,7 +19,9 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 32},
     "luong": {"type": "luong"},
+    "transformer": {"type": "transformer"},
 }
+TRANSFORMER = {"type": "transformer", "hidden": 32, "layers": 2, "heads": 4, "feedforward": 64}
 
 
 def translate(line: str) -> str:
@@ -74,8 +76,8 @@ def options(
         "model": {
             "attention": ATTENTIONS[attention],
             "embeddings": {"size": 32},
-            "encoder": {"hidden": 32},
-            "decoder": {"hidden": 48},
+            "encoder": TRANSFORMER if attention == "transformer" else {"hidden": 32},
+            "decoder": TRANSFORMER if attention == "transformer" else {"hidden": 48},
             "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1, **dropout},
         },
         "training": {"updates": 4, "batch_tokens": 100, **training, "validation": validation},

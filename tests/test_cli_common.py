@@ -185,6 +185,12 @@ def test_decoding_options() -> None:
         "beam_size": None,
         "length_penalty": None,
         "batch_tokens": None,
+        "coverage_penalty": None,
+        "min_length_factor": None,
+        "no_repeat_ngram": None,
+        "repetition_penalty": None,
+        "beam_groups": None,
+        "diversity": None,
         "device": None,
         "precision": None,
     }

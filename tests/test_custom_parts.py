@@ -3,9 +3,7 @@
 Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C context, H hidden.
 """
 
-import functools
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +16,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from nmt import fast
 from nmt.config import Config, schema
 from nmt.errors import ConfigError
-from nmt.foundation.records import Record
 from nmt.model import Memory, State, build, build_model
 from nmt.model.attention import Attention
 from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
 from nmt.runs.loading import load_run
-from nmt.search import Searchable
+from nmt.translation.ensemble import load_translator
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import options, train
@@ -120,36 +117,6 @@ class MeanAttention(Attention):
         return mean.unsqueeze(1).expand(-1, queries.size(1), -1), None
 
 
-# --- an ensemble of two runs ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EnsembleState(Record):
-    members: tuple[State, ...]
-
-
-class Ensemble(Searchable[EnsembleState]):
-    """The mean of the probabilities of several networks."""
-
-    def __init__(self, members: list[Searchable[Any]]) -> None:
-        self.members = members
-        self.attends = False
-
-    def searching(self) -> AbstractContextManager[object]:
-        return self.members[0].searching()
-
-    def encode(self, source: Tensor, lengths: Tensor) -> list[Memory]:
-        return [member.encode(source, lengths) for member in self.members]
-
-    def start(self, memory: list[Memory]) -> EnsembleState:
-        return EnsembleState(tuple(member.start(each) for member, each in zip(self.members, memory, strict=True)))
-
-    def step(self, previous: Tensor, state: EnsembleState, /) -> tuple[Tensor, EnsembleState, None]:
-        steps = [member.step(previous, each) for member, each in zip(self.members, state.members, strict=True)]
-        probabilities = torch.stack([log_probs.exp() for log_probs, _, _ in steps]).mean(0)
-        return probabilities.log(), EnsembleState(tuple(each for _, each, _ in steps)), None
-
-
 # --- each of them trains, resumes and translates ----------------------------------------------------------------------
 
 PARTS: dict[str, dict[str, Any]] = {
@@ -228,20 +195,7 @@ def test_an_ensemble_of_two_runs(folder: Path) -> None:
     runs = [("ensemble-attention", "attention"), ("ensemble-bahdanau", "bahdanau")]
     for output, part in runs:
         train(configured(folder, part, output, 3))
-    loaded = [load_run(folder / output, CPU) for output, _ in runs]
-
-    def ensemble(members: list[Any]) -> Translator:
-        @functools.cache
-        def searchable(beam_size: int) -> Ensemble:
-            return Ensemble([fast.search(run.model, torch.float32, beam_size=beam_size) for run in members])
-
-        return Translator(searchable, loaded[0].tokenizers, CPU)
-
-    check_beam_search(ensemble(loaded))
-    twice, once = ensemble([loaded[0]] * 2), ensemble(loaded[:1])
-    how = SearchOptions(3, 1.0, 1000, 100, 2.0)
-    lines = ["ga bu zo", "meu ga"]
-    assert [each.text for each in twice.translate(lines, how)] == [each.text for each in once.translate(lines, how)]
+    check_beam_search(load_translator([folder / output for output, _ in runs], "cpu"))
 
 
 @pytest.mark.parametrize("name", ["forwards", "gru"])

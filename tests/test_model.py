@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
+from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
-from nmt.model.decoders.recurrent import GatedUpdate
 from nmt.model.encoders import GruEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
 
@@ -102,7 +102,7 @@ def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
 
 
 def test_gated_update_is_pytorchs_gru_cell() -> None:
-    cell, update = nn.GRUCell(3, 4).double(), GatedUpdate(4).double()
+    cell, update = nn.GRUCell(3, 4).double(), GruCell(4).double()
     update.recurrent.weight.data, update.recurrent.bias.data = cell.weight_hh.data, cell.bias_hh.data
     inputs, hidden = torch.randn(5, 3, dtype=torch.double), torch.randn(5, 4, dtype=torch.double)
     gates = inputs @ cell.weight_ih.T + cell.bias_ih

@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"accumulation": 2, "average": 2},
     "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimizer": {"type": "adam", "learning_rate": 0.5}},
     "momentum": {"optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
+    "transformer": {"attention": "transformer"},
     "adadelta": {"optimizer": {"type": "adadelta"}, "save_every": 1},
     "sampled inputs": {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}},
     "guided attention": {"guided_attention": {"type": "diagonal"}},

@@ -2,19 +2,24 @@
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search import Limits, beam_search, greedy_search
-from nmt.search.penalties import length_penalty
+from nmt.search import ONE_GROUP, Coverage, Diversity, Hypothesis, Limits, beam_search, greedy_search
+from nmt.search.beam import Beam, beam_step
+from nmt.search.penalties import LEAST_COVERAGE, length_penalty
 from nmt.search.ranking import BLOCK, best, best_tokens
 from nmt.search.types import AttentionBuffer
-from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
+from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, ToyState, emitted, limits
 
 
 def exhaustive(model: ToyModel, sentence: int, words: tuple[int, ...], most: int, alpha: float) -> list[Any]:
@@ -124,30 +129,52 @@ def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_the
             assert each.attention.tolist() == expected
 
 
-def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha: float, n_best: int) -> list[Any]:
-    """The rule in the module's docstring, written with lists, and without the early stop that changes nothing."""
-    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    finished: list[tuple[float, tuple[int, ...]]] = []
+Found = list[tuple[float, tuple[int, ...]]]
+"""Log-probabilities or scores, and what was emitted."""
 
-    def ranked(hypotheses: list[tuple[float, tuple[int, ...]]]) -> list[Any]:
-        scored = ((total / length_penalty(len(each), alpha), each) for total, each in hypotheses)
-        return sorted(scored, key=lambda each: -each[0])[:n_best]
+
+def reference_beam(
+    model: ToyModel,
+    sentence: int,
+    most: int,
+    width: int,
+    alpha: float,
+    n_best: int,
+    *,
+    diversity: Diversity = ONE_GROUP,
+    covered: Callable[[tuple[int, ...]], float] = lambda emitted: 0.0,
+) -> Found:
+    """The rule in the module's docstring, written with lists, and without the early stop that changes nothing."""
+    size = width // diversity.groups
+    lives: list[Found] = [[(0.0, ())]] * diversity.groups
+    finished: Found = []
+
+    def scored(hypotheses: Found) -> Found:
+        return [(total / length_penalty(len(each), alpha) + covered(each), each) for total, each in hypotheses]
+
+    def ranked(hypotheses: Found) -> Found:
+        different = {each: score for score, each in scored(hypotheses)}
+        return sorted(((score, each) for each, score in different.items()), key=lambda each: -each[0])[:n_best]
 
     for length in range(1, most + 1):
-        candidates = sorted(
-            (
+        taken = Counter[int]()
+        for group, live in enumerate(lives):
+            extended = [
                 (total + float(model.table[sentence, min(length - 1, 7), (BOS, *tokens)[-1], token]), (*tokens, token))
                 for total, tokens in live
                 for token in (EOS, A, B, C)
-            ),
-            key=lambda each: -each[0],  # a stable sort: of equals the better parent's comes first, then the lower id
-        )[: 2 * width]
-        finished += [each for each in candidates[:width] if each[1][-1] == EOS]
-        live = [each for each in candidates if each[1][-1] != EOS][:width]
+            ]
+            order = [diversity.strength * taken[tokens[-1]] - total for total, tokens in extended]
+            # a stable sort: of equals the better parent's comes first, then the lower id
+            candidates = [extended[place] for place in sorted(range(len(order)), key=order.__getitem__)[: 2 * size]]
+            finished += [each for each in candidates[:size] if each[1][-1] == EOS]
+            lives[group] = [each for each in candidates if each[1][-1] != EOS][:size]
+            taken.update(tokens[-1] for _, tokens in lives[group])
+        live = [each for group in lives for each in group]
         if length == most:
             break
-        best_finished = max((total / length_penalty(len(each), alpha) for total, each in finished), default=-math.inf)
-        if len(finished) >= width and live[0][0] / length_penalty(length, alpha) <= best_finished:
+        best_finished = max((score for score, _ in scored(finished)), default=-math.inf)
+        if len(finished) >= width and max(score for score, _ in scored(live)) <= best_finished:
             return ranked(finished)
     return ranked(finished + live)
 
@@ -162,6 +189,149 @@ def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: fl
     for sentence, hypotheses in enumerate(found):
         wanted = reference_beam(model, sentence, most, width, alpha, n_best)
         assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+
+
+class CoveringModel(ToyModel):
+    """Its attention is a distribution over as many positions as the sentence has: it is surer, the sharper."""
+
+    def __init__(self, seed: int, lengths: list[int], sharpness: float = 1.0) -> None:
+        super().__init__(seed, len(lengths), sharpness=sharpness)
+        energies = 3 * torch.randn(
+            *self.table.shape[:3], max(lengths), generator=torch.Generator().manual_seed(seed + 1)
+        )
+        padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
+        self.weights = energies.masked_fill(padding[:, None, None], -torch.inf).softmax(-1)
+
+    def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
+        position = min(state.history.size(1), self.table.size(1) - 1)
+        log_probs, after, _ = super().step(previous, state)
+        return log_probs, after, self.weights[state.sentences, position, previous]
+
+    def penalty(self, sentence: int, length: int, beta: float, emitted: tuple[int, ...]) -> float:
+        """beta sum_i log min(sum_j alpha_ji, 1), in fp64, with the least coverage for the sum if that is more."""
+        rows = [
+            self.weights[sentence, min(position, 7), before].double()
+            for position, before in zip(range(len(emitted)), (BOS, *emitted), strict=False)
+        ]
+        total = torch.stack(rows).sum(0)[:length]
+        return beta * sum(math.log(min(max(each, LEAST_COVERAGE), 1.0)) for each in total.tolist())
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.sampled_from([0.05, 0.4, 3.0]))
+@settings(max_examples=40, deadline=None)
+def test_a_full_width_beam_ranks_all_hypotheses_by_coverage(seed: int, alpha: float, beta: float) -> None:
+    lengths, most = [4, 2], 3
+    model = CoveringModel(seed, lengths)
+    coverage = Coverage.none_yet(beta, torch.tensor(lengths))
+    width = len(exhaustive(model, 0, (A, B, C), most, alpha))
+    found = beam_search(
+        model,
+        model.start(2),
+        limits([most] * 2),
+        beam_size=width,
+        length_penalty=alpha,
+        n_best=width,
+        coverage=coverage,
+    )
+    for sentence, hypotheses in enumerate(found):
+        wanted = sorted(
+            (score + model.penalty(sentence, lengths[sentence], beta, each), each)
+            for score, each in exhaustive(model, sentence, (A, B, C), most, alpha)
+        )[::-1]
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-4)
+        assert {emitted(each) for each in hypotheses} == {tokens for _, tokens in wanted}
+        for each in hypotheses:
+            assert each.log_probability == pytest.approx(model.score(sentence, emitted(each)), abs=1e-5)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from([0.05, 0.4]), st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_beam_search_with_coverage_equals_its_plain_statement(seed: int, width: int, beta: float, most: int) -> None:
+    lengths, n_best = [5, 3, 1], 1 + seed % width
+    model = CoveringModel(seed, lengths)
+
+    def search(*sentences: int) -> list[list[Hypothesis]]:
+        rows = torch.tensor(sentences)
+        coverage = Coverage.none_yet(beta, torch.tensor(lengths)).select(rows)
+        how: Any = {"beam_size": width, "length_penalty": 0.7, "n_best": n_best, "coverage": coverage}
+        return beam_search(model, model.start(3).select(rows), limits([most] * len(rows)), **how)
+
+    found = search(0, 1, 2)
+    for sentence, hypotheses in enumerate(found):
+
+        def covered(emitted: tuple[int, ...], sentence: int = sentence) -> float:
+            return model.penalty(sentence, lengths[sentence], beta, emitted)
+
+        wanted = reference_beam(model, sentence, most, width, 0.7, n_best, covered=covered)
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-4)
+        assert search(sentence) == [hypotheses]
+
+
+def test_a_weight_of_zero_is_no_coverage_penalty() -> None:
+    model = CoveringModel(5, [5, 3])
+    for width in (1, 4):
+        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
+        nothing = beam_search(model, model.start(2), limits([9, 9]), **how)
+        assert nothing == beam_search(
+            model, model.start(2), limits([9, 9]), **how, coverage=Coverage.none_yet(0.0, torch.tensor([5, 3]))
+        )
+
+
+def test_coverage_by_hand() -> None:
+    """Position 0 has had 0.5, position 1 has had 1.25 and counts as 1, position 2 nothing; position 3 is padding."""
+    coverage = Coverage.none_yet(2.0, torch.tensor([3, 4])).select(torch.tensor([0]))
+    for weights in ([0.25, 0.5, 0.0, 0.0], [0.25, 0.75, 0.0, 0.0]):
+        coverage = coverage.add(torch.tensor([weights]))
+    assert coverage.penalty().tolist() == pytest.approx([2 * (math.log(0.5) + math.log(LEAST_COVERAGE))])
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.sampled_from([(2, 2), (2, 1), (3, 1), (2, 3)]), st.sampled_from([0.3, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_diverse_beams_equal_their_plain_statement(seed: int, shape: tuple[int, int], strength: float) -> None:
+    groups, size = shape
+    width, diversity, most = groups * size, Diversity(groups, strength), 1 + seed % 12
+    model = ToyModel(seed, 4, sharpness=1.0)
+    n_best = 1 + seed % width
+    how: Any = {"beam_size": width, "length_penalty": 0.7, "n_best": n_best, "diversity": diversity}
+    found = beam_search(model, model.start(4), limits([most] * 4), **how)
+    for sentence, hypotheses in enumerate(found):
+        wanted = reference_beam(model, sentence, most, width, 0.7, n_best, diversity=diversity)
+        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+        assert len({emitted(each) for each in hypotheses}) == len(hypotheses)
+        for each in hypotheses:
+            assert each.log_probability == pytest.approx(model.score(sentence, emitted(each)), abs=1e-5)
+        alone = model.start(4).select(torch.tensor([sentence]))
+        assert [hypotheses] == beam_search(model, alone, limits([most]), **how)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 12))
+@settings(max_examples=40, deadline=None)
+def test_one_group_is_beam_search_and_groups_without_strength_find_the_same(seed: int, size: int, most: int) -> None:
+    model = ToyModel(seed, 3, sharpness=1.0)
+    n_best = 1 + seed % size
+
+    def search(width: int, diversity: Diversity) -> list[list[Hypothesis]]:
+        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": n_best, "keep_attention": True}
+        found = beam_search(model, model.start(3), limits([most] * 3), **how, diversity=diversity)
+        return [[replace(each, attention=None) for each in hypotheses] for hypotheses in found]
+
+    plain = search(size, ONE_GROUP)
+    assert search(size, Diversity(1, 5.0)) == plain
+    assert search(2 * size, Diversity(2, 0.0)) == plain
+
+
+def test_a_group_avoids_the_token_that_another_has_just_taken() -> None:
+    model = ToyModel(0, 1)
+    model.table[0, 0, BOS] = torch.tensor([1e-9, 1e-9, 1e-9, 0.5, 0.3, 0.2]).log()
+    for strength, tokens in ((0.5, [A, A]), (0.6, [A, B])):  # log 0.5 / 0.3 = 0.51
+        beam = Beam.first(limits([9]), 2)
+        log_probs = model.table[0, 0, BOS].unsqueeze(0)
+        _, live, _, _ = beam_step(beam, log_probs, 1, limits([9]), 2, 0.0, diversity=Diversity(2, strength))
+        assert live.tokens.tolist() == [tokens]
+        assert torch.equal(live.log_probs, log_probs[:, tokens])
 
 
 @given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))

@@ -5,22 +5,28 @@ import math
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.schema import Decoding, Kernels
+from nmt.config.schema import Decoding, Kernels, WordTokenizer
 from nmt.data.batching import ROWS
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError
+from nmt.evaluation.utility import SentenceBleu, sentence_chrf
 from nmt.fast.inference import FastSearch, PlainSearch
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
+from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.translator import BLANK, Translation, Translator, evaluating
+from nmt.translation.unknown import UnknownWords
 from nmt.translation.windows import Line, side_by_side
 from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
@@ -275,6 +281,164 @@ def test_contradicting_options_are_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"min_length_factor": 3.0},
+            "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+        ),
+        (
+            {"beam_size": 1, "coverage_penalty": 0.2},
+            "decoding.coverage_penalty: has no effect for one hypothesis, which is not ranked; must be 0, or "
+            "decoding.beam_size more than 1",
+        ),
+        (
+            {"beam_groups": 3, "diversity": 0.5},
+            "decoding.beam_groups: 3 groups cannot share 4 hypotheses equally; must be a divisor of decoding.beam_size",
+        ),
+        (
+            {"beam_groups": 2},
+            "decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, such "
+            "as 0.5",
+        ),
+        (
+            {"diversity": 0.5},
+            "decoding.diversity: has no effect for one group; must be 0, or decoding.beam_groups more than 1",
+        ),
+    ],
+)
+def test_search_options_without_effect_are_refused(changes: dict[str, float], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_(BEAM, n_best=1, **changes)
+    assert caught.value.problems == (problem,)
+
+
+def test_greedy_search_leaves_out_what_compares_hypotheses() -> None:
+    decoding = Decoding(
+        beam_size=6, beam_groups=3, diversity=0.5, coverage_penalty=0.2, no_repeat_ngram=3, min_length_factor=0.5
+    )
+    assert SearchOptions.from_config(decoding, beam_size=1) == SearchOptions(
+        1, 1.0, 16384, 1000, 2.0, no_repeat_ngram=3, min_length_factor=0.5
+    )
+    with pytest.raises(ConfigError, match="coverage_penalty: has no effect"):
+        SearchOptions.from_config(decoding, beam_size=1, coverage_penalty=0.1)
+    with pytest.raises(ConfigError, match="beam_groups: 3 groups cannot share 4"):
+        SearchOptions.from_config(decoding, beam_size=4)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+SAMPLE = with_(GREEDY, sampling=Sampling(1.0))
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
+def test_translations_obey_the_rules(translator: Translator, options: SearchOptions) -> None:
+    plain = [each for translation in translator.translate(LINES, options) for each in translation.hypotheses]
+    assert len({len(each.pieces) for each in plain}) > 3
+    for factor in (0.7, 1.6):
+        for translation in translator.translate(LINES, with_(options, min_length_factor=factor)):
+            least = math.ceil(factor * (len(translation.source_pieces) - 1))
+            assert all(len(each.pieces) > least for each in translation.hypotheses)  # with the end symbol
+    for n in (1, 2):
+        for translation in translator.translate(LINES, with_(options, no_repeat_ngram=n)):
+            for each in translation.hypotheses:
+                ngrams = [*zip(*(each.pieces[start:] for start in range(n)), strict=False)]
+                assert len(ngrams) == len({*ngrams})
+    repeated = {
+        penalty: sum(
+            len(each.pieces) - len({*each.pieces})
+            for translation in translator.translate(LINES, with_(options, repetition_penalty=penalty))
+            for each in translation.hypotheses
+        )
+        for penalty in (1.0, 50.0)
+    }
+    assert repeated[50.0] < repeated[1.0]
+
+
+@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
+def test_a_translation_begins_with_its_prefix(translator: Translator, options: SearchOptions) -> None:
+    plain = list(translator.translate(LINES, options))
+    prefixes = [line[::-1][: 3 * (number % 4)] for number, line in enumerate(LINES)]
+    lines, wanted = ["", *LINES], ["abc", *prefixes]
+    found = list(translator.translate(lines, options, prefixes=wanted, window=7))
+    assert found[0].hypotheses == [BLANK]
+    for prefix, one, other in zip(prefixes, found[1:], plain, strict=True):
+        pieces = translator.tokenizers.target.pieces(translator.tokenizers.target.encode([prefix])[0])
+        for each in one.hypotheses:
+            assert each.text.startswith(prefix.strip())
+            assert each.pieces[: len(pieces)] == pieces
+        if not pieces and options.sampling is None:
+            assert [each.text for each in one.hypotheses] == [each.text for each in other.hypotheses]
+    one_by_one = [
+        next(translator.translate([line], options, prefixes=[prefix]))
+        for line, prefix in zip(LINES, prefixes, strict=True)
+    ]
+    if options.sampling is None:
+        assert texts(iter(one_by_one)) == texts(iter(found[1:]))
+
+
+@torch.inference_mode()
+def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator, tokenizers: Tokenizers) -> None:
+    """Those of a prefix, too, and those that another rule leaves."""
+    model, target = network(tokenizers, ATTENTIONS[0]), tokenizers.target
+    ids = {target.pieces([number])[0]: number for number in range(target.size)}
+    prefixes = [" ".join(WORDS[number : number + 2]) for number in range(len(LINES))]
+    for options in (with_(GREEDY, no_repeat_ngram=1), with_(BEAM, no_repeat_ngram=2, min_length_factor=1.0)):
+        for translation in bahdanau.translate(LINES, options, prefixes=prefixes):
+            source = torch.tensor([[*tokenizers.source.encode([translation.source])[0], tokenizers.source.eos_id]])
+            for each in translation.hypotheses:
+                emitted = [ids[piece] for piece in each.pieces]
+                begun = torch.tensor([[target.bos_id, *emitted[:-1]]])
+                logits, _ = model(source, torch.tensor([source.size(1)]), begun)
+                forced = logits.log_softmax(-1)[0, range(len(emitted)), emitted].sum().item()
+                assert each.log_probability == pytest.approx(forced, rel=1e-5)
+
+
+def test_a_prefix_longer_than_a_translation_may_be_is_forced_all_the_same(bahdanau: Translator) -> None:
+    prefix = " ".join(WORDS[:12])
+    options, warnings = with_(BEAM, max_length_factor=0.0, max_source=60), []
+    (found,) = bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning))
+    pieces = bahdanau.tokenizers.target.encode([prefix])[0]
+    assert len(pieces) > 10 and not warnings
+    assert all(each.text.startswith(prefix) and len(each.pieces) <= len(pieces) + 10 for each in found.hypotheses)
+    options = with_(GREEDY, max_source=5)
+    list(bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning)))
+    assert warnings == [(1, "its prefix is too long: only the first 5 pieces are forced")]
+
+
+def test_neutral_options_change_nothing(translator: Translator) -> None:
+    neutral = {"min_length_factor": 0.0, "coverage_penalty": 0.0, "no_repeat_ngram": 0, "repetition_penalty": 1.0}
+    for options in (GREEDY, BEAM, SAMPLE):
+        plain = list(translator.translate(LINES, options))
+        assert list(translator.translate(LINES, with_(options, **neutral), prefixes=[""] * len(LINES))) == plain
+        assert list(translator.translate(LINES, with_(options, no_repeat_ngram=99))) == plain
+
+
+def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers) -> None:
+    options = with_(BEAM, coverage_penalty=1.0)
+    if not translator.attends:
+        with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: 1 needs attention weights"):
+            next(translator.translate(LINES, options))
+        return
+    plain = list(translator.translate(LINES, BEAM))
+    found = list(translator.translate(LINES, with_(options, attention=True)))
+    assert texts(iter(found)) != texts(iter(plain))
+    for each in (each for translation in found for each in translation.hypotheses):
+        assert each.attention is not None
+        covered = each.attention.double().sum(0).clamp(1e-6, 1.0).log().sum().item()
+        ranked = each.log_probability * 6 / (5 + len(each.pieces)) + covered
+        assert each.score == pytest.approx(ranked, rel=1e-3, abs=1e-3)
+
+
+def test_diverse_beams_differ_more(bahdanau: Translator) -> None:
+    def first_pieces(options: SearchOptions) -> int:
+        found = bahdanau.translate(LINES, options)
+        return sum(len({tuple(each.pieces[:1]) for each in translation.hypotheses}) for translation in found)
+
+    assert first_pieces(with_(BEAM, beam_groups=4, diversity=5.0)) > first_pieces(BEAM)
+
+
 # --- what is made ready once ------------------------------------------------------------------------------------------
 
 
@@ -347,3 +511,74 @@ def test_batches_hold_multiples_of_16_where_more_fit() -> None:
     assert all(len(batch) % ROWS == 0 or 4 * batch[-1].length > 3 * batch[0].length for batch in batches)
     for batch in batches_of(lines, with_(BEAM, batch_tokens=2000), 64):
         assert len(batch) == 1 or 4 * len(batch) * len(batch[0].ids) <= 2000
+
+
+# --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------
+
+
+def test_minimum_bayes_risk_of_one_sample_is_that_sample(translator: Translator) -> None:
+    sampling = with_(GREEDY, sampling=Sampling(), attention=True)
+    plain = list(translator.translate([*LINES, ""], sampling))
+    found = list(translator.translate([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1))))
+    for one, other in zip(plain, found, strict=True):
+        assert len(other.hypotheses) == 1
+        assert vars(one.hypotheses[0]) | {"attention": None} == vars(other.hypotheses[0]) | {"attention": None}
+
+
+@pytest.mark.parametrize("metric", [CHRF(), BLEU(effective_order=True)], ids=["chrf", "bleu"])
+def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric: CHRF | BLEU) -> None:
+    """By sacreBLEU, pair by pair."""
+    drawn: list[list[str]] = []
+
+    class Watched(MinimumBayesRisk):
+        def choice(self, texts: Sequence[str]) -> int:
+            drawn.append(list(texts))
+            return super().choice(texts)
+
+    utility = sentence_chrf if isinstance(metric, CHRF) else SentenceBleu()
+    options = with_(GREEDY, sampling=Sampling(0.7), max_length_factor=0.5)
+    found = list(bahdanau.translate(LINES[:12], with_(options, risk=Watched(5, utility), batch_tokens=1)))
+    assert [len(samples) for samples in drawn] == [5] * 12
+    first = {each.text for each in bahdanau.translate(LINES[:12], options)}
+    assert first == {samples[0] for samples in drawn}
+    choices = []
+    for samples in drawn:
+        means = []
+        for place, sample in enumerate(samples):
+            others = samples[:place] + samples[place + 1 :]
+            means.append(round(sum(metric.sentence_score(sample, [other]).score for other in others) / 4, 9))
+        choices.append(samples[means.index(max(means))])
+    assert sorted(choices) == sorted(each.text for each in found)
+    assert sum(samples[0] != choice for samples, choice in zip(drawn, choices, strict=True)) >= 3
+
+
+def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator: Translator) -> None:
+    options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4))
+    expected = texts(translator.translate(LINES, options))
+    for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
+        assert texts(translator.translate(LINES, changed, window=window)) == expected
+
+
+def test_samples_count_for_the_size_of_a_batch() -> None:
+    lines = [Line(number, [5] * 9) for number in range(40)]
+    options = with_(GREEDY, batch_tokens=240, sampling=Sampling(), risk=MinimumBayesRisk(3))
+    assert [len(batch) for batch in batches_of(lines, options, 40)] == [8] * 5
+
+
+def test_minimum_bayes_risk_needs_samples() -> None:
+    with pytest.raises(ConfigError, match="minimum Bayes risk: chooses among samples; give a sampling, too"):
+        with_(GREEDY, risk=MinimumBayesRisk(3))
+    with pytest.raises(ConfigError, match="minimum Bayes risk: 0 samples; must be at least 1"):
+        MinimumBayesRisk(0)
+
+
+def test_attention_that_replaced_unknown_words_is_not_kept() -> None:
+    words = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    model = network(words, ATTENTIONS[0])
+    with torch.no_grad():
+        model.output.bias[words.target.unk_id] += 100
+    translator = translator_of(model, words)
+    for attention in (False, True):
+        (found,) = translator.translate(LINES[:1], with_(GREEDY, unknown=UnknownWords(), attention=attention))
+        assert "<unk>" in found.hypotheses[0].pieces and "\u2047" not in found.text
+        assert (found.hypotheses[0].attention is not None) == attention

@@ -1,20 +1,38 @@
 """Decoding in a command: its options, and translation with warnings on standard error."""
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import say
 from nmt.cli.options import number, whole
-from nmt.config.schema import LARGEST_BATCH, LARGEST_BEAM, LARGEST_LENGTH_PENALTY
+from nmt.config.schema import (
+    LARGEST_BATCH,
+    LARGEST_BEAM,
+    LARGEST_DIVERSITY,
+    LARGEST_LENGTH_FACTOR,
+    LARGEST_LENGTH_PENALTY,
+    LARGEST_NGRAM,
+    LARGEST_REPETITION_PENALTY,
+)
 from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
     from nmt.translation.translator import Translation, Translator
 
-SEARCH_OPTIONS = ("beam_size", "length_penalty", "batch_tokens")
+SEARCH_OPTIONS = (
+    "beam_size",
+    "length_penalty",
+    "batch_tokens",
+    "coverage_penalty",
+    "min_length_factor",
+    "no_repeat_ngram",
+    "repetition_penalty",
+    "beam_groups",
+    "diversity",
+)
 """Options for ``SearchOptions.from_config``."""
 DEVICE_OPTIONS = ("device", "precision")
 """Options for ``Translator.load``."""
@@ -36,6 +54,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         help="exponent of the length penalty; 0 is none, larger values favor longer translations "
         "(default: decoding.length_penalty of the run)",
     )
+    _add_rule_options(group)
     group.add_argument(
         "--batch-tokens",
         type=whole(1, LARGEST_BATCH),
@@ -52,6 +71,50 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_rule_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--coverage-penalty",
+        type=number(0, LARGEST_LENGTH_PENALTY),
+        metavar="B",
+        help="weight of the coverage penalty, which ranks hypotheses lower that leave source pieces without attention; "
+        "0 is none (default: decoding.coverage_penalty of the run)",
+    )
+    group.add_argument(
+        "--min-length-factor",
+        type=number(0, LARGEST_LENGTH_FACTOR),
+        metavar="F",
+        help="minimum length of a translation in pieces, relative to the source; 0 is none "
+        "(default: decoding.min_length_factor of the run)",
+    )
+    group.add_argument(
+        "--no-repeat-ngram",
+        type=whole(0, LARGEST_NGRAM),
+        metavar="N",
+        help="never repeat N pieces in a row; 0 lets all repeat (default: decoding.no_repeat_ngram of the run)",
+    )
+    group.add_argument(
+        "--repetition-penalty",
+        type=number(1, LARGEST_REPETITION_PENALTY),
+        metavar="P",
+        help="factor of the log-probability of a piece that the translation already has; 1 is none "
+        "(default: decoding.repetition_penalty of the run)",
+    )
+    group.add_argument(
+        "--beam-groups",
+        type=whole(1, LARGEST_BEAM),
+        metavar="N",
+        help="groups of the beam that avoid one another's pieces, for diverse n-best lists; needs --diversity "
+        "(default: decoding.beam_groups of the run)",
+    )
+    group.add_argument(
+        "--diversity",
+        type=number(0, LARGEST_DIVERSITY),
+        metavar="D",
+        help="what a group takes off the log-probability of a piece for each time that the groups before it have just "
+        "taken it, such as 0.5 (default: decoding.diversity of the run)",
+    )
+
+
 def translate_lines(
     translator: "Translator",
     lines: Iterable[str],
@@ -61,11 +124,13 @@ def translate_lines(
     run: str,
     source: str,
     typed: bool = False,
+    prefixes: Sequence[str] = (),
 ) -> Iterator["Translation"]:
     """Translate lines as they arrive, with warnings on standard error.
 
     Warns if int8 is slower than fp32, if a line of ``source`` is cut off, and if the text looks like the language that
     ``run`` translates into. Lines ``typed`` by a person are translated one by one, and their language is judged early.
+    ``prefixes`` has what each translation must begin with.
 
     Raises FileError if the run's language identification cannot be read.
     """
@@ -82,5 +147,9 @@ def translate_lines(
     if language_id := LanguageId.load(Path(run)):
         lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
     return translator.translate(
-        lines, options, window=1 if typed else WINDOW, warn=lambda line, problem: warn(f"{source}:{line}: {problem}")
+        lines,
+        options,
+        prefixes=prefixes,
+        window=1 if typed else WINDOW,
+        warn=lambda line, problem: warn(f"{source}:{line}: {problem}"),
     )

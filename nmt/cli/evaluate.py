@@ -35,7 +35,11 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="nmt-evaluate", description=__doc__)
     system = arguments.add_mutually_exclusive_group(required=True)
     system.add_argument(
-        "--model", metavar="RUN", help="run directory that translates the source; this or --hypotheses is required"
+        "--model",
+        nargs="+",
+        metavar="RUN",
+        help="run directory that translates the source, or several that translate it together; this or --hypotheses is "
+        "required",
     )
     system.add_argument(
         "--hypotheses", metavar="FILE", help="translations of the source, one per line; this or --model is required"
@@ -63,27 +67,28 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Score one system and print the scores."""
-    options = ("source", "reference", "hypotheses", "gold", "model", "reverse")
-    read = [(f"--{option}", getattr(arguments, option)) for option in options]
+    runs: list[str] = arguments.model or []
+    options = ("source", "reference", "hypotheses", "gold", "reverse")
+    read = [*((f"--{option}", getattr(arguments, option)) for option in options), *(("--model", run) for run in runs)]
     refuse_overwriting(read, [("--output", arguments.output), ("--json", arguments.json)])
     sources, references = read_test_set(arguments.source, arguments.reference)
     evaluation, alignment = Evaluation(), None
     gold = check_gold(arguments)
     refuse_unwritable(arguments.output, arguments.json)
-    if arguments.model is None:
+    if not runs:
         refuse_useless(arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "output"), "with --hypotheses; no run translates")
         hypotheses = read_aligned(arguments.hypotheses, arguments.source, len(sources))
         how = scoring(arguments.bleu_tokenizer, {}, sources, references)
     else:
-        translations = translate(arguments.model, arguments.source, sources, arguments)
-        config = load_run_config(arguments.model)
-        evaluation = config.evaluation
-        how = scoring(arguments.bleu_tokenizer, {arguments.model: config}, sources, references)
+        translations = translate(runs, arguments.source, sources, arguments)
+        configs = {run: load_run_config(run) for run in runs}
+        evaluation = configs[runs[0]].evaluation
+        how = scoring(arguments.bleu_tokenizer, configs, sources, references)
         if gold is not None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
-        printable(Path(arguments.model or arguments.hypotheses).name),
+        printable(" + ".join(Path(path).name for path in runs or [arguments.hypotheses])),
         lengths(sources, how.source_unit),
         hypotheses,
         references,
@@ -109,6 +114,8 @@ def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
         return None
     if arguments.model is None:
         raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
+    if len(arguments.model) > 1:
+        raise ConfigError("--gold: scores the attention of one run; give --model one run")
     return read_gold(arguments.source, arguments.reference, arguments.gold, first=arguments.gold_first or 0)
 
 
@@ -132,7 +139,7 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
 
     backward = None
     if arguments.reverse is not None:
-        run, reverse = arguments.model, arguments.reverse
+        [run], reverse = arguments.model, arguments.reverse
         data, other = load_run_config(run).data, load_run_config(reverse).data
         if (data.source_language, data.target_language) != (other.target_language, other.source_language):
             raise ConfigError(
@@ -140,4 +147,4 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
                 f"translate {data.target_language} to {data.source_language}, the opposite direction of {run}"
             )
         backward = attention("--reverse", reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
-    return alignment_report(gold, attention("--gold", arguments.model, gold.pairs), backward)
+    return alignment_report(gold, attention("--gold", arguments.model[0], gold.pairs), backward)

@@ -68,7 +68,7 @@ def main(arguments: argparse.Namespace) -> None:
     sides = ranges(measured, bins, arguments.min_sentences, arguments.short, arguments.long)
     make_folder(arguments.output)  # errors must come before the slow part
     translations = [  # load every run before the first translates
-        ready.get(system) or translate(system.path, arguments.source, sources, arguments) for system in systems
+        ready.get(system) or translate([system.path], arguments.source, sources, arguments) for system in systems
     ]
     hypotheses: dict[str, list[list[str]]] = {}
     for system, lines in zip(systems, translations, strict=True):

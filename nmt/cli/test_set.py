@@ -59,22 +59,24 @@ def read_aligned(path: str, source: str, count: int) -> list[str]:
     return lines
 
 
-def translate(run: str, source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:
+def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:
     """Yield the best translation of each line of ``source``, with progress on standard error.
 
-    The run is loaded at once. Raises CheckpointError if it cannot be used, ConfigError if the device is missing.
+    Several runs translate together. They are loaded at once. Raises CheckpointError if one cannot be used, ConfigError
+    if their tokenizers differ or the device is missing.
     """
     with importing():
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415  (PyTorch is slow to import)
         from nmt.translation.options import SearchOptions  # noqa: PLC0415  (PyTorch is slow to import)
-        from nmt.translation.translator import Translator  # noqa: PLC0415  (PyTorch is slow to import)
 
-    translator = Translator.load(run, **given(arguments, DEVICE_OPTIONS))
+    name = " + ".join(runs)
+    translator = load_translator(runs, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
-    translations = translate_lines(translator, lines, options, arguments, run=run, source=source)
+    translations = translate_lines(translator, lines, options, arguments, run=runs[0], source=source)
     hypotheses = (each.text for each in translations)
     if sys.stderr.isatty():
-        return with_progress(hypotheses, len(lines), run)
-    return _with_log(hypotheses, run, len(lines))
+        return with_progress(hypotheses, len(lines), name)
+    return _with_log(hypotheses, name, len(lines))
 
 
 def _with_log(hypotheses: Iterator[str], run: str, count: int) -> Iterator[str]:

@@ -26,6 +26,12 @@ data.filter.max_pieces and data.filter.max_words (longer training pairs are drop
   max_target_positions
 decoding.max_length_factor (relative to the length of the source, in pieces) <- max_output_length max_len_a
   max_new_tokens max_length_a
+decoding.min_length_factor (relative to the length of the source, in pieces) <- min_output_length min_len_a min_length
+  min_new_tokens
+decoding.no_repeat_ngram <- no_repeat_ngram_size block_ngram_repeat
+decoding.coverage_penalty (the weight of Wu et al. 2016) <- coverage_beta stepwise_penalty
+decoding.beam_groups <- num_beam_groups diverse_beam_groups
+decoding.diversity <- diversity_penalty diverse_beam_strength
 tokenizer.vocabulary (pieces of each side's model, or of the shared one) <- vocab_size voc_limit src_vocab_size
   tgt_vocab_size trg_vocab_size num_words bpe_size num_merges vocab src_vocab tgt_vocab trg_vocab
 tokenizer.shared (true or false) <- share_vocab shared_vocab joined_dictionary joint_vocab

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -42,6 +43,8 @@ SPECIAL_PIECES = 4
 SAMPLING = Lock()
 """Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
+WORD_MODEL: int = ModelProto().trainer_spec.WORD
+"""The type of a model whose pieces are words."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -93,6 +96,11 @@ class Tokenizer:
         """Write the ``.model`` file."""
         write_bytes(Path(path), self._model)
 
+    @cached_property
+    def of_words(self) -> bool:
+        """Whether a piece is a word, or a run of words that the vocabulary lacks."""
+        return bool(ModelProto.FromString(self._model).trainer_spec.model_type == WORD_MODEL)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
@@ -141,6 +149,15 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of the ids, as the model spells them."""
         return [self._names[i] for i in ids]
+
+    def spelled(self, text: str, most: int) -> list[str]:
+        """The pieces of :meth:`encode_first` as the text spells them, unknown ones too.
+
+        A run of unknown words is one piece; SentencePiece's marks stand between the words.
+        """
+        read = text[: MOST_CHARACTERS_PER_PIECE * (most + MARGIN)]
+        pieces: list[str] = self._processor.encode(read, out_type=str)
+        return pieces[:most]
 
 
 @dataclass(frozen=True)

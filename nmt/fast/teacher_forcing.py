@@ -8,12 +8,14 @@ Shapes: B sentences, S source and T target positions, E embedding, H hidden, C c
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence, input_gates
 from nmt.fast.kernels.output_loss import output_loss
+from nmt.fast.textbook import recurrent, textbook, textbook_encoder
 from nmt.model.attention import AdditiveAttention, Attention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.dropout import dropout
@@ -32,7 +34,8 @@ class FastTraining:
 
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
-        read, decoder = ENCODERS.get(type(model.encoder)), model.decoder
+        decoder = model.decoder
+        read = ENCODERS[type(model.encoder)] if textbook_encoder(model.encoder) else None
         self._read = partial(read, model.encoder) if read else model.encoder
         unroll = _decoder_twin(decoder)
         if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
@@ -45,8 +48,12 @@ class FastTraining:
 
     def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
-        readouts, weights = self._unroll(self.model.embed_target(target_input), self.model.start(memory))
+        readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
+
+    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Read out from every source position by itself, as ``Network`` has it."""
+        return self.model.read_each(target_input, memory)
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens, as ``Network`` has it."""
@@ -58,9 +65,10 @@ class FastTraining:
 
 
 def _decoder_twin(decoder: Decoder) -> "Callable[..., Unrolled] | None":
-    twins = DECODERS.get(type(decoder), {})
-    exact = type(decoder.attention) if isinstance(decoder, RecurrentDecoder) else None
-    return twins.get(exact, twins.get(None))
+    if not textbook(decoder):
+        return None
+    twins = DECODERS[type(decoder)]
+    return twins.get(type(decoder.attention), twins.get(None))
 
 
 # --- encoders ---------------------------------------------------------------------------------------------------------
@@ -108,7 +116,7 @@ def _embedding_gates(decoder: RecurrentDecoder, embedded: Tensor) -> Tensor:
 
 def _states(decoder: RecurrentDecoder, gates: Tensor, hidden: Tensor) -> Tensor:
     """All steps where no input depends on a state: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
-    weight, bias = decoder.update.recurrent.weight.unsqueeze(0), decoder.update.recurrent.bias.unsqueeze(0)
+    weight, bias = recurrent(decoder).weight.unsqueeze(0), recurrent(decoder).bias.unsqueeze(0)
     states = gru_sequence(gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
     return states.squeeze(1).permute(2, 0, 1)
 
@@ -131,11 +139,11 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
         memory.keys,
         memory.annotations,
         memory.source_mask,
-        recurrent=decoder.update.recurrent.weight,
-        bias=decoder.update.recurrent.bias,
+        recurrent=recurrent(decoder).weight,
+        bias=recurrent(decoder).bias,
         query=attention.query.weight,
         energy=attention.energy.weight.squeeze(0),
-        context=decoder.context_gates.weight,
+        context=cast(Tensor, decoder.context_gates.weight),
     )
     readouts = decoder.readout(embedded, contexts.transpose(0, 1), states.permute(2, 0, 1))
     return readouts, weights.transpose(0, 1)

@@ -27,6 +27,11 @@ class Memory(Record):
     """Compared with queries by the attention, (B, S, A); derived from the annotations once."""
     values: Tensor | None = None
     """Averaged by the attention's weights, (B, S, ...); None: the annotations."""
+    covered: Tensor | None = None
+    """Sum of the weights of the steps before each query, (B, Q, S), where the attention reads it."""
+    noise: Tensor | None = None
+    """Gumbel noise of each target and source position, (B, T, S), from which hard attention samples; None: it takes the
+    likeliest position."""
 
 
 @dataclass(frozen=True)

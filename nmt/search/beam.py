@@ -8,8 +8,12 @@ counting to K alone would let K unlikely early ends shut out a likely sentence; 
 win would read most sentences to their greatest length. With K = 1 this is greedy search. A sentence also stops when
 no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
 log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
+
+A coverage penalty is part of every score; which hypotheses live on is decided by log-probabilities alone. Diverse beams
+share the K hypotheses among groups, each of which extends its own as above; the groups of a sentence stop together.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.foundation.records import Record
+from nmt.search.penalties import Coverage
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
 from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
@@ -25,23 +30,24 @@ from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel, 
 
 @dataclass(frozen=True)
 class Beam(Record):
-    """B unfinished sentences with K live hypotheses each, likeliest first."""
+    """B unfinished sentences with K live hypotheses each."""
 
     sentences: Tensor
     """(B,) indices of the unfinished sentences."""
     max_lengths: Tensor
     """(B,)"""
     log_probs: Tensor
-    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one."""
+    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one. Those of a
+    group are neighbours, best first."""
     finished: Tensor
     """(B,) how many hypotheses have finished."""
     kept: Tensor
-    """(B, n_best) scores of the best finished hypotheses, best first; -inf where there is none yet."""
+    """(B, N) scores of the best finished hypotheses, best first; -inf where there is none yet."""
 
     @classmethod
-    def first(cls, limits: Limits, n_best: int) -> Self:
+    def first(cls, limits: Limits, kept_scores: int) -> Self:
         """Make the beam before the first step."""
-        kept = torch.full((limits.sentences, n_best), -torch.inf, device=limits.max_lengths.device)
+        kept = torch.full((limits.sentences, kept_scores), -torch.inf, device=limits.max_lengths.device)
         count = torch.arange(limits.sentences, device=limits.max_lengths.device)
         return cls(count, limits.max_lengths, torch.zeros_like(kept[:, :1]), torch.zeros_like(count), kept)
 
@@ -54,46 +60,123 @@ class Extensions(Record):
     tokens: Tensor
     log_probs: Tensor
 
+    def scores(self, length: int, alpha: float, coverage: Tensor | None) -> Tensor:
+        """log p / lp + cp, (B, N); ``coverage`` has the penalty cp of each parent's row, (R,)."""
+        scores = self.log_probs / penalty(length, alpha)
+        return scores if coverage is None else scores + coverage[self.parents]
+
+    @staticmethod
+    def of_groups(groups: "Sequence[Extensions]") -> "Extensions":
+        """Join the extensions of the groups of each sentence."""
+        if len(groups) == 1:
+            return groups[0]
+        fields = zip(*((each.parents, each.tokens, each.log_probs) for each in groups), strict=True)
+        return Extensions(*(torch.cat(field, 1) for field in fields))
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """Diverse beam search (Vijayakumar et al. 2018): groups of hypotheses that are extended in turn.
+
+    A group chooses as if each token had less log-probability: by ``strength`` for each live hypothesis that the groups
+    before it have extended by this token at the same step (Hamming diversity). Log-probabilities stay the model's.
+    """
+
+    groups: int = 1
+    """Divides K."""
+    strength: float = 0.0
+
+
+ONE_GROUP = Diversity()
+
 
 def beam_step(
-    beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
+    beam: Beam,
+    log_probs: Tensor,
+    length: int,
+    limits: Limits,
+    width: int,
+    alpha: float,
+    coverage: Tensor | None = None,
+    diversity: Diversity = ONE_GROUP,
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
     """Extend each live hypothesis by one token, to ``length`` tokens.
 
-    log_probs: a row for each live hypothesis, (B * K, V), or (B, V) at the first step; ``width`` is K. Returns the
-    beam, its live hypotheses (B, K), the finished ones (B, at most 2K; -inf where a place is empty), and which
-    sentences are done (B,).
+    log_probs: a row for each live hypothesis, (B * K, V), or (B, V) at the first step; ``width`` is K; coverage: the
+    coverage penalty of each row. Returns the beam, its live hypotheses (B, K), the finished ones (B, at most 2K; -inf
+    where a place is empty), and which sentences are done (B,).
     """
+    last = beam.max_lengths <= length
+    live, ended = _extend_groups(beam, log_probs, limits, width, last, diversity)
+    finished = beam.finished + ended.log_probs.isfinite().sum(1)
+    kept = torch.cat((beam.kept, ended.scores(length, alpha, coverage)), 1).topk(beam.kept.size(1)).values
+    beaten = (finished >= width) & (live.scores(length, alpha, coverage).amax(1) <= kept[:, 0])
+    hopeless = live.log_probs.amax(1) / penalty(beam.max_lengths, alpha) <= kept[:, -1]
+    done = last | beaten | hopeless
+    return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
+
+
+def _extend_groups(
+    beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Tensor, diversity: Diversity
+) -> tuple[Extensions, Extensions]:
+    """Extend the hypotheses of each group; return the live (B, K) and the ended ones of all groups."""
     sentences, parents = beam.log_probs.shape
-    # K survivors and, ranked before them, perhaps EOS: no parent contributes more than its best K + 1.
-    values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * parents, C)
+    first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
+    log_probs = log_probs.view(sentences, parents, -1)
+    size = width // diversity.groups
+    steering: Tensor | None = None
+    extended = []
+    for begin in range(0, width, size):
+        start = begin if parents > 1 else 0  # before the first step all groups share the empty hypothesis
+        group = slice(start, start + size)
+        totals, following = beam.log_probs[:, group], log_probs[:, group]
+        live, ended = _extend(totals, following, first_row + start, limits, size, last, steering)
+        extended.append((live, ended))
+        if diversity.groups > 1:
+            strength = diversity.strength * live.log_probs.isfinite()
+            steering = torch.zeros_like(log_probs[:, 0]) if steering is None else steering
+            steering = steering.scatter_add(1, live.tokens, strength)
+    lives, ends = zip(*extended, strict=True)
+    return Extensions.of_groups(lives), Extensions.of_groups(ends)
+
+
+def _extend(
+    live: Tensor,
+    log_probs: Tensor,
+    first_row: Tensor,
+    limits: Limits,
+    width: int,
+    last: Tensor,
+    steering: Tensor | None,
+) -> tuple[Extensions, Extensions]:
+    """Extend P live hypotheses, of log-probabilities (B, P) and rows from first_row (B, 1) on, by one token.
+
+    log_probs (B, P, V); last (B,): whether no other token may follow; steering (B, V): what the choice takes off.
+    Returns the ``width`` that live on and the ended ones.
+    """
+    sentences, parents, vocabulary = log_probs.shape
+    steered = log_probs if steering is None else log_probs - steering.unsqueeze(1)
+    # the survivors and, ranked before them, perhaps EOS: no parent contributes more than its best width + 1
+    values, tokens = best_tokens(steered.reshape(-1, vocabulary), width + 1, limits.forbidden)  # (B * P, C)
     lacking = max(0, width + 1 - values.size(1)) if parents == 1 else 0  # a vocabulary smaller than the beam
     values, tokens = (
         functional.pad(values, (0, lacking), value=-torch.inf),
         functional.pad(tokens, (0, lacking), value=limits.bos_id),
     )
-    totals = (beam.log_probs.view(-1, 1) + values).view(sentences, -1)  # (B, parents * C)
+    totals = (live.reshape(-1, 1) + values).view(sentences, -1)  # (B, P * C)
     totals, places = best(totals, min(2 * width, totals.size(1)))
-    first_row = torch.arange(0, sentences * parents, parents, device=totals.device).unsqueeze(1)
-    candidates = Extensions(first_row + places // values.size(1), tokens.view(sentences, -1).gather(1, places), totals)
+    parent, tokens = places // values.size(1), tokens.view(sentences, -1).gather(1, places)
+    if steering is not None:
+        own = live.gather(1, parent) + log_probs.flatten(1).gather(1, parent * vocabulary + tokens)
+        totals = own.masked_fill(totals == -torch.inf, -torch.inf)
+    candidates = Extensions(first_row + parent, tokens, totals)
 
     rank = torch.arange(totals.size(1), device=totals.device)
-    ends = candidates.tokens == limits.eos_id
+    ends = tokens == limits.eos_id
     alive = (rank + rank.numel() * ends).argsort(1)[:, :width]  # the best that do not end
-    live = Extensions(
-        candidates.parents.gather(1, alive), candidates.tokens.gather(1, alive), candidates.log_probs.gather(1, alive)
-    )
-    last = beam.max_lengths <= length
+    lives_on = Extensions(candidates.parents.gather(1, alive), tokens.gather(1, alive), totals.gather(1, alive))
     ends = (ends & (rank < width)) | (last.unsqueeze(1) & torch.zeros_like(ends).scatter(1, alive, True))
-    ended = Extensions(candidates.parents, candidates.tokens, totals.masked_fill(~ends, -torch.inf))
-
-    finished = beam.finished + ended.log_probs.isfinite().sum(1)
-    kept = torch.cat((beam.kept, ended.log_probs / penalty(length, alpha)), 1).topk(beam.kept.size(1)).values
-    likeliest = live.log_probs[:, 0]
-    beaten = (finished >= width) & (likeliest / penalty(length, alpha) <= kept[:, 0])
-    hopeless = likeliest / penalty(beam.max_lengths, alpha) <= kept[:, -1]
-    done = last | beaten | hopeless
-    return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
+    return lives_on, Extensions(candidates.parents, tokens, totals.masked_fill(~ends, -torch.inf))
 
 
 @dataclass(frozen=True)
@@ -107,6 +190,8 @@ class _BeamStep:
     """Hypotheses of the sentences that go on: row r of the next step is the r-th of these."""
     attention: Tensor | None
     """(B * K, S)"""
+    coverage: Tensor | None
+    """The coverage penalty of each row, (B * K,)."""
 
 
 def beam_search(
@@ -118,29 +203,38 @@ def beam_search(
     length_penalty: float,
     n_best: int = 1,
     keep_attention: bool = False,
+    coverage: Coverage | None = None,
+    diversity: Diversity = ONE_GROUP,
 ) -> list[list[Hypothesis]]:
-    """Return up to n_best hypotheses of each sentence, best score first.
+    """Return up to n_best different hypotheses of each sentence, best score first.
 
-    ``state`` has a row for each sentence; ``n_best`` is at most ``beam_size``.
+    ``state`` and ``coverage``, which is given for a coverage penalty, have a row for each sentence; ``n_best`` is at
+    most ``beam_size``. Groups may find the same hypothesis, and there are fewer then.
     """
-    beam = Beam.first(limits, n_best)
+    beam = Beam.first(limits, n_best * diversity.groups)  # each group may find the same ones
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_BeamStep] = []
     kept = AttentionBuffer()
     while True:
         log_probs, state, attention = model.step(previous, state)
+        coverage = None if coverage is None else coverage.add(attention)
+        covered = None if coverage is None else coverage.penalty()
         sentences = beam.sentences
-        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
+        beam, live, ended, done = beam_step(
+            beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty, covered, diversity
+        )
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
-        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None))
+        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None, covered))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         beam = beam.select(going)
-        # at the first step a sentence had one hypothesis, which all of its present ones continue
-        first = len(steps) == 1
-        # each live hypothesis continues the state of its parent
-        state = state.select(going).expand(beam_size) if first else state.select(live.parents.flatten())
+        if len(steps) == 1:  # a sentence had one hypothesis, which all of its present ones continue
+            state = state.select(going).expand(beam_size)
+            coverage = None if coverage is None else coverage.select(going).expand(beam_size)
+        else:  # each live hypothesis continues the state of its parent
+            state = state.select(live.parents.flatten())
+            coverage = None if coverage is None else coverage.select(live.parents.flatten())
         previous = live.tokens.flatten()
 
 
@@ -150,26 +244,39 @@ def _hypotheses(steps: list[_BeamStep], limits: Limits, alpha: float, n_best: in
     tokens = [step.live.tokens.flatten().tolist() for step in steps]
     attention = [None if step.attention is None else step.attention.cpu() for step in steps]
 
-    def read(end: int, row: int, token: int, log_probability: float) -> Hypothesis:
+    def read(end: int, row: int, token: int, log_probability: float, covered: float) -> Hypothesis:
         emitted, rows = [token], [row]
         for step in range(end - 1, -1, -1):
             emitted.append(tokens[step][row])
             row = parents[step][row]
             rows.append(row)
         looked = [weights[row] for weights, row in zip(attention, reversed(rows), strict=False) if weights is not None]
-        return Hypothesis.from_emitted(emitted[::-1], log_probability, looked, limits.eos_id, alpha)
+        return Hypothesis.from_emitted(emitted[::-1], log_probability, looked, limits.eos_id, alpha, covered)
 
-    found: list[list[tuple[float, int, int, int, float]]] = [[] for _ in range(limits.sentences)]
+    found: list[list[tuple[float, int, int, int, float, float]]] = [[] for _ in range(limits.sentences)]
     for end, step in enumerate(steps):
         ended = step.ended
+        covered = None if step.coverage is None else step.coverage.tolist()
         where = ended.log_probs.isfinite().nonzero()
         columns = (
             step.sentences[where[:, 0]],
             *(each[where[:, 0], where[:, 1]] for each in (ended.parents, ended.tokens, ended.log_probs)),
         )
         for sentence, row, token, total in zip(*(column.tolist() for column in columns), strict=True):
-            found[sentence].append((total / penalty(end + 1, alpha), end, row, token, total))
+            cover = 0.0 if covered is None else covered[row]
+            found[sentence].append((total / penalty(end + 1, alpha) + cover, end, row, token, total, cover))
     if not all(found):
         raise no_finite_probability()
     # A stable sort: equal scores stay in the order in which they were found.
-    return [[read(*end[1:]) for end in sorted(ends, key=lambda end: -end[0])[:n_best]] for ends in found]
+    best_first = (sorted(ends, key=lambda end: -end[0]) for ends in found)
+    return [_different((read(*end[1:]) for end in ends), n_best) for ends in best_first]
+
+
+def _different(hypotheses: Iterable[Hypothesis], most: int) -> list[Hypothesis]:
+    """Return the first hypotheses without repetitions, which groups may find, and read no more of them."""
+    found: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+    for each in hypotheses:
+        found.setdefault((each.tokens, each.ended), each)
+        if len(found) == most:
+            break
+    return list(found.values())

@@ -25,7 +25,9 @@ class StepState(Protocol):
         """Repeat each row ``width`` times, the copies as neighbours."""
 
     def select(self, rows: Tensor) -> Self:
-        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K."""
+        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K.
+
+        Before :meth:`expand`, where each sentence has one row, rows may be repeated, too."""
 
 
 S = TypeVar("S", bound=StepState)
@@ -87,9 +89,9 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Without BOS and EOS."""
     log_probability: float
-    """Sum over the tokens and, if it was emitted, EOS."""
+    """Sum over the tokens and, if it was emitted, EOS, as the rules of the search leave their log-probabilities."""
     score: float
-    """The log-probability divided by the length penalty."""
+    """The log-probability divided by the length penalty, plus the coverage penalty if a beam is ranked by it."""
     ended: bool
     """Whether EOS was emitted; otherwise the hypothesis was cut at its greatest length."""
     attention: Tensor | None = None
@@ -97,7 +99,13 @@ class Hypothesis:
 
     @classmethod
     def from_emitted(
-        cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
+        cls,
+        emitted: Sequence[int],
+        log_probability: float,
+        attention: Sequence[Tensor],
+        eos_id: int,
+        alpha: float,
+        coverage: float = 0.0,
     ) -> Self:
         """Make the hypothesis of emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
         if not math.isfinite(log_probability):
@@ -106,7 +114,7 @@ class Hypothesis:
         return cls(
             tokens=tuple(emitted[:-1] if ended else emitted),
             log_probability=log_probability,
-            score=log_probability / length_penalty(len(emitted), alpha),
+            score=log_probability / length_penalty(len(emitted), alpha) + coverage,
             ended=ended,
             attention=torch.stack(list(attention)) if attention else None,
         )

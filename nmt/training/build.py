@@ -3,14 +3,16 @@
 from nmt.config import Config, schema
 from nmt.model import Seq2Seq
 from nmt.training.guided_attention import DiagonalGuide, Guide, GuidedAttention, LinksGuide
+from nmt.training.hard import hard_objective
 from nmt.training.objective import Objective, TeacherForcing
 from nmt.training.scheduled_sampling import ScheduledSampling
 
 
 def objective_of(config: Config, model: Seq2Seq) -> Objective:
-    """Make the objective of a network: teacher forcing, and what the configuration puts around it."""
+    """Make the objective of a network: teacher forcing, or that of its hard attention, and what is put around it."""
     training = config.training
-    objective: Objective = TeacherForcing(training.label_smoothing)
+    smoothing = training.label_smoothing
+    objective: Objective = hard_objective(config.model, model, smoothing) or TeacherForcing(smoothing)
     if training.scheduled_sampling is not None:
         objective = ScheduledSampling(objective, model, training.scheduled_sampling)
     if training.guided_attention is not None:

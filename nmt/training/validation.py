@@ -22,6 +22,7 @@ from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
+from nmt.translation.rules import refuse_without_attention
 from nmt.translation.translator import CheckStop, Translator, evaluating, never_stop
 from nmt.translation.windows import WINDOW
 
@@ -62,6 +63,7 @@ class Validator:
             prepared.tokenizers,
             device,
         )
+        refuse_without_attention(config.decoding.coverage_penalty, model.attends)  # else the test set would be too late
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
         self.gold = gold_pairs(config) if model.attends else None

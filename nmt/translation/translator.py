@@ -16,8 +16,19 @@ from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.device import resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import Hypothesis, Limits, Searchable, beam_search, greedy_search, sample_search
-from nmt.translation.options import SearchOptions
+from nmt.search import (
+    Diversity,
+    Hypothesis,
+    Limits,
+    Prefixes,
+    Searchable,
+    beam_search,
+    greedy_search,
+    obeying,
+    sample_search,
+)
+from nmt.translation.options import MORE_PIECES, SearchOptions
+from nmt.translation.rules import coverage_of, refuse_without_attention, rules_of
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
 
@@ -137,6 +148,7 @@ class Translator:
         lines: Iterable[str],
         options: SearchOptions,
         *,
+        prefixes: Sequence[str] = (),
         window: int = WINDOW,
         first_window: int = FIRST_WINDOW,
         warn: Warn = no_warning,
@@ -144,19 +156,24 @@ class Translator:
     ) -> Iterator[Translation]:
         """Translate each line, in the order of the lines, while they come in.
 
+        ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
         No more than ``window`` lines are held at a time, at first ``first_window``. ``warn`` is told of each line that
-        is cut off; ``check_stop`` is called between two batches.
+        is cut off; ``check_stop`` is called between two batches. Raises ConfigError for a coverage penalty without
+        attention.
         """
         first = 1
         searchable = self.searchable(options.beam_size)
-        for text in windows(lines, first_window, window):
-            yield from self._translate_window(searchable, text, first, options, warn, check_stop)
+        refuse_without_attention(options.coverage_penalty, searchable.attends)
+        for text in windows(lines, first_window, window, len):
+            begin = prefixes[first - 1 : first - 1 + len(text)]
+            yield from self._translate_window(searchable, text, begin, first, options, warn, check_stop)
             first += len(text)
 
     def _translate_window(
         self,
         searchable: Searchable[Any],
         text: list[str],
+        prefixes: Sequence[str],
         first: int,
         options: SearchOptions,
         warn: Warn,
@@ -165,11 +182,14 @@ class Translator:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
         encoded = self.tokenizers.source.encode_first(text, options.max_source)
-        for number, (ids, cut) in enumerate(encoded, first):
+        begin = self.tokenizers.target.encode_first(prefixes, options.max_source) or [([], False)] * len(text)
+        for number, ((ids, cut), (prefix, prefix_cut)) in enumerate(zip(encoded, begin, strict=True), first):
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
+            if prefix_cut:
+                warn(number, f"its prefix is too long: only the first {len(prefix)} pieces are forced")
             if ids:
-                lines.append(Line(number, ids))
+                lines.append(Line(number, ids, prefix))
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
@@ -178,7 +198,7 @@ class Translator:
                 check_stop()
                 for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, hypotheses)
+                    results[place] = self._translation(text[place], line, hypotheses, options)
         return results
 
     @torch.inference_mode()
@@ -187,38 +207,62 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         specials = self.specials
         source, lengths = pad_source([line.ids for line in batch], specials)
-        max_lengths = ((lengths - 1) * options.max_length_factor).long() + 10
+        begun = torch.tensor([len(line.prefix) for line in batch])
+        max_lengths = torch.maximum(((lengths - 1) * options.max_length_factor).long(), begun) + MORE_PIECES
         limits = Limits(
             specials.target_bos,
             specials.target_eos,
             (specials.target_pad, specials.target_bos),
             max_lengths.to(self.device),
         )
-        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
+        keep_attention = options.attention or options.unknown is not None
+        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": keep_attention}
+        prefixes = Prefixes.of([line.prefix for line in batch], self.device)
         with searchable.searching():
-            state = searchable.start(searchable.encode(source.to(self.device), lengths))
+            start = searchable.start(searchable.encode(source.to(self.device), lengths))
+            model, state = obeying(searchable, start, limits, rules_of(options, limits, lengths - 1), prefixes)
             if options.sampling is not None:
                 numbers = [line.number for line in batch]
-                return sample_search(searchable, state, limits, options.sampling, numbers, **how)
+                how |= {"samples": options.hypotheses}
+                return sample_search(model, state, limits, options.sampling, numbers, **how)
             if options.beam_size == 1:
-                return greedy_search(searchable, state, limits, **how)
-            return beam_search(searchable, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
+                return greedy_search(model, state, limits, **how)
+            return beam_search(
+                model,
+                state,
+                limits,
+                beam_size=options.beam_size,
+                n_best=options.n_best,
+                coverage=coverage_of(options, lengths, self.device),
+                diversity=Diversity(options.beam_groups, options.diversity),
+                **how,
+            )
 
-    def _translation(self, source: str, line: Line, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(
+        self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
+    ) -> Translation:
         target = self.tokenizers.target
+        order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
         for hypothesis in hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
-            attention = hypothesis.attention
+            weights = None if hypothesis.attention is None else hypothesis.attention[:, order]
+            if options.unknown is not None and target.unk_id in hypothesis.tokens:
+                assert weights is not None  # kept for it
+                text = options.unknown.replaced(hypothesis.tokens, weights.numpy(), source, self.tokenizers)
+            else:
+                text = target.decode(hypothesis.tokens)
             translated.append(
                 TranslatedHypothesis(
-                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
+                    text.replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    None if attention is None else attention[:, self.specials.order(line.length)],
+                    weights if options.attention else None,
                 )
             )
+        if options.risk is not None:
+            translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
 

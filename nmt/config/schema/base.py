@@ -33,9 +33,13 @@ LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
+LARGEST_NGRAM = 100
+Ngram = Annotated[int, Field(ge=0, le=LARGEST_NGRAM)]
 
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0
+LARGEST_REPETITION_PENALTY = 100.0
+LARGEST_DIVERSITY = 1000.0
 """Larger values would overflow in search."""
 
 

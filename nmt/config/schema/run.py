@@ -5,11 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from nmt.config.schema.base import (
+    LARGEST_DIVERSITY,
     LARGEST_LENGTH_FACTOR,
     LARGEST_LENGTH_PENALTY,
+    LARGEST_REPETITION_PENALTY,
     Beam,
     Cores,
     Count,
+    Ngram,
     Pieces,
     Section,
     Size,
@@ -37,6 +40,21 @@ class Decoding(Section):
     many of each side."""
     max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
     """Largest length of a translation in pieces, relative to the source; ten more are always allowed."""
+    min_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 0.0
+    """Smallest length of a translation in pieces, relative to the source; 0: none."""
+    coverage_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 0.0
+    """Weight b of the coverage penalty (Wu et al. 2016), which ranks hypotheses that leave source pieces without
+    attention lower: their score is log p / length penalty + b sum_i log min(attention to piece i, 1); 0: none."""
+    no_repeat_ngram: Ngram = 0
+    """Pieces in a row that occur in a translation only once (Paulus et al. 2018); 0: any may repeat."""
+    repetition_penalty: Annotated[float, Field(ge=1, le=LARGEST_REPETITION_PENALTY)] = 1.0
+    """Factor of the log-probability of a piece that the translation already has (after Keskar et al. 2019); 1: none."""
+    beam_groups: Beam = 1
+    """Groups of the beam that avoid one another's pieces (diverse beam search, Vijayakumar et al. 2018), for n-best
+    lists; a divisor of ``beam_size``."""
+    diversity: Annotated[float, Field(ge=0, le=LARGEST_DIVERSITY)] = 0.0
+    """What a group takes off the log-probability of a piece for each time that the groups before it have taken it at
+    the same step; the paper finds that 0.2 to 0.8 works well."""
 
 
 class GoldAlignment(Section):

@@ -59,7 +59,7 @@ class Gates:
         self.candidate = initial.new_empty(steps, *initial.shape)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1}, low, from gates (..., 3H, B), as ``GatedUpdate`` of the decoders has it; overwrites the latter."""
+        """s_{t+1}, low, from gates (..., 3H, B), as ``GruCell`` of the decoders has it; overwrites the latter."""
         hidden = self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]

@@ -1,0 +1,50 @@
+"""Options of search that contradict each other, in a configuration or with the command line's."""
+
+from typing import Protocol
+
+from nmt.config.problems import Problem
+
+
+class Search(Protocol):
+    """The options of a search: the section ``decoding``, or what commands make of it."""
+
+    @property
+    def beam_size(self) -> int:
+        """As ``schema.Decoding`` has it, and so on."""
+
+    @property
+    def max_length_factor(self) -> float: ...  # noqa: D102
+
+    @property
+    def min_length_factor(self) -> float: ...  # noqa: D102
+
+    @property
+    def coverage_penalty(self) -> float: ...  # noqa: D102
+
+    @property
+    def beam_groups(self) -> int: ...  # noqa: D102
+
+    @property
+    def diversity(self) -> float: ...  # noqa: D102
+
+
+def search_contradictions(search: Search) -> list[Problem]:
+    """Find every contradiction, each under the key to change first."""
+    problems = []
+    beam, groups, diversity = search.beam_size, search.beam_groups, search.diversity
+    if search.min_length_factor > search.max_length_factor:
+        text = f"{search.min_length_factor:g} is more than decoding.max_length_factor ({search.max_length_factor:g})"
+        problems.append(Problem("decoding.min_length_factor", text))
+    if search.coverage_penalty and beam == 1:
+        text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
+        problems.append(Problem("decoding.coverage_penalty", text))
+    if beam % groups:
+        text = f"{groups} groups cannot share {beam} hypotheses equally; must be a divisor of decoding.beam_size"
+        problems.append(Problem("decoding.beam_groups", text))
+    if groups > 1 and not diversity:
+        text = f"0 lets all {groups} groups of decoding.beam_groups find the same; must be more than 0, such as 0.5"
+        problems.append(Problem("decoding.diversity", text))
+    if diversity and groups == 1:
+        text = "has no effect for one group; must be 0, or decoding.beam_groups more than 1"
+        problems.append(Problem("decoding.diversity", text))
+    return problems

@@ -1,0 +1,180 @@
+"""Rules that translations must obey, between the model's step and the search's.
+
+A rule is a pure function of log-probabilities and of what each row has emitted. A model with rules is a ``StepModel``
+whose state holds that too, so that greedy search, beam search and sampling need to know nothing of rules. What is not
+ruled out keeps its log-probability: nothing is normalized again.
+
+Shapes: B sentences, R rows, T tokens of each row from BOS on, P tokens of the longest prefix, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from nmt.search.types import Limits, S, StepModel
+
+
+class Rule(Protocol):
+    """Changes the log-probabilities of next tokens; never raises one, because beam search bounds scores by that."""
+
+    def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
+        """log_probs (R, V), history (R, T), the sentence of each row (R,) -> log-probabilities (R, V)."""
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """log p'(y) = penalty * log p(y) for each y that the row has emitted (after Keskar et al. 2019, 4.1).
+
+    They divide the logit of such a token by the penalty, which favors it where the logit is negative. A log-probability
+    is never positive, so here the penalty multiplies it: p' = p^penalty. 1 changes nothing.
+    """
+
+    penalty: float
+    """At least 1."""
+
+    def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
+        """As ``Rule`` has it."""
+        return log_probs.scatter(1, history, self.penalty * log_probs.gather(1, history))
+
+
+@dataclass(frozen=True)
+class NoRepeatedNgram:
+    """No n tokens that the row has emitted in a row are emitted in a row again (Paulus et al. 2018, 2.5)."""
+
+    n: int
+
+    def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
+        """As ``Rule`` has it."""
+        length = history.size(1)
+        if length < self.n:
+            return log_probs
+        ngrams = history.unfold(1, self.n, 1)  # (R, T - n + 1, n)
+        latest = history[:, length - self.n + 1 :].unsqueeze(1)  # (R, 1, n - 1)
+        seen = (ngrams[:, :, :-1] == latest).all(2)
+        highest = torch.full_like(seen, torch.inf, dtype=log_probs.dtype).masked_fill(seen, -torch.inf)
+        return log_probs.scatter_reduce(1, ngrams[:, :, -1], highest, "amin")
+
+
+@dataclass(frozen=True)
+class LeastLength:
+    """No EOS before a row has its sentence's least number of tokens."""
+
+    lengths: Tensor
+    """(B,); EOS is not counted."""
+    eos_id: int
+
+    def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
+        """As ``Rule`` has it."""
+        short = history.size(1) - 1 < self.lengths[sentences]
+        changed = log_probs.clone()
+        changed[:, self.eos_id] = changed[:, self.eos_id].masked_fill(short, -torch.inf)
+        return changed
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """Tokens that the hypotheses of each sentence begin with."""
+
+    tokens: Tensor
+    """(B, P) long; what is beyond a prefix is not read."""
+    lengths: Tensor
+    """(B,); 0: none."""
+
+    @classmethod
+    def of(cls, prefixes: Sequence[Sequence[int]], device: torch.device) -> Self:
+        """Pad the prefixes of B sentences."""
+        lengths = [len(prefix) for prefix in prefixes]
+        longest = max(lengths, default=0)
+        rows = [[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes]
+        tokens = torch.tensor(rows, dtype=torch.long).view(len(lengths), longest)
+        return cls(tokens.to(device), torch.tensor(lengths, dtype=torch.long).to(device))
+
+    def force(self, own: Tensor, ruled: Tensor, history: Tensor, sentences: Tensor) -> Tensor:
+        """Permit rows inside their prefix its next token alone, with the model's ``own`` log-probability.
+
+        own, ruled (R, V): log-probabilities before and after all other rules, which a prefix may break.
+        """
+        position = history.size(1) - 1
+        if position >= self.tokens.size(1):
+            return ruled
+        following = self.tokens[sentences, position].unsqueeze(1)
+        forced = torch.full_like(own, -torch.inf).scatter(1, following, own.gather(1, following))
+        return torch.where((position < self.lengths[sentences]).unsqueeze(1), forced, ruled)
+
+
+@dataclass(frozen=True)
+class RuledState(Generic[S]):
+    """A model's state, and what its R rows have emitted."""
+
+    state: S
+    sentences: Tensor
+    """(R,)"""
+    history: Tensor
+    """(R, T)"""
+
+    def expand(self, width: int) -> "RuledState[S]":
+        """As ``StepState`` has it."""
+        sentences, history = (each.repeat_interleave(width, 0) for each in (self.sentences, self.history))
+        return RuledState(self.state.expand(width), sentences, history)
+
+    def select(self, rows: Tensor) -> "RuledState[S]":
+        """As ``StepState`` has it."""
+        return RuledState(self.state.select(rows), self.sentences[rows], self.history[rows])
+
+
+class RuledModel(Generic[S]):
+    """A model whose log-probabilities obey rules, applied in their order, and prefixes, which come before all rules.
+
+    A row to which the rules leave no token may end, even if it is too short.
+    """
+
+    def __init__(
+        self, model: StepModel[S], limits: Limits, rules: Sequence[Rule], prefixes: Prefixes | None = None
+    ) -> None:
+        self.model = model
+        self.limits = limits
+        self.rules = rules
+        self.prefixes = prefixes
+
+    def start(self, state: S) -> RuledState[S]:
+        """Add empty histories to the model's state before the first token, which has a row for each sentence."""
+        sentences = torch.arange(self.limits.sentences, device=self.limits.max_lengths.device)
+        return RuledState(state, sentences, sentences.new_empty(len(sentences), 0))
+
+    def step(self, previous: Tensor, state: RuledState[S], /) -> tuple[Tensor, RuledState[S], Tensor | None]:
+        """As ``StepModel`` has it."""
+        own, after, attention = self.model.step(previous, state.state)
+        sentences = state.sentences
+        history = torch.cat((state.history, previous.unsqueeze(1)), 1)
+        ruled = own
+        for rule in self.rules:
+            ruled = rule(ruled, history, sentences)
+        if self.rules:
+            ruled = self._with_a_way_out(own, ruled)
+        if self.prefixes is not None:
+            ruled = self.prefixes.force(own, ruled, history, sentences)
+        return ruled, RuledState(after, sentences, history), attention
+
+    def _with_a_way_out(self, own: Tensor, ruled: Tensor) -> Tensor:
+        """Give EOS its ``own`` log-probability where every token that may be emitted is impossible."""
+        limits = self.limits
+        never = torch.tensor(limits.forbidden, dtype=torch.long, device=own.device)
+        ruled = ruled.index_fill(1, never, -torch.inf)
+        stuck = ruled.amax(1) == -torch.inf
+        ruled[:, limits.eos_id] = torch.where(stuck, own[:, limits.eos_id], ruled[:, limits.eos_id])
+        return ruled
+
+
+def obeying(
+    model: StepModel[Any], state: Any, limits: Limits, rules: Sequence[Rule], prefixes: Prefixes | None = None
+) -> tuple[StepModel[Any], Any]:
+    """Return the model and its state with rules, or as they are if there are no rules and all prefixes are empty."""
+    if prefixes is not None and not prefixes.tokens.size(1):
+        prefixes = None
+    if not rules and prefixes is None:
+        return model, state
+    ruled = RuledModel(model, limits, rules, prefixes)
+    return ruled, ruled.start(state)

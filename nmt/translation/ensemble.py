@@ -1,0 +1,36 @@
+"""From run directories to one translator."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.errors import ConfigError
+from nmt.search import together
+from nmt.translation.translator import Translator
+
+
+def load_translator(runs: Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Translator:
+    """Load the translator of one run, or of several that translate together, with the decoding options of the first.
+
+    Raises the errors of :meth:`Translator.load`, and ConfigError for runs whose tokenizers differ.
+    """
+    translators = [Translator.load(run, device, precision) for run in runs]
+    first, *others = translators
+    if not others:
+        return first
+    problems = []
+    for run, other in zip(runs[1:], translators[1:], strict=True):
+        for side, known in first.tokenizers.sha256.items():
+            if (found := other.tokenizers.sha256[side]) != known:
+                problems.append(
+                    f"{run}: its {side} tokenizer ({found[:12]}) is not that of {runs[0]} ({known[:12]}); the runs of "
+                    "an ensemble need the same tokenizers, as of training with tokenizer.type 'given'"
+                )
+    if problems:
+        raise ConfigError(*problems)
+    return Translator(
+        lambda beam_size: together([each.searchable(beam_size) for each in translators]),
+        first.tokenizers,
+        first.device,
+        first.precision,
+        first.decoding,
+    )

@@ -1,0 +1,238 @@
+"""Rules of a search against the plain statement of each, on models whose every probability is known."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.errors import NmtError
+from nmt.search import (
+    Hypothesis,
+    LeastLength,
+    NoRepeatedNgram,
+    Prefixes,
+    RepetitionPenalty,
+    Rule,
+    Sampling,
+    beam_search,
+    greedy_search,
+    obeying,
+    sample_search,
+)
+from nmt.search.penalties import length_penalty
+from tests.toy_model import BOS, EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Plainly:
+    """The rules, stated plainly."""
+
+    penalty: float = 1.0
+    n: int = 0
+    least: int = 0
+    prefix: tuple[int, ...] = ()
+
+    def following(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
+        """The tokens that may follow, and their log-probabilities."""
+        before = model.score(sentence, tokens) if tokens else 0.0
+        own = {token: model.score(sentence, (*tokens, token)) - before for token in (EOS, A, B, C)}
+        if len(tokens) < len(self.prefix):
+            return {self.prefix[len(tokens)]: own[self.prefix[len(tokens)]]}
+        permitted = {}
+        for token, log_prob in own.items():
+            longer = (*tokens, token)
+            ngrams = [longer[end - self.n : end] for end in range(self.n, len(longer) + 1)]
+            repeats = self.n > 0 and len(longer) >= self.n and longer[len(longer) - self.n :] in ngrams[:-1]
+            short = token == EOS and len(tokens) < self.least
+            if not repeats and not short:
+                permitted[token] = log_prob * (self.penalty if token in tokens else 1.0)
+        return permitted or {EOS: own[EOS]}
+
+    def score(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> float:
+        """The sum of the log-probabilities of tokens, each of which must be permitted."""
+        return sum(self.following(model, sentence, tokens[:at])[token] for at, token in enumerate(tokens))
+
+    def hypotheses(self, model: ToyModel, sentence: int, most: int) -> Iterator[tuple[int, ...]]:
+        """All that may be emitted."""
+        going: list[tuple[int, ...]] = [()]
+        while going:
+            longer = [(*each, token) for each in going for token in self.following(model, sentence, each)]
+            yield from (each for each in longer if each[-1] == EOS or len(each) == most)
+            going = [each for each in longer if each[-1] != EOS and len(each) < most]
+
+
+RULES = st.builds(
+    Plainly,
+    st.sampled_from([1.0, 1.3, 3.0]),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.lists(st.sampled_from([A, B, C]), max_size=3).map(tuple),
+)
+
+
+def rules_of(each: list[Plainly]) -> tuple[list[Rule], Prefixes]:
+    """The rules of a batch: of its first sentence, but each with its own prefix and least length."""
+    least = torch.tensor([plainly.least for plainly in each])
+    rules: list[Rule] = [RepetitionPenalty(each[0].penalty)]
+    if each[0].n:
+        rules.append(NoRepeatedNgram(each[0].n))
+    return [*rules, LeastLength(least, EOS)], Prefixes.of([plainly.prefix for plainly in each], CPU)
+
+
+def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> tuple[Any, Any]:
+    return obeying(model, model.start(len(lengths)), limits(lengths), *rules_of(each))
+
+
+def one_rule(rule: Rule, log_probs: list[float], history: list[int]) -> list[float]:
+    found: Tensor = rule(torch.tensor([log_probs]), torch.tensor([history]), torch.tensor([0]))
+    return found[0].tolist()
+
+
+# --- each by hand -----------------------------------------------------------------------------------------------------
+
+
+def test_a_repetition_penalty_of_two_squares_the_probability_of_a_token_that_is_there() -> None:
+    halves = [math.log(each) for each in (0.5, 0.25, 0.25)]
+    found = one_rule(RepetitionPenalty(2.0), halves, [0, 1, 1])
+    assert found == pytest.approx([math.log(each) for each in (0.25, 0.0625, 0.25)])
+
+
+def test_a_bigram_that_was_emitted_is_not_completed_again() -> None:
+    inf = math.inf
+    rule = NoRepeatedNgram(2)
+    assert one_rule(rule, [-1.0] * 6, [BOS, A, B, A]) == [-1, -1, -1, -1, -inf, -1]
+    assert one_rule(rule, [-1.0] * 6, [BOS, A, A]) == [-1, -1, -1, -inf, -1, -1]  # n-grams may overlap
+    assert one_rule(rule, [-1.0] * 6, [BOS, A, B, A, C, A]) == [-1, -1, -1, -1, -inf, -inf]
+    assert one_rule(rule, [-1.0] * 6, [BOS]) == [-1] * 6
+    assert one_rule(NoRepeatedNgram(1), [-1.0] * 6, [BOS, A]) == [-1, -inf, -1, -inf, -1, -1]
+    assert one_rule(NoRepeatedNgram(3), [-1.0] * 6, [BOS, A, B, C, A, B]) == [-1, -1, -1, -1, -1, -inf]
+
+
+def test_the_end_is_impossible_before_the_least_length() -> None:
+    rule = LeastLength(torch.tensor([2]), EOS)
+    assert one_rule(rule, [-1.0] * 4, [BOS, A])[EOS] == -math.inf
+    assert one_rule(rule, [-1.0] * 4, [BOS, A, B]) == [-1.0] * 4
+
+
+# --- together, by brute force -----------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
+@settings(max_examples=50, deadline=None)
+def test_a_full_width_beam_finds_all_that_the_rules_permit(
+    seed: int, first: Plainly, second: Plainly, alpha: float
+) -> None:
+    model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
+    each = [first, Plainly(first.penalty, first.n, second.least, second.prefix)]
+    wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]
+    width = max(map(len, wanted))
+    found = beam_search(
+        *ruled(model, lengths, each), limits(lengths), beam_size=width, length_penalty=alpha, n_best=width
+    )
+    for sentence, hypotheses in enumerate(found):
+        assert {emitted(hypothesis) for hypothesis in hypotheses} == wanted[sentence]
+        for hypothesis in hypotheses:
+            score = each[sentence].score(model, sentence, emitted(hypothesis))
+            assert hypothesis.log_probability == pytest.approx(score, abs=1e-4)
+            assert hypothesis.score == pytest.approx(score / length_penalty(len(emitted(hypothesis)), alpha), abs=1e-4)
+
+
+@given(st.integers(0, 10_000), st.lists(RULES, min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Plainly]) -> None:
+    each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
+    model = RememberingModel(seed, len(each), sharpness=1.0)
+    greedy = greedy_search(*ruled(model, lengths, each), limits(lengths))
+    sampled = sample_search(*ruled(model, lengths, each), limits(lengths), Sampling(seed=seed), range(len(each)))
+    beam = beam_search(*ruled(model, lengths, each), limits(lengths), beam_size=1, length_penalty=0.0)
+    assert [hypothesis.tokens for (hypothesis,) in beam] == [hypothesis.tokens for (hypothesis,) in greedy]
+    for sentence, plainly in enumerate(each):
+        tokens: tuple[int, ...] = ()
+        while len(tokens) < lengths[sentence] and EOS not in tokens:
+            following = plainly.following(model, sentence, tokens)
+            tokens += (max(following, key=following.__getitem__),)
+        assert emitted(greedy[sentence][0]) == tokens
+        for (hypothesis,) in (greedy[sentence], sampled[sentence]):
+            score = plainly.score(model, sentence, emitted(hypothesis))
+            assert hypothesis.log_probability == pytest.approx(score, abs=1e-4)
+
+
+@given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Plainly], width: int) -> None:
+    each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    lengths = [4 + (seed + 3 * sentence) % 7 for sentence in range(len(each))]
+    model = RememberingModel(seed, len(each), sharpness=1.0)
+
+    def search(places: list[int]) -> list[list[Hypothesis]]:
+        some, state = [lengths[place] for place in places], model.start(len(each)).select(torch.tensor(places))
+        started = obeying(model, state, limits(some), *rules_of([each[place] for place in places]))
+        return beam_search(*started, limits(some), beam_size=width, length_penalty=1.0, n_best=width)
+
+    assert search([*range(len(each))]) == [hypotheses for place in range(len(each)) for hypotheses in search([place])]
+
+
+# --- nothing ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_rules_the_model_is_searched_itself() -> None:
+    model = ToyModel(1, 2)
+    state = model.start(2)
+    for prefixes in (None, Prefixes.of([(), ()], CPU)):
+        found, start = obeying(model, state, limits([3, 3]), [], prefixes)
+        assert found is model and start is state
+
+
+NEUTRAL: list[list[Rule]] = [
+    [RepetitionPenalty(1.0)],
+    [NoRepeatedNgram(100)],
+    [LeastLength(torch.zeros(3, dtype=torch.long), EOS)],
+]
+
+
+@pytest.mark.parametrize("rules", [*NEUTRAL, list(itertools.chain(*NEUTRAL))])
+@pytest.mark.parametrize("seed", range(5))
+def test_neutral_rules_change_nothing(rules: list[Rule], seed: int) -> None:
+    model, most = RememberingModel(seed, 3, sharpness=1.0), limits([3, 12, 7])
+    ruled_model, start = obeying(model, model.start(3), most, rules)
+    for width in (1, 4):
+        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
+        assert beam_search(ruled_model, start, most, **how) == beam_search(model, model.start(3), most, **how)
+    assert greedy_search(ruled_model, start, most) == greedy_search(model, model.start(3), most)
+    sampled = sample_search(model, model.start(3), most, Sampling(), range(3))
+    assert sample_search(ruled_model, start, most, Sampling(), range(3)) == sampled
+
+
+def test_attention_passes_through() -> None:
+    model, most = ToyModel(3, 2), limits([5, 5])
+    (one,), (other,) = beam_search(
+        *ruled(model, [5, 5], [Plainly(least=2), Plainly(least=3)]),
+        most,
+        beam_size=3,
+        length_penalty=1.0,
+        keep_attention=True,
+    )
+    for sentence, hypothesis in enumerate((one, other)):
+        expected = [[sentence, position, before] for position, before in enumerate((BOS, *emitted(hypothesis))[:-1])]
+        assert hypothesis.attention is not None and hypothesis.attention.tolist() == expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_broken_model_is_an_error_with_rules_too(value: float) -> None:
+    model = ToyModel(0, 2)
+    model.table[1] = value
+    each = [Plainly(penalty=2.0, n=2, least=1)] * 2
+    with pytest.raises(NmtError, match="no finite probability"):
+        greedy_search(*ruled(model, [3, 3], each), limits([3, 3]))
+    with pytest.raises(NmtError, match="no finite probability"):
+        beam_search(*ruled(model, [3, 3], each), limits([3, 3]), beam_size=3, length_penalty=1.0)
