@@ -254,6 +254,9 @@ def test_processes_share_each_epoch() -> None:
     assert [after for after, _ in epoch] == [Position(1, 0), Position(1, 0)]
     assert len({int(row[0]) for _, batch in epoch for row in batch.source}) == 4
     assert [next(second)[0], next(first)[0]] == [Position(2, 0), Position(2, 0)]
+    five = Corpus(np.full(10, 3, np.int32), np.full(10, 3, np.int32))
+    shared = training_batches(five, SPECIALS, 8, seed=1, position=Position(), rank=1, size=2)
+    assert [after for after, _ in islice(shared, 3)] == [Position(0, 2), Position(1, 0), Position(1, 2)]
     with pytest.raises(ValueError, match="3 batches are too few for 4 processes"):
         next(training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=0, size=4))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.config import Config, load_config
+from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import BpeTokenizer, Sampling, UnigramTokenizer
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.corpus import Pair
@@ -191,6 +191,18 @@ def test_batches_resume_from_a_position_and_keep_to_the_budget(tmp_path: Path) -
         assert torch.equal(found.source, expected.source) and torch.equal(found.target_output, expected.target_output)
 
 
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_batches_of_an_epoch_are_its_segmentations(tmp_path: Path, epoch: int) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(BPE)))
+    specials, found = Specials.of(prepared.tokenizers), []
+    for after, batch in training_batches(prepared.train, specials, 200, seed=1, position=Position(epoch)):
+        found += [row[: length - 1].tolist() for row, length in zip(batch.source, batch.source_lengths, strict=True)]
+        if after.epoch > epoch:
+            break
+    everything = list(range(len(prepared.train)))
+    assert sorted(found) == sorted(source for source, _ in rows_of(prepared, epoch, everything))
+
+
 def test_the_models_and_the_cache_of_plain_runs_are_the_same(tmp_path: Path) -> None:
     prepare(configuration(tmp_path, BPE))
     before = {path.name for path in (tmp_path / "cache").iterdir()}
@@ -260,8 +272,9 @@ def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_sampled_is_refused(tmp_path: Path, tokenizer: str, problem: str) -> None:
+    (tmp_path / "run.yaml").write_text(dump_config(configuration(tmp_path, BPE)), "utf-8")
     with pytest.raises(ConfigError) as caught:
-        load_config(Path("configs/small.yaml"), [f"tokenizer={tokenizer}"])
+        load_config(tmp_path / "run.yaml", [f"tokenizer={tokenizer}"])
     assert list(caught.value.problems) == [f"--set tokenizer={tokenizer}: {problem}"]
 
 

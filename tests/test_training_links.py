@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config import Config, load_config
+from nmt.config import Config, dump_config, load_config
 from nmt.data.batching import Batch, Position, Specials, collate, training_batches
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.links import piece_links, piece_words
@@ -268,15 +268,16 @@ def test_another_number_of_lines_names_both_files(tmp_path: Path, change: Any, c
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("0-0 9p1", "9-1 links a missing word: the pair has {} and {} words, counted from 0"),
-        ("0-4", "0-4 links a missing word: the pair has {} and {} words, counted from 0"),
+        ("0-0 {0}p0", "{0}-0 links a missing word: the pair has {0} and {0} words, counted from 0"),
+        ("0-{0}", "0-{0} links a missing word: the pair has {0} and {0} words, counted from 0"),
         ("0-0 1:1", "'1:1' is not a link of words counted from 0, such as 1-1 or 2p3"),
     ],
 )
 def test_a_link_that_cannot_be_is_named_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
-    made = with_lines(tmp_path, lambda lines: [*lines[:4], text, *lines[5:]])
+    write_corpus(tmp_path)
     words = len((tmp_path / "train.low").read_text("utf-8").splitlines()[4].split())
-    assert error_of(made) == f"{tmp_path}/train.links:5: {problem.format(words, words)}"
+    made = with_lines(tmp_path, lambda lines: [*lines[:4], text.format(words), *lines[5:]])
+    assert error_of(made) == f"{tmp_path}/train.links:5: {problem.format(words)}"
 
 
 def test_links_that_are_not_there(tmp_path: Path) -> None:
@@ -300,9 +301,9 @@ def test_links_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_links_that_nothing_reads_are_refused(tmp_path: Path, split: str) -> None:
-    (tmp_path / "links").touch()
+    (tmp_path / "run.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
     with pytest.raises(ConfigError) as caught:
-        load_config("configs/small.yaml", [f"data.{split}.links=x"])
+        load_config(tmp_path / "run.yaml", [f"data.{split}.links=x"])
     assert list(caught.value.problems) == [
         f"--set data.{split}.links=x: data.{split}.links: has no effect, only the links of data.train are read; "
         "leave it out (gold links: evaluation.gold)"

@@ -140,6 +140,9 @@ def _of_data(config: Config) -> Iterator[Problem]:
         if corpus is not None and corpus.links is not None:
             text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
             yield Problem(f"data.{split}.links", text)
+    if config.data.train.links is not None and not isinstance(config.training.guided_attention, schema.LinksGuide):
+        text = "has no effect without training.guided_attention, type 'links'; leave it out"
+        yield Problem("data.train.links", text)
     sampling = config.tokenizer.sampling
     bpe = isinstance(config.tokenizer, schema.BpeTokenizer)
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
@@ -177,23 +180,16 @@ def _of_training(config: Config) -> Iterator[Problem]:
         yield Problem("training.average_of", text)
     if model.dropout.variational:
         yield from _of_variational_dropout(model)
-    yield from _of_guided_attention(config, training.guided_attention)
-
-
-def _of_guided_attention(config: Config, guide: schema.AnyGuide | None) -> Iterator[Problem]:
-    key, links = "training.guided_attention", config.data.train.links
-    if guide is not None and isinstance(config.model.attention, schema.NoAttention):
+    guide, key = training.guided_attention, "training.guided_attention"
+    if guide is not None and isinstance(model.attention, schema.NoAttention):
         text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
         yield Problem(key, text)
     if isinstance(guide, schema.DiagonalGuide) and config.data.reverse_source:
         text = "'diagonal' needs both texts in one order, and data.reverse_source reverses the source; leave one out"
         yield Problem(f"{key}.type", text)
-    if isinstance(guide, schema.LinksGuide) and links is None:
+    if isinstance(guide, schema.LinksGuide) and config.data.train.links is None:
         text = "'links' needs the links of the training set; name their file in data.train.links"
         yield Problem(f"{key}.type", text)
-    if links is not None and not isinstance(guide, schema.LinksGuide):
-        text = "has no effect without training.guided_attention, type 'links'; leave it out"
-        yield Problem("data.train.links", text)
 
 
 def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:

@@ -275,5 +275,5 @@ def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searc
     """
     twin = DECODERS[type(model.decoder)] if textbook(model.decoder) else None
     if twin is None and precision == torch.int8:
-        raise ConfigError("precision: int8 needs a built-in decoder; use fp32 or bf16")
+        raise ConfigError("precision: int8 needs a built-in recurrent decoder; use fp32 or bf16")
     return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)

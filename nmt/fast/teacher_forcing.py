@@ -12,11 +12,14 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence, input_gates
+from nmt.fast.kernels.attending import attending_sequence
+from nmt.fast.kernels.feeding import feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
+from nmt.fast.kernels.recurrence import GRU, cell_sequence, input_gates
 from nmt.fast.textbook import recurrent, textbook, textbook_encoder
-from nmt.model.attention import AdditiveAttention, Attention, NoAttention
+from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.dropout import dropout
 from nmt.model.encoders import Encoder, GruEncoder
@@ -68,6 +71,8 @@ def _decoder_twin(decoder: Decoder) -> "Callable[..., Unrolled] | None":
     if not textbook(decoder):
         return None
     twins = DECODERS[type(decoder)]
+    if type(decoder) is LuongDecoder and decoder.feeding_gates is not None:
+        twins = FEEDING
     return twins.get(type(decoder.attention), twins.get(None))
 
 
@@ -95,7 +100,7 @@ def read_both_ways(encoder: GruEncoder, embedded: Tensor, lengths: Tensor) -> tu
         )
         gates = input_gates(torch.stack((annotations, annotations.flip(0)), 1), w_ih, b_ih)  # (S, 2, 3H, B)
         initial = gates.new_zeros(2, rnn.hidden_size, sentences)
-        states = gru_sequence(gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
+        states, _ = cell_sequence(GRU, gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
         forward, backward = states.unbind(1)
         annotations = torch.cat((forward, backward.flip(0)), 1).transpose(1, 2)  # (S, B, 2H)
     annotations = annotations.transpose(0, 1)
@@ -117,7 +122,7 @@ def _embedding_gates(decoder: RecurrentDecoder, embedded: Tensor) -> Tensor:
 def _states(decoder: RecurrentDecoder, gates: Tensor, hidden: Tensor) -> Tensor:
     """All steps where no input depends on a state: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
     weight, bias = recurrent(decoder).weight.unsqueeze(0), recurrent(decoder).bias.unsqueeze(0)
-    states = gru_sequence(gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
+    states, _ = cell_sequence(GRU, gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
     return states.squeeze(1).permute(2, 0, 1)
 
 
@@ -134,6 +139,7 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
     assert isinstance(attention, AdditiveAttention)
     assert memory.keys is not None
     states, contexts, weights = attending_sequence(
+        GRU,
         _embedding_gates(decoder, embedded),
         state.hidden.T,
         memory.keys,
@@ -151,9 +157,34 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Without input feeding, walk the recurrence in one operation, then attend from all states at once."""
-    if decoder.feeding_gates is not None:
-        return decoder.unroll(embedded, state)
     return decoder.attend_at_once(_states(decoder, _embedding_gates(decoder, embedded), state.hidden), state)
+
+
+def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
+    """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
+    memory, attention, hidden = state.memory, decoder.attention, state.hidden.size(1)
+    assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
+    query, energy = None, None
+    if isinstance(attention, AdditiveAttention):
+        query, energy = attention.query.weight, attention.energy.weight.squeeze(0)
+    from_context, from_state = decoder.combine.weight.split((decoder.combine.in_features - hidden, hidden), 1)
+    readouts, weights = feeding_sequence(
+        GRU,
+        _embedding_gates(decoder, embedded),
+        state.hidden.T,
+        state.attentional.T,
+        memory.keys,
+        functional.linear(memory.annotations, from_context),
+        memory.source_mask,
+        recurrent=recurrent(decoder).weight,
+        bias=recurrent(decoder).bias,
+        combine=from_state,
+        combine_bias=decoder.combine.bias,
+        feeding=decoder.feeding_gates.weight,
+        query=query,
+        energy=energy,
+    )
+    return readouts.permute(2, 0, 1), weights.transpose(0, 1)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -164,4 +195,10 @@ DECODERS: dict[type[Decoder], dict[type[Attention] | None, Callable[..., Unrolle
     LuongDecoder: {None: unroll_luong},
 }
 """By the decoder's type, then by its attention's; None stands for every other one."""
-NO_ATTENTION_GRADIENTS = {unroll_bahdanau}
+FEEDING: dict[type[Attention] | None, Callable[..., Unrolled]] = {
+    AdditiveAttention: unroll_feeding,
+    DotAttention: unroll_feeding,
+    GeneralAttention: unroll_feeding,
+}
+"""Of Luong's decoder with input feeding."""
+NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}

@@ -74,7 +74,7 @@ class State(Record):
             (sentences == torch.arange(sentences.size(0), device=rows.device)).all()
         )
         return self._replaced(
-            lambda tensor: tensor[rows],
+            lambda tensor: tensor.index_select(0, rows),
             lambda record: record.select(rows),
             memory=self.memory if unmoved else self.memory.select(sentences),
         )

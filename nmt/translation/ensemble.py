@@ -22,8 +22,8 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
         for side, known in first.tokenizers.sha256.items():
             if (found := other.tokenizers.sha256[side]) != known:
                 problems.append(
-                    f"{run}: its {side} tokenizer ({found[:12]}) is not that of {runs[0]} ({known[:12]}); the runs of "
-                    "an ensemble need the same tokenizers, as of training with tokenizer.type 'given'"
+                    f"{run}: its {side} tokenizer (SHA-256 {found[:12]}) is not that of {runs[0]} ({known[:12]}); the "
+                    "runs of an ensemble need the same tokenizers, learned from the same text or of type 'given'"
                 )
     if problems:
         raise ConfigError(*problems)
