@@ -20,7 +20,104 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "luong general without feeding": {"type": "luong", "score": "general", "input_feeding": False},
 }
 
-VARIANTS: dict[str, dict[str, Any]] = {name: {"attention": section} for name, section in ATTENTIONS.items()}
+BAHDANAU: dict[str, Any] = {"type": "bahdanau", "hidden": 7}
+LUONG: dict[str, Any] = {"type": "luong"}
+AFTER: dict[str, Any] = {"type": "luong", "input_feeding": False}
+
+
+def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[str, Any]) -> dict[str, Any]:
+    """Sections of a recurrent network."""
+    return {
+        "encoder": {"hidden": 4} | encoder,
+        "decoder": {"hidden": 8, "readout": 5} | decoder,
+        "attention": attention,
+    }
+
+
+RECURRENT: dict[str, dict[str, Any]] = {
+    "bahdanau scaled dot": {"attention": {"type": "bahdanau", "score": "scaled_dot"}},
+    "bahdanau without bias": {"attention": BAHDANAU | {"bias": False}},
+    "bahdanau location": {"attention": {"type": "bahdanau", "score": "location", "positions": 9}},
+    "bahdanau fed, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU | {"input_feeding": True}),
+    "luong low rank": {"attention": LUONG | {"score": "low_rank", "hidden": 3}},
+    "luong cosine, maxout": recurrent({}, {"readout_activation": "maxout"}, LUONG | {"score": "cosine"}),
+    "local-m": {"attention": LUONG | {"scope": {"type": "local_m", "window": 1}}},
+    "local-p": {"attention": LUONG | {"scope": {"type": "local_p", "window": 2}}},
+    "local-p before": {"attention": BAHDANAU | {"scope": {"type": "local_p", "window": 2, "normalize": False}}},
+    "heads": {"attention": BAHDANAU | {"heads": 2}},
+    "heads after, local": {
+        "attention": AFTER | {"heads": 4, "score": "dot", "scope": {"type": "local_p", "window": 3}}
+    },
+    "coverage": {"attention": BAHDANAU | {"coverage": True}},
+    "coverage after": {"attention": AFTER | {"score": "concat", "coverage": True}},
+    "initial state only": recurrent({"directions": "forward"}, {}, {"type": "none", "context": "initial_state"}),
+    "sutskever": recurrent(
+        {"type": "lstm", "layers": 2, "directions": "forward"},
+        {"type": "lstm", "layers": 2},
+        {"type": "none", "context": "initial_state"},
+    ),
+    "lstm": recurrent({"type": "lstm"}, {"type": "lstm"}, BAHDANAU),
+    "lstm luong": recurrent({"type": "lstm", "summary": "mean"}, {"type": "lstm"}, LUONG),
+    "gru, reset before": recurrent({"reset": "before"}, {"reset": "before"}, BAHDANAU),
+    "ssru": recurrent({"type": "ssru"}, {"type": "ssru"}, AFTER),
+    "ssru before": recurrent({"type": "ssru", "directions": "forward"}, {"type": "ssru"}, BAHDANAU),
+    "deep": recurrent({"layers": 3, "residual": True}, {"layers": 3, "residual": True}, BAHDANAU),
+    "deep luong, normalized": recurrent({"layers": 2, "layer_norm": True}, {"layers": 2, "layer_norm": True}, LUONG),
+    "deep lstm, normalized": recurrent(
+        {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER
+    ),
+    "deep transition": recurrent({"transitions": 2}, {"transitions": 3}, BAHDANAU),
+    "normalized ssru, mean": recurrent(
+        {"type": "ssru", "layer_norm": True, "summary": "mean"},
+        {"type": "ssru", "layer_norm": True, "layers": 2},
+        AFTER,
+    ),
+    "normalized, reset before": recurrent(
+        {"reset": "before", "layer_norm": True}, {"reset": "before", "layer_norm": True}, BAHDANAU
+    ),
+    "one direction, mean": recurrent({"directions": "forward", "summary": "mean"}, {}, BAHDANAU),
+    "hard": {"attention": AFTER | {"hard": {"type": "marginal"}}},
+    "hard by gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
+    "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce", "baseline": "learned"}}},
+}
+"""Recurrent networks beyond those of the textbooks."""
+TRANSFORMER: dict[str, Any] = {
+    "type": "transformer",
+    "hidden": 8,
+    "layers": 3,
+    "heads": 2,
+    "feedforward": 6,
+    "dropout": 0.0,
+}
+
+
+def _transformer(attention: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    part = TRANSFORMER | options
+    return {
+        "attention": {"type": "transformer"} | (attention or {}),
+        "embeddings": {"size": 8},
+        "encoder": part,
+        "decoder": part,
+    }
+
+
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "transformer": _transformer(),
+    "transformer post-norm": _transformer({"layer": 3, "head": 2}, norm="post", layers=3),
+    "transformer of one layer": _transformer(layers=1),
+    "transformer learned": _transformer(positions={"type": "learned", "longest": 3}),
+    "transformer relative": _transformer(positions={"type": "relative", "distance": 2}),
+    "recurrent encoder, transformer decoder": _transformer() | {"encoder": {"hidden": 3}},
+    "transformer encoder, recurrent decoder": _transformer()
+    | {"attention": ATTENTIONS["bahdanau"], "decoder": {"hidden": 7, "readout": 5}},
+    "transformer encoder, no attention": _transformer() | {"attention": {"type": "none"}, "decoder": {"hidden": 7}},
+}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{name: {"attention": section} for name, section in ATTENTIONS.items()},
+    **RECURRENT,
+    **TRANSFORMERS,
+}
 """Sections of ``model``, by the name of a system: every test of all networks runs on each of these."""
 
 

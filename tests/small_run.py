@@ -3,9 +3,10 @@
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +19,9 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
     "bahdanau": {"type": "bahdanau", "hidden": 32},
     "luong": {"type": "luong"},
+    "transformer": {"type": "transformer"},
 }
+TRANSFORMER = {"type": "transformer", "hidden": 32, "layers": 2, "heads": 4, "feedforward": 64}
 
 
 def translate(line: str) -> str:
@@ -55,7 +58,9 @@ def write_corpus(
     return corpora
 
 
-def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[str, Any]:
+def options(
+    folder: Path, attention: str = "bahdanau", dropout: Mapping[str, Any] = MappingProxyType({}), **training: Any
+) -> dict[str, Any]:
     """The configuration of a tiny training run on the corpus in ``folder``, which is written if it is missing."""
     if not (folder / "train.low").exists():
         write_corpus(folder)
@@ -71,9 +76,9 @@ def options(folder: Path, attention: str = "bahdanau", **training: Any) -> dict[
         "model": {
             "attention": ATTENTIONS[attention],
             "embeddings": {"size": 32},
-            "encoder": {"hidden": 32},
-            "decoder": {"hidden": 48},
-            "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1},
+            "encoder": TRANSFORMER if attention == "transformer" else {"hidden": 32},
+            "decoder": TRANSFORMER if attention == "transformer" else {"hidden": 48},
+            "dropout": {"embedding": 0.1, "annotation": 0.1, "readout": 0.1, **dropout},
         },
         "training": {"updates": 4, "batch_tokens": 100, **training, "validation": validation},
         "decoding": {"beam_size": 2},

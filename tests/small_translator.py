@@ -15,7 +15,13 @@ from nmt.translation.translator import Translator
 RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
 LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 8))) for _ in range(40)]
-ATTENTIONS: list[dict[str, Any]] = [{"type": "bahdanau", "hidden": 12}, {"type": "luong"}, {"type": "none"}]
+ATTENTIONS: list[dict[str, Any]] = [
+    {"type": "bahdanau", "hidden": 12},
+    {"type": "luong"},
+    {"type": "none"},
+    {"type": "transformer"},
+]
+TRANSFORMER = {"type": "transformer", "hidden": 12, "layers": 2, "heads": 3, "feedforward": 16, "dropout": 0.5}
 
 
 def small_tokenizers() -> Tokenizers:
@@ -25,12 +31,13 @@ def small_tokenizers() -> Tokenizers:
 
 def model_section(attention: dict[str, Any]) -> Model:
     """Tiny sizes, much dropout."""
+    part = TRANSFORMER if attention["type"] == "transformer" else {"hidden": 12}
     return Model.model_validate(
         {
             "attention": attention,
             "embeddings": {"size": 12},
-            "encoder": {"hidden": 12},
-            "decoder": {"hidden": 12},
+            "encoder": part,
+            "decoder": part,
             "dropout": {"embedding": 0.5, "annotation": 0.5, "readout": 0.5},
         }
     )

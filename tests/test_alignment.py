@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.evaluation.alignment import (
-    format_pharaoh,
-    likeliest_links,
-    piece_words,
-    word_weights,
-)
+from nmt.data.links import piece_words
+from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights
 from nmt.evaluation.links import parse_gold
 from tests.small_translator import small_tokenizers
 

@@ -1,6 +1,7 @@
 """Plans by property, batches by hand."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from nmt.data.batching import (
     Batch,
     FirstPieces,
-    Ids,
     Plan,
     Position,
     Specials,
@@ -25,11 +25,13 @@ from nmt.data.batching import (
     plan_epoch,
     training_batches,
 )
+from nmt.data.encoded import Ids
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.small_translator import small_tokenizers
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
+REVERSED = replace(SPECIALS, reverse_source=True)
 
 Lengths = tuple[Ids, Ids]
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60).map(
@@ -46,6 +48,12 @@ class Corpus:
     def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
         sources = [np.full(self.source_lengths[i], i, np.int32) for i in indices]
         return sources, [np.full(self.target_lengths[i], 100 + i, np.int32) for i in indices]
+
+    def links(self, indices: npt.NDArray[np.int64]) -> None:
+        return None
+
+    def in_epoch(self, epoch: int) -> "Corpus":
+        return self
 
 
 def ids(*rows: Sequence[int]) -> list[Ids]:
@@ -154,8 +162,23 @@ def test_padding_can_be_undone(rows: list[list[int]]) -> None:
     assert padded.shape == mask.shape == (len(rows), max(map(len, rows)))
     assert [row[real].tolist() for row, real in zip(padded, mask, strict=True)] == rows
     assert (padded[~mask] == -1).all()
-    source, lengths = pad_source(ids(*rows), SPECIALS.source_eos, SPECIALS.source_pad)
+    source, lengths = pad_source(ids(*rows), SPECIALS)
     assert [row[:length].tolist() for row, length in zip(source, lengths, strict=True)] == [[*row, 3] for row in rows]
+
+
+@given(st.integers(0, 20))
+def test_a_source_that_is_reversed_twice_is_as_it_was(length: int) -> None:
+    order = REVERSED.order(length)
+    assert order[order].tolist() == SPECIALS.order(length).tolist() == list(range(length))
+    assert order.tolist() == [*reversed(range(length - 1)), *range(max(0, length - 1), length)]  # EOS stays last
+
+
+def test_a_reversed_source_by_hand() -> None:
+    plain = collate(ids([4, 5, 6], [7], []), ids([14], [15], [16]), SPECIALS)
+    batch = collate(ids([4, 5, 6], [7], []), ids([14], [15], [16]), REVERSED)
+    assert batch.source.tolist() == [[6, 5, 4, 3], [7, 3, 0, 0], [3, 0, 0, 0]]
+    for name in ("source_lengths", "target_input", "target_output", "target_mask"):
+        assert torch.equal(getattr(batch, name), getattr(plain, name))
 
 
 def test_ids_that_cannot_be_written_to_are_collated() -> None:
@@ -231,6 +254,9 @@ def test_processes_share_each_epoch() -> None:
     assert [after for after, _ in epoch] == [Position(1, 0), Position(1, 0)]
     assert len({int(row[0]) for _, batch in epoch for row in batch.source}) == 4
     assert [next(second)[0], next(first)[0]] == [Position(2, 0), Position(2, 0)]
+    five = Corpus(np.full(10, 3, np.int32), np.full(10, 3, np.int32))
+    shared = training_batches(five, SPECIALS, 8, seed=1, position=Position(), rank=1, size=2)
+    assert [after for after, _ in islice(shared, 3)] == [Position(0, 2), Position(1, 0), Position(1, 2)]
     with pytest.raises(ValueError, match="3 batches are too few for 4 processes"):
         next(training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=0, size=4))
 

@@ -11,10 +11,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from nmt.cli.translate import main
 from nmt.config import Config
+from nmt.config.schema import WordTokenizer
+from nmt.data.corpus import Pair
 from nmt.data.language_id import LanguageId
+from nmt.data.tokenizer import learn
 from nmt.runs.directory import RunDirectory
 from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
 from tests.test_language_id import demo_pairs
@@ -22,10 +26,19 @@ from tests.test_language_id import demo_pairs
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
-def save_run(path: Path, attention: dict[str, object], languages: tuple[str, str] = ("x", "y")) -> Path:
-    """A run directory as nmt-train leaves it, with random weights."""
+def save_run(
+    path: Path,
+    attention: dict[str, object],
+    languages: tuple[str, str] = ("x", "y"),
+    *,
+    words: bool = False,
+    **biases: float,
+) -> Path:
+    """A run directory as nmt-train leaves it, with random weights; with a vocabulary of ``words``, if asked for, and
+    ``biases`` of special pieces (``eos``)."""
     direction = dict(zip(("source_language", "target_language"), languages, strict=True))
-    tokenizers = small_tokenizers()
+    pairs = [Pair(line, line[::-1]) for line in LINES]
+    tokenizers = learn(WordTokenizer(type="word"), pairs) if words else small_tokenizers()
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
@@ -38,7 +51,11 @@ def save_run(path: Path, attention: dict[str, object], languages: tuple[str, str
     )
     run = RunDirectory(path)
     run.create(config, tokenizers, {}, {})
-    run.save("best", network(tokenizers, attention).state_dict())
+    model = network(tokenizers, attention)
+    for name, bias in biases.items():
+        with torch.no_grad():
+            model.output.bias[getattr(tokenizers.target, f"{name}_id")] += bias
+    run.save("best", model.state_dict())
     return path
 
 
@@ -407,3 +424,83 @@ def test_the_other_language_is_warned_of(translate: Translate, run: str, tmp_pat
         assert "looks like" not in translate(text, "--beam-size", "1", model=model)[2]
     (tmp_path / "run/language_id.json").write_text("[]")
     assert translate(source, model=model)[0] == 2
+
+
+# --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------
+
+
+def test_minimum_bayes_risk_of_one_sample_is_that_sample(translate: Translate) -> None:
+    sampled = translate(TEXT + "\n", "--sampling-temperature", "1", "--scores")
+    assert translate(TEXT + "\n", "--mbr", "1", "--scores") == sampled
+    assert translate(TEXT, "--mbr", "1", "--seed", "2") != translate(TEXT, "--mbr", "1")
+
+
+@pytest.mark.parametrize("utility", ["chrf", "bleu"])
+def test_minimum_bayes_risk_does_not_depend_on_the_batch(translate: Translate, utility: str) -> None:
+    options = ["--mbr", "6", "--mbr-utility", utility, "--top-k", "5"]
+    outputs = {translate(TEXT, *options, "--batch-tokens", tokens) for tokens in ("1", "100", "10000")}
+    assert len(outputs) == 1
+    ((code, out, err),) = outputs
+    assert (code, out.count("\n"), err) == (0, len(LINES), "")
+    assert out != translate(TEXT, "--mbr", "1", "--top-k", "5")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mbr-utility", "bleu"], "--mbr-utility: has no effect without --mbr"),
+        (
+            ["--mbr", "3", "--beam-size", "2"],
+            "--beam-size 2: sampling needs a beam size of 1; leave out --beam-size or --mbr",
+        ),
+        (["--mbr", "3", "--n-best", "2"], "--n-best 2: sampling gives one translation; leave out --n-best"),
+        (["--dictionary", "words"], "--dictionary: has no effect without --replace-unknown"),
+        (
+            ["--replace-unknown"],
+            "--replace-unknown: {run}: the pieces of the source and the target side are parts of words, of which an "
+            "unknown one is a character and no word; it needs tokenizer.type: word on both sides",
+        ),
+    ],
+)
+def test_options_without_effect_are_refused(translate: Translate, run: str, options: list[str], message: str) -> None:
+    message = message.replace("{run}", run)
+    assert translate(TEXT, *options) == (2, "", f"nmt-translate: error: {message}\n")
+
+
+def test_unknown_words_are_replaced(translate: Translate, tmp_path: Path) -> None:
+    model = save_run(tmp_path / "run", ATTENTIONS[0], words=True, unk=10, eos=6)
+    text = "".join(f"Zz{number} {line} qq\n" for number, line in enumerate(LINES))
+    options = ["--beam-size", "3", "--n-best", "3", "--attention", str(tmp_path / "attention")]
+    plain = translate(text, *options, model=str(model))[1].splitlines()
+    code, out, _ = translate(text, *options, "--replace-unknown", model=str(model))
+    replaced = out.splitlines()
+    assert (code, len(replaced)) == (0, len(plain))
+    assert any("\u2047" in line for line in plain) and not any("\u2047" in line for line in replaced)
+    dictionary = tmp_path / "dictionary"
+    dictionary.write_text("".join(f"{word}\t<{word}>\n" for word in set(text.split())))
+    code, out, _ = translate(text, *options, "--replace-unknown", "--dictionary", str(dictionary), model=str(model))
+    assert code == 0
+    rows = zip(text.splitlines(), batched(plain, 3), batched(replaced, 3), batched(out.splitlines(), 3), strict=True)
+    matrices = iter((tmp_path / "attention").read_text().splitlines())
+    for line, *groups in rows:
+        for before, after, translated in zip(*groups, strict=True):
+            matrix = json.loads(next(matrices))
+            words = before.split()
+            assert len(after.split()) == len(translated.split()) == len(words)
+            for place, word in enumerate(words):
+                if word != "\u2047":
+                    assert after.split()[place] == translated.split()[place] == word
+                    continue
+                weights = matrix["weights"][place][:-1]
+                source = line.split()[weights.index(max(weights))]
+                assert (after.split()[place], translated.split()[place]) == (source, f"<{source}>")
+
+
+def batched(lines: list[str], size: int) -> list[list[str]]:
+    return [lines[first : first + size] for first in range(0, len(lines), size)]
+
+
+def test_unknown_words_need_attention(translate: Translate, run_without_attention: str) -> None:
+    message = f"--replace-unknown: {run_without_attention} has no attention (model.attention.type is none)"
+    found = translate(TEXT, "--replace-unknown", model=run_without_attention)
+    assert found == (2, "", f"nmt-translate: error: {message}\n")

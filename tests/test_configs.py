@@ -39,7 +39,7 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_are_configurations() -> None:
     assert {"demo.yaml", "multi30k.yaml", "europarl/cpu.yaml", "small.yaml"} <= set(map(name, SHIPPED))
-    assert {path.stem for path in EXPERIMENTS} == {"attention", "demo", "europarl", "multi30k"}
+    assert {path.stem for path in EXPERIMENTS} == {"attention", "demo", "europarl", "family", "multi30k"}
 
 
 def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

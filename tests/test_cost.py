@@ -1,28 +1,48 @@
 """The work of a network against what PyTorch counts while it runs."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt import fast
 from nmt.model import build_model
 from nmt.model.cost import Cost, cost
-from tests.models import ATTENTIONS, SOURCE, TARGET, forward, model_config
+from tests.models import ATTENTIONS, RECURRENT, SOURCE, TARGET, TRANSFORMERS, forward, model_config
 
 SENTENCES, POSITIONS, STEPS = 3, 5, 4
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("attention", [name for name in ATTENTIONS if name != "none"])
-def test_it_is_what_the_fused_network_multiplies(attention: str, layers: int) -> None:
-    config = model_config(attention, encoder={"hidden": 4, "layers": layers})
+TABLE = [
+    *(
+        (name, {"encoder": {"hidden": 4, "layers": layers}})
+        for name in ATTENTIONS
+        if name != "none"
+        for layers in (1, 2)
+    ),
+    *((name, {}) for name in (*RECURRENT, *TRANSFORMERS) if not name.endswith("no attention")),
+]
+
+
+@pytest.mark.parametrize(("variant", "sections"), TABLE)
+def test_it_is_what_the_fused_network_multiplies(variant: str, sections: dict[str, Any]) -> None:
+    """All pairs of target tokens are multiplied, those that the causal mask hides too."""
+    config = model_config(variant, **sections)
     model = build_model(config, SOURCE, TARGET)
     source, target = torch.ones(SENTENCES, POSITIONS).long(), torch.ones(SENTENCES, STEPS).long()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         forward(fast.training(model.double()), source, torch.full((SENTENCES,), POSITIONS), target)
     tokens = SENTENCES * STEPS
-    expected = cost(config, TARGET).training_flops(SENTENCES, SENTENCES * POSITIONS, tokens, tokens * POSITIONS)
+    pairs = tokens * POSITIONS, SENTENCES * POSITIONS**2, tokens * STEPS
+    expected = cost(config, TARGET).training_flops(SENTENCES, SENTENCES * POSITIONS, tokens, *pairs)
     assert 3 * counter.get_total_flops() == expected
+
+
+def test_pairs_are_counted_by_kind() -> None:
+    """By hand: multiply-adds 2 a source pair and 3 a pair of target tokens, for sentences of 5 and 4 tokens."""
+    assert Cost(source_pair=2, target_pair=3).training_flops(1, 5, 4, 20, 25, 10) == 6 * (2 * 25 + 3 * 10)
 
 
 def test_without_attention_what_reads_the_context_is_counted_once_a_sentence() -> None:

@@ -22,7 +22,8 @@ import nmt.data.encoding
 from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.data.corpus import Pair, corpus_digest
-from nmt.data.dataset import EncodedCorpus, PreparedData, cache_folder, prepare, try_cache
+from nmt.data.dataset import PreparedData, cache_folder, prepare, try_cache
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import encode_batch, encode_split, reason
 from nmt.data.report import describe, make_report
 from nmt.data.tokenizer import Tokenizers

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.model.dropout import Dropout, dropout
+from nmt.model.dropout import Dropout, VariationalDropout, WordDropout, dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -61,3 +61,60 @@ def test_the_gradient_is_that_of_what_was_kept() -> None:
     assert x.grad is not None
     assert torch.equal(x.grad != 0, out != 0)
     assert torch.allclose(x.grad[out != 0], torch.tensor(1 / 0.6))
+
+
+@pytest.mark.parametrize("shape", [(300, 7, 40), (1, 1, 40), (300, 40)])
+def test_variational_dropout_draws_one_mask_a_sentence(shape: tuple[int, ...]) -> None:
+    """As many units as with dropout, the mean stays, and the masks of two sentences are independent."""
+    torch.manual_seed(6)
+    x = torch.ones(shape)
+    out = VariationalDropout(0.3)(x)
+    assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}
+    if len(shape) == 3:
+        assert torch.equal(out, out[:, :1].expand(shape))
+        out = out[:, 0]
+    if len(out) > 1:  # 12,000 draws: a standard deviation is 0.004
+        kept = (out != 0).double()
+        assert kept.mean().item() == pytest.approx(0.7, abs=0.02)
+        assert (kept[1:] * kept[:-1]).mean().item() == pytest.approx(0.49, abs=0.02)
+
+
+@pytest.mark.parametrize("layer", [VariationalDropout(0.5), VariationalDropout(0.0)])
+def test_variational_dropout_at_test_time_and_of_nothing_is_the_identity(layer: VariationalDropout) -> None:
+    x, before = torch.randn(3, 4, 5), torch.get_rng_state()
+    if layer.p:
+        layer.eval()
+    assert torch.equal(layer(x), x) and torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_word_is_dropped_wherever_it_stands_in_its_sentence() -> None:
+    torch.manual_seed(7)
+    tokens = torch.randint(20, (500, 12))
+    out = WordDropout(0.3)(torch.ones(500, 12, 3), tokens)
+    assert torch.equal(out, out[..., :1].expand(-1, -1, 3)), "an embedding is dropped as a whole"
+    assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}
+    kept = [
+        dict(zip(row, (mask != 0).tolist(), strict=True))
+        for row, mask in zip(tokens.tolist(), out[..., 0], strict=True)
+    ]
+    for row, mask, by_word in zip(tokens.tolist(), out[..., 0], kept, strict=True):
+        assert [by_word[word] for word in row] == (mask != 0).tolist()
+    draws = torch.tensor([stays for by_word in kept for stays in by_word.values()], dtype=torch.double)
+    assert draws.mean().item() == pytest.approx(0.7, abs=0.025)  # 4,600 draws: a standard deviation is 0.007
+    of_one_word = [by_word[3] for by_word in kept if 3 in by_word]
+    assert 0.5 < sum(of_one_word) / len(of_one_word) < 0.9, "each sentence draws its own"
+
+
+def test_word_dropout_of_one_position_is_that_of_a_sentence_of_one_word() -> None:
+    layer, tokens, embedded = WordDropout(0.5), torch.tensor([4, 4, 4, 4, 4, 4, 4, 4]), torch.ones(8, 2)
+    torch.manual_seed(8)
+    one = layer(embedded, tokens)
+    torch.manual_seed(8)
+    assert torch.equal(one, layer(embedded.unsqueeze(1), tokens.unsqueeze(1)).squeeze(1))
+    assert 0 < (one[:, 0] != 0).sum() < 8, "rows are sentences of their own"
+
+
+@pytest.mark.parametrize("layer", [WordDropout(0.5).eval(), WordDropout(0.0)])
+def test_word_dropout_at_test_time_and_of_nothing_is_the_identity(layer: WordDropout) -> None:
+    embedded, tokens, before = torch.randn(2, 3, 4), torch.tensor([[1, 2, 1], [3, 3, 3]]), torch.get_rng_state()
+    assert torch.equal(layer(embedded, tokens), embedded) and torch.equal(torch.get_rng_state(), before)

@@ -11,22 +11,29 @@ from nmt.cli.translate import main as translate
 from tests.small_run import ATTENTIONS, options
 from tests.small_run import translate as expected
 
-LEARNED = {"none": 0.7, "bahdanau": 0.95, "luong": 0.95}
+LEARNED = {"none": 0.7, "bahdanau": 0.95, "luong": 0.95, "transformer": 0.8}
 """Least share of the test sentences that are translated without a mistake."""
+LONGER: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "updates": 600,
+        "optimizer": {"type": "adam", "learning_rate": 3e-3},
+        "validation": {"every": 150, "metric": "loss"},
+    }
+}
+"""Where the options below are too few updates, or too large a learning rate."""
 LUONG = {"type": "luong", "score": "concat", "hidden": 32, "input_feeding": False}
 
 
 def run_command(folder: Path, attention: str, **sections: Any) -> Path:
     """Train on the corpus in a folder; -> the run."""
-    values = options(
-        folder,
-        attention,
-        updates=300,
-        batch_tokens=200,
-        optimizer={"type": "adam", "learning_rate": 8e-3},
-        schedule={"type": "inverse_square_root", "warmup": 60},
-        validation={"every": 150},
-    )
+    training: dict[str, Any] = {
+        "updates": 300,
+        "batch_tokens": 200,
+        "optimizer": {"type": "adam", "learning_rate": 8e-3},
+        "schedule": {"type": "inverse_square_root", "warmup": 60},
+        "validation": {"every": 150},
+    }
+    values = options(folder, attention, **training | LONGER.get(attention, {}))
     config = folder / "config.yaml"
     config.write_text(json.dumps(values | sections))
     assert train(["--config", str(config)]) == 0

@@ -1,15 +1,23 @@
-"""Forced decoding against stepping."""
+"""Forced decoding against stepping and against search."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from nmt.config.schema import Decoding, WordTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizers
-from nmt.translation.forced import force
-from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
+from nmt.data.tokenizer import Tokenizers, learn
+from nmt.search import Sampling
+from nmt.translation.forced import BLANK, ForcedDecoding, force, force_stream
+from nmt.translation.options import SearchOptions
+from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
 CPU = torch.device("cpu")
+LIMITS: dict[str, Any] = {"max_source": 1000, "max_target": 2010}
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +48,100 @@ def test_it_is_what_stepping_through_the_pair_gives(tokenizers: Tokenizers, atte
         else:
             np.testing.assert_allclose(forced.attention, np.stack([row for row in rows if row is not None]), atol=1e-5)
             assert forced.attention.shape == (len(target), len(source))
+
+
+# --- against search ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("how", [{"beam_size": 4, "n_best": 4}, {"beam_size": 1}, {"sampling": Sampling(0.8)}], ids=str)
+def test_a_forced_score_is_the_score_that_search_reported(
+    attention: dict[str, object], how: dict[str, object], reverse: bool
+) -> None:
+    """Wherever the tokenizer cuts the translation into the pieces that search found: words are always cut so, but for
+    two unknown ones side by side. The score of a hypothesis that search cut off has no end symbol."""
+    tokenizers = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    tokenizers = replace(tokenizers, reverse_source=reverse)
+    model, alpha = network(tokenizers, attention), 0.7
+    with torch.no_grad():
+        model.output.bias[tokenizers.target.eos_id] += 10  # shorter than the greatest length
+    decoding = Decoding(length_penalty=alpha, beam_size=1, batch_tokens=400)
+    options = SearchOptions.from_config(decoding, attention=True, **how)
+    found = [
+        (Pair(each.source, hypothesis.text), hypothesis)
+        for each in translator_of(model, tokenizers).translate([*LINES, ""], options)
+        for hypothesis in each.hypotheses
+    ]
+    scored = list(force_stream(model, tokenizers, [pair for pair, _ in found], CPU, **LIMITS, keep_attention=True))
+    same = ended = 0
+    for (pair, hypothesis), (read, forced) in zip(found, scored, strict=True):
+        assert read == pair
+        if forced.target_pieces == [*hypothesis.pieces, "</s>"]:
+            same += 1
+            total = forced.log_probabilities[:-1].sum()
+            assert total == pytest.approx(hypothesis.log_probability, rel=1e-5, abs=1e-5)
+        if forced.target_pieces == hypothesis.pieces:
+            same, ended = same + 1, ended + 1
+            assert forced.log_probability == pytest.approx(hypothesis.log_probability, rel=1e-5, abs=1e-5)
+            assert forced.score(alpha) == pytest.approx(hypothesis.score, rel=1e-5, abs=1e-5)
+            if forced.attention is not None:
+                assert hypothesis.attention is not None
+                np.testing.assert_allclose(forced.attention, hypothesis.attention.numpy(), atol=1e-5)
+    assert same >= len(found) * 3 // 4 and ended >= len(found) // 3
+    assert scored[-1][1] is BLANK and found[-1][1].score == 0.0
+
+
+def test_sum_mean_and_length_penalty_by_hand() -> None:
+    """Three pieces of -1, -2 and -4: ((5 + 3) / 6)^2 = 16/9."""
+    forced = ForcedDecoding(["a", "</s>"], ["b", "c", "</s>"], np.array([-1, -2, -4], np.float32), None)
+    assert forced.log_probability == -7.0 and forced.per_piece == pytest.approx(-7 / 3)
+    assert forced.score(2.0) == pytest.approx(-7 * 9 / 16) and forced.score(0.0) == -7.0
+    assert (BLANK.log_probability, BLANK.per_piece, BLANK.score(1.0)) == (0.0, 0.0, 0.0)
+
+
+# --- a stream ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_the_same_as_all_at_once(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(tokenizers, ATTENTIONS[0])
+    pairs = [Pair(line, other) for line, other in zip(LINES, reversed(LINES), strict=True)]
+    expected = force(model, tokenizers, pairs, CPU)
+    monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 3)
+    monkeypatch.setattr("nmt.translation.forced.WINDOW", 7)
+    read = 0
+
+    def stream() -> Iterator[Pair]:
+        nonlocal read
+        for pair in pairs:
+            read += 1
+            yield pair
+
+    found = []
+    for each in force_stream(model, tokenizers, stream(), CPU, **LIMITS, batch_tokens=50):
+        found.append(each)
+        assert read <= len(found) + 7
+    for pair, one, (read_pair, other) in zip(pairs, expected, found, strict=True):
+        assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None
+        np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
+
+
+def test_sides_that_are_cut_off_are_told(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(tokenizers, ATTENTIONS[0])
+    monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 1)
+    long = " ".join(LINES)
+    warnings: list[tuple[str, int, str]] = []
+    pairs = [Pair("a", "b"), Pair(long, "b"), Pair("", long), Pair(long, long)]
+    found = list(
+        force_stream(
+            model, tokenizers, pairs, CPU, max_source=20, max_target=30, warn=lambda *warning: warnings.append(warning)
+        )
+    )
+    sizes = [(len(each.source_pieces), len(each.target_pieces)) for _, each in found]
+    assert sizes[1][0] == 21 and sizes[2] == (1, 31) and sizes[3] == (21, 31)
+    assert warnings == [
+        ("source", 2, "too long: only its first 20 pieces are read"),
+        ("target", 3, "too long: only its first 30 pieces are read"),
+        ("source", 4, "too long: only its first 20 pieces are read"),
+        ("target", 4, "too long: only its first 30 pieces are read"),
+    ]

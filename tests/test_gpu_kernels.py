@@ -15,8 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.fast.kernels import gru_with_attention, torch_steps
-from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence
+from nmt.fast.kernels import recurrence, torch_steps
+from nmt.fast.kernels.attending import attending_sequence
+from nmt.fast.kernels.recurrence import GRU, cell_sequence
 from tests.test_gru_with_attention import LENGTHS, network, outcome
 
 gpu = pytest.importorskip("nmt.fast.kernels.triton_steps", reason="needs Triton")
@@ -31,7 +32,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
-    monkeypatch.setattr(gru_with_attention, "_steps_on", lambda device: module)
+    monkeypatch.setattr(recurrence, "steps_on", lambda device: module)
 
 
 def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, width: int) -> Outcome:
@@ -55,7 +56,7 @@ def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, wi
     }
     lengths = torch.linspace(1, positions, sentences).long()
     mask = (torch.arange(positions) < lengths.unsqueeze(1)).to(DEVICE)
-    states, contexts, weights = attending_sequence(mask=mask, **inputs)
+    states, contexts, weights = attending_sequence(GRU, mask=mask, **inputs)
     gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), list(inputs.values()))
     assert not weights[:, ~mask].any()
     return [states.detach(), contexts.detach(), weights, *gradients]
@@ -88,7 +89,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
     padding = (torch.rand(2, 2, sentences, generator=generator) < 0.5).to(DEVICE) if padded else None
 
     def run() -> Outcome:
-        states = gru_sequence(gates, initial, weight, bias, padding)
+        states, _ = cell_sequence(GRU, gates, initial, weight, bias, padding)
         return [states.detach(), *torch.autograd.grad((states.sin() + 1).sum(), inputs)]
 
     found = run()
@@ -106,7 +107,7 @@ def test_gradients_are_the_numerical_ones() -> None:
     names = ("gates", "initial", "keys", "annotations", "recurrent", "bias", "query", "energy", "context")
 
     def states_and_contexts(*given: Tensor) -> tuple[Tensor, Tensor]:
-        states, contexts, _ = attending_sequence(mask=mask, **dict(zip(names, given, strict=True)))
+        states, contexts, _ = attending_sequence(GRU, mask=mask, **dict(zip(names, given, strict=True)))
         return states, contexts
 
     assert torch.autograd.gradcheck(states_and_contexts, inputs)
@@ -115,7 +116,7 @@ def test_gradients_are_the_numerical_ones() -> None:
         for s in ((2, 1, 3, 2), (1, 1, 2), (1, 3, 1), (1, 3))
     ]
     padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
-    assert torch.autograd.gradcheck(partial(gru_sequence, padding=padding), gru)
+    assert torch.autograd.gradcheck(partial(cell_sequence, GRU, padding=padding), gru)
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="tests/test_gpu.py compares networks on a GPU")
@@ -137,7 +138,7 @@ def test_padding_leaves_states_exactly_what_they_were() -> None:
         gates, initial = torch.randn(2, 1, 6, 2, device=DEVICE), torch.randn(1, 2, 2, device=DEVICE)
         padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
         weight, bias = torch.randn(1, 6, 2, device=DEVICE), torch.randn(1, 6, device=DEVICE)
-        states = gru_sequence(gates.to(dtype), initial, weight, bias, padding)
+        states, _ = cell_sequence(GRU, gates.to(dtype), initial, weight, bias, padding)
         assert torch.equal(states[1, ..., 1], states[0, ..., 1])
         assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
 

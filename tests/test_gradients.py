@@ -12,7 +12,7 @@ from nmt.model.loss import cross_entropy
 from nmt.training import gradients
 from nmt.training.gradients import EagerGradients, filled_up
 from nmt.training.objective import TeacherForcing
-from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+from tests.models import SOURCE, TARGET, VARIANTS, model_config
 
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 CPU = torch.device("cpu")
@@ -36,7 +36,7 @@ def test_shapes_are_multiples() -> None:
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", VARIANTS)
 def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, kernels: Kernels) -> None:
     results: list[tuple[Tensor, dict[str, Tensor | None]]] = []
     for each in (batch(), filled_up(batch(), SPECIALS)):

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.config.schema import Kernels
-from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence
+from nmt.fast.kernels.attending import attending_sequence
+from nmt.fast.kernels.recurrence import GRU, cell_sequence
 from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
 from nmt.model.encoders import GruEncoder
@@ -64,11 +65,12 @@ def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], laye
         assert torch.allclose(gradient, fused_gradients[name], rtol=1e-9, atol=1e-12), name
 
 
-@pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], list(NO_DROPOUT)], ids=",".join)
+@pytest.mark.parametrize("variational", [False, True])
+@pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], [*NO_DROPOUT, "word"]], ids=",".join)
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
-def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str]) -> None:
+def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str], variational: bool) -> None:
     """Of one layer: between layers the library's GRU draws from a generator of its own."""
-    dropout = NO_DROPOUT | dict.fromkeys(places, 0.4)
+    dropout = NO_DROPOUT | dict.fromkeys(places, 0.4) | {"variational": variational}
     found = []
     for kernels in KERNELS:
         model = network(attention, 1, dropout=dropout)
@@ -129,16 +131,17 @@ def test_gradients_of_the_gru_are_the_numerical_ones() -> None:
     torch.manual_seed(3)
     shapes = {"gates": (3, 2, 9, 2), "initial": (2, 3, 2), "weight": (2, 9, 3), "bias": (2, 9)}
     inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
-    assert torch.autograd.gradcheck(gru_sequence, inputs)
+    sequence = partial(cell_sequence, GRU)
+    assert torch.autograd.gradcheck(sequence, inputs)
     padding = torch.tensor([False, False, True]).view(3, 1, 1) & torch.tensor([[True, False], [False, True]])
-    assert torch.autograd.gradcheck(partial(gru_sequence, padding=padding), inputs)
+    assert torch.autograd.gradcheck(partial(sequence, padding=padding), inputs)
 
 
 def test_padding_leaves_states_what_they_were() -> None:
     gates, initial = torch.randn(3, 1, 6, 2), torch.randn(1, 2, 2)
     padding = torch.zeros(3, 1, 2, dtype=torch.bool)
     padding[1:, 0, 1] = True
-    states = gru_sequence(gates, initial, torch.randn(1, 6, 2), torch.randn(1, 6), padding)
+    states, _ = cell_sequence(GRU, gates, initial, torch.randn(1, 6, 2), torch.randn(1, 6), padding)
     assert torch.equal(states[1, ..., 1], states[0, ..., 1])
     assert torch.equal(states[2, ..., 1], states[0, ..., 1])
     assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
@@ -152,6 +155,7 @@ def test_gradients_of_attending_are_the_numerical_ones() -> None:
     def states_and_contexts(*inputs: Tensor) -> tuple[Tensor, Tensor]:
         gates, initial, keys, annotations, recurrent, bias, query, energy, context = inputs
         states, contexts, _ = attending_sequence(
+            GRU,
             gates,
             initial,
             keys,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.corpus import Pair
+from nmt.data.links import Link
 from nmt.errors import DataError
-from nmt.evaluation.alignment import Link
 from nmt.evaluation.links import (
     AlignmentScore,
     Gold,

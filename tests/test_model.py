@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from nmt.fast.teacher_forcing import read_both_ways
 from nmt.model import Seq2Seq, build_model
+from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
-from nmt.model.decoders.recurrent import GatedUpdate
 from nmt.model.encoders import GruEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
 
@@ -102,7 +102,7 @@ def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
 
 
 def test_gated_update_is_pytorchs_gru_cell() -> None:
-    cell, update = nn.GRUCell(3, 4).double(), GatedUpdate(4).double()
+    cell, update = nn.GRUCell(3, 4).double(), GruCell(4).double()
     update.recurrent.weight.data, update.recurrent.bias.data = cell.weight_hh.data, cell.bias_hh.data
     inputs, hidden = torch.randn(5, 3, dtype=torch.double), torch.randn(5, 4, dtype=torch.double)
     gates = inputs @ cell.weight_ih.T + cell.bias_ih
@@ -206,6 +206,7 @@ def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feed
 # --- dropout ----------------------------------------------------------------------------------------------------------
 
 DROPPED = {
+    "word": {"source embeddings", "target embeddings"},
     "embedding": {"source embeddings", "target embeddings"},
     "annotation": {"annotations", "summary"},
     "readout": {"readouts"},
@@ -213,8 +214,8 @@ DROPPED = {
 """What the units belong to that are dropped at each place."""
 
 
-def with_dropout(place: str) -> Seq2Seq:
-    return small_model(dropout=dict.fromkeys(DROPPED, 0.0) | {place: 0.5})
+def with_dropout(place: str, **options: bool) -> Seq2Seq:
+    return small_model(dropout=dict.fromkeys(DROPPED, 0.0) | {place: 0.5} | options)
 
 
 def tensors_on_the_way(model: Seq2Seq) -> dict[str, Tensor]:
@@ -273,6 +274,23 @@ def test_a_step_drops_what_teacher_forcing_drops(place: str) -> None:
     torch.manual_seed(4)
     log_probs, _, _ = model.step(TARGETS[:, 0], model.start(model.encode(SOURCES, LENGTHS)))
     assert torch.allclose(log_probs, logits[:, 0].log_softmax(-1).float(), atol=1e-6)
+
+
+@pytest.mark.parametrize("place", ["embedding", "annotation", "readout"])
+def test_variational_dropout_drops_the_same_units_at_every_position(place: str) -> None:
+    """And others of another sentence."""
+    model = with_dropout(place, variational=True)
+    whole, dropped = tensors_on_the_way(model), tensors_on_the_way(model.train())
+    for name in DROPPED[place] - {"summary"}:
+        zero = (dropped[name] == 0) & (whole[name] != 0)
+        kept = (dropped[name] != 0) & (whole[name] != 0)
+        assert zero.any() and not (zero.any(1) & kept.any(1)).any(), name
+        assert (zero.any(1) != zero.any(1)[0]).any(), name
+    usual = tensors_on_the_way(with_dropout(place).train())
+    for name in DROPPED[place] - {"summary"}:
+        zero = (usual[name] == 0) & (whole[name] != 0)
+        kept = (usual[name] != 0) & (whole[name] != 0)
+        assert (zero.any(1) & kept.any(1)).any(), name
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -34,7 +34,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"accumulation": 2, "average": 2},
     "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimizer": {"type": "adam", "learning_rate": 0.5}},
     "momentum": {"optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
+    "transformer": {"attention": "transformer"},
     "adadelta": {"optimizer": {"type": "adadelta"}, "save_every": 1},
+    "sampled inputs": {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}},
+    "guided attention": {"guided_attention": {"type": "diagonal"}},
+    "dropout of words": {"dropout": {"word": 0.3, "variational": True}},
+    "moving average": {"ema": {"decay": 0.5}, "average": 2, "save_every": 1},
+    "average of the last": {"average": 2, "average_of": "last"},
 }
 
 
@@ -133,10 +139,12 @@ def test_nothing_takes_its_place_before_it_is_on_the_disk(
     assert {"last", "previous", "best", "update-2", "training.json", "config.yaml", "manifest.json"} <= {*moved}
 
 
-def test_resuming_what_is_finished_does_no_harm(folder: Path) -> None:
-    finished = config(folder, output="finished", updates=4, average=2, validation={"every": 2, "metric": "loss"})
+@pytest.mark.parametrize("variant", ["accumulation", "moving average", "average of the last"])
+def test_resuming_what_is_finished_does_no_harm(folder: Path, variant: str) -> None:
+    how: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, **VARIANTS[variant]}
+    finished = config(folder, output=f"finished {variant}", **how)
     train(finished)
-    run = folder / "finished"
+    run = folder / f"finished {variant}"
     untimed = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
     scores, before = (run / "test.scores.json").read_text(), metrics(run)
     train(finished, resume=True)

@@ -5,22 +5,29 @@ import math
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.schema import Decoding, Kernels
+from nmt.config.schema import Decoding, Kernels, WordTokenizer
 from nmt.data.batching import ROWS
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError
+from nmt.evaluation.utility import SentenceBleu, sentence_chrf
 from nmt.fast.inference import FastSearch, PlainSearch
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
+from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.translator import BLANK, Translation, Translator, evaluating
+from nmt.translation.unknown import UnknownWords
 from nmt.translation.windows import Line, side_by_side
 from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
@@ -415,9 +422,7 @@ def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers
         with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: 1 needs attention weights"):
             next(translator.translate(LINES, options))
         return
-    plain = list(translator.translate(LINES, BEAM))
     found = list(translator.translate(LINES, with_(options, attention=True)))
-    assert texts(iter(found)) != texts(iter(plain))
     for each in (each for translation in found for each in translation.hypotheses):
         assert each.attention is not None
         covered = each.attention.double().sum(0).clamp(1e-6, 1.0).log().sum().item()
@@ -505,3 +510,84 @@ def test_batches_hold_multiples_of_16_where_more_fit() -> None:
     assert all(len(batch) % ROWS == 0 or 4 * batch[-1].length > 3 * batch[0].length for batch in batches)
     for batch in batches_of(lines, with_(BEAM, batch_tokens=2000), 64):
         assert len(batch) == 1 or 4 * len(batch) * len(batch[0].ids) <= 2000
+
+
+# --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------
+
+
+def test_minimum_bayes_risk_of_one_sample_is_that_sample(translator: Translator) -> None:
+    sampling = with_(GREEDY, sampling=Sampling(), attention=True)
+    plain = list(translator.translate([*LINES, ""], sampling))
+    found = list(translator.translate([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1))))
+    for one, other in zip(plain, found, strict=True):
+        assert len(other.hypotheses) == 1
+        assert vars(one.hypotheses[0]) | {"attention": None} == vars(other.hypotheses[0]) | {"attention": None}
+
+
+@pytest.mark.parametrize("metric", [CHRF(), BLEU(effective_order=True)], ids=["chrf", "bleu"])
+def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric: CHRF | BLEU) -> None:
+    """By sacreBLEU, pair by pair."""
+    drawn: list[list[str]] = []
+
+    class Watched(MinimumBayesRisk):
+        def choice(self, texts: Sequence[str]) -> int:
+            drawn.append(list(texts))
+            return super().choice(texts)
+
+    utility = sentence_chrf if isinstance(metric, CHRF) else SentenceBleu()
+    options = with_(GREEDY, sampling=Sampling(0.7), max_length_factor=0.5)
+    found = list(bahdanau.translate(LINES[:12], with_(options, risk=Watched(5, utility), batch_tokens=1)))
+    assert [len(samples) for samples in drawn] == [5] * 12
+    first = {each.text for each in bahdanau.translate(LINES[:12], options)}
+    assert first == {samples[0] for samples in drawn}
+    choices = []
+    for samples in drawn:
+        means = []
+        for place, sample in enumerate(samples):
+            others = samples[:place] + samples[place + 1 :]
+            means.append(round(sum(metric.sentence_score(sample, [other]).score for other in others) / 4, 9))
+        choices.append(samples[means.index(max(means))])
+    assert sorted(choices) == sorted(each.text for each in found)
+    assert sum(samples[0] != choice for samples, choice in zip(drawn, choices, strict=True)) >= 3
+
+
+def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator: Translator) -> None:
+    options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4))
+    expected = texts(translator.translate(LINES, options))
+    for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
+        assert texts(translator.translate(LINES, changed, window=window)) == expected
+
+
+def test_samples_count_for_the_size_of_a_batch() -> None:
+    lines = [Line(number, [5] * 9) for number in range(40)]
+    options = with_(GREEDY, batch_tokens=240, sampling=Sampling(), risk=MinimumBayesRisk(3))
+    assert [len(batch) for batch in batches_of(lines, options, 40)] == [8] * 5
+
+
+def test_minimum_bayes_risk_needs_samples() -> None:
+    with pytest.raises(ConfigError, match="minimum Bayes risk: chooses among samples; give a sampling, too"):
+        with_(GREEDY, risk=MinimumBayesRisk(3))
+    with pytest.raises(ConfigError, match="minimum Bayes risk: 0 samples; must be at least 1"):
+        MinimumBayesRisk(0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_unknown_words_are_replaced_by_what_is_attended_to(reverse: bool) -> None:
+    """Whichever way the source is read; the attention is not kept for it longer than it is needed."""
+    words = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    words = replace(words, reverse_source=reverse)
+    model = network(words, ATTENTIONS[0])
+    with torch.no_grad():
+        model.output.bias[words.target.unk_id] += 100
+    translator = translator_of(model, words)
+    options = with_(BEAM, unknown=UnknownWords(), attention=True)
+    for translation in translator.translate(LINES, options):
+        for hypothesis in translation.hypotheses:
+            assert hypothesis.attention is not None
+            likeliest = hypothesis.attention[:, :-1].argmax(1).tolist()
+            found = zip(hypothesis.text.split(), hypothesis.pieces, likeliest, strict=False)
+            replaced = [(word, place) for word, piece, place in found if piece == "<unk>"]
+            assert len(replaced) >= 5
+            assert all(word == translation.source.split()[place] for word, place in replaced)
+    for translation in translator.translate(LINES[:3], with_(options, attention=False)):
+        assert "\u2047" not in translation.text and translation.hypotheses[0].attention is None

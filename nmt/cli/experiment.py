@@ -41,8 +41,11 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument(
         "--only",
+        action="append",
+        default=[],
         metavar="NAME[:SEED]",
-        help="train and translate with this system alone and draw nothing, as in a job array (default: all, and draw)",
+        help="train and translate with this system alone and draw nothing, as in a job array; may be given again "
+        "(default: all, and draw)",
     )
     arguments.add_argument(
         "--jobs", type=whole(1), metavar="N", help="runs trained side by side (default: jobs: in the experiment, or 1)"
@@ -67,9 +70,11 @@ def main(arguments: argparse.Namespace) -> int:
     plan = make_plan(experiment, arguments.config, arguments.overrides)
     overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}
     if arguments.only:
-        plan = replace(plan, runs=tuple(plan.select(arguments.only, "--only")))
-        if others := overwritten - {run.label for run in plan.runs}:
-            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with --only {arguments.only}")
+        chosen = {run.label for name in arguments.only for run in plan.select(name, "--only")}
+        if others := overwritten - chosen:
+            only = " ".join(f"--only {name}" for name in arguments.only)
+            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with {only}")
+        plan = replace(plan, runs=tuple(run for run in plan.runs if run.label in chosen))
     plan = readable_tests(plan)
     unfinished = look(plan, overwritten)
     replaced = [(run, manifest(run)) for run in plan.runs if run.label in overwritten]
@@ -95,9 +100,10 @@ def manifest(run: Run) -> bytes:
 def continuing(arguments: argparse.Namespace, overwrite: list[str]) -> list[str]:
     """Return the command that continues this one; only runs that were not yet started again are still overwritten."""
     words = [as_typed("nmt-experiment"), "--config", arguments.config]
-    for option in ("base", "output", "only", "jobs"):
+    for option in ("base", "output", "jobs"):
         if (value := getattr(arguments, option)) is not None:
             words += [f"--{option}", str(value)]
+    words += [word for name in arguments.only for word in ("--only", name)]
     words += [word for label in overwrite for word in ("--overwrite", label)]
     return [*words, *(word for each in arguments.overrides for word in ("--set", each))]
 

@@ -36,6 +36,9 @@ tokenizer.vocabulary (pieces of each side's model, or of the shared one) <- voca
   tgt_vocab_size trg_vocab_size num_words bpe_size num_merges vocab src_vocab tgt_vocab trg_vocab
 tokenizer.shared (true or false) <- share_vocab shared_vocab joined_dictionary joint_vocab
 tokenizer.type (bpe, unigram, word, character or given) <- bpe tokenizer_type subword subword_type level model_type
+tokenizer.sampling (a section: {alpha: 0.1}) <- bpe_dropout dropout_bpe src_subword_alpha tgt_subword_alpha
+  src_subword_nbest tgt_subword_nbest subword_regularization
+data.reverse_source (true or false) <- reverse_input source_reversed
 tokenizer.normalization (Unicode normalization of the text) <- normalisation normalization_rule_name
 data.source_language <- src_lang source_lang lang_src src_language
 data.target_language <- tgt_lang trg_lang target_lang lang_tgt lang_trg tgt_language
@@ -75,8 +78,12 @@ training.validation.every (in updates; checkpoints are saved at each validation)
   validate_interval validate_interval_updates eval_steps eval_every valid_freq checkpoint_interval
 training.save_every (in updates) <- save_steps save_interval save_interval_updates save_checkpoint_steps save_freq
 training.log_every (in updates) <- logging_freq report_every log_interval logging_steps
-training.average (the number of best checkpoints to average) <- keep_best_ckpts avg_checkpoints keep_last_ckpts
-  average_checkpoints
+training.ema.decay (of {decay: 0.999}) <- ema_decay average_decay moving_average_decay exponential_smoothing
+training.guided_attention (a section: {type: diagonal, weight: 1.0}) <- guided_alignment guided_alignment_weight
+  lambda_align alignment_loss_weight
+model.dropout.word (whole words of a sentence) <- word_dropout token_dropout src_word_dropout tgt_word_dropout
+training.average (the number of best checkpoints to average; average_of: last for the last) <- keep_best_ckpts
+  avg_checkpoints keep_last_ckpts average_checkpoints
 precision (auto, fp32 or bf16, at the top level) <- fp16 bf16 amp dtype mixed_precision model_dtype
 device (auto, cpu, cuda, cuda:1, at the top level) <- use_cuda use_gpu use_cpu gpu gpu_ranks device_ids no_cuda cuda
 threads (CPU threads of PyTorch, at the top level) <- num_threads omp_num_threads

@@ -13,6 +13,8 @@ from nmt.config.yaml12 import missing_space
 
 LONGEST_SHOWN = 60
 """Characters of a value that a message quotes."""
+DROPPED_UNITS = "embedding", "annotation", "readout"
+"""The places of dropout that a single probability may have been meant for."""
 MOST_KEYS = 3
 """Keys that a message suggests."""
 
@@ -76,7 +78,7 @@ def _hint(place: Place, found: Any) -> str:
         if hint := missing_space(found):
             return f"; {hint}"
     if Dropout in variants.values() and isinstance(found, float) and 0 <= found < 1:
-        return f"; write {{{', '.join(f'{name}: {found}' for name in Dropout.model_fields)}}}"
+        return f"; write {{{', '.join(f'{name}: {found}' for name in DROPPED_UNITS)}}}"
     if isinstance(found, int | float) and expected(place.annotation).startswith("text"):
         return f"; write '{show(found)}', in quotes"
     return ""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import Count
+from nmt.data.encoded import Ids
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.records import Record
 
@@ -23,7 +24,6 @@ ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
 Item = TypeVar("Item")
-Ids = npt.NDArray[np.int32]
 Plan = list[npt.NDArray[np.int64]]
 
 
@@ -36,12 +36,24 @@ class Specials:
     target_pad: int
     target_bos: int
     target_eos: int
+    reverse_source: bool = False
+    """Whether the network reads the pieces of a source sentence last to first."""
 
     @classmethod
     def of(cls, tokenizers: Tokenizers) -> Self:
         """Read them from the tokenizers of both sides."""
         source, target = tokenizers.source, tokenizers.target
-        return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id)
+        reverse = tokenizers.reverse_source
+        return cls(source.pad_id, source.eos_id, target.pad_id, target.bos_id, target.eos_id, reverse)
+
+    def order(self, length: int) -> npt.NDArray[np.int64]:
+        """Return the order in which the network reads a source of ``length`` pieces, EOS included: (length,).
+
+        Its input at position j is piece ``order[j]``. Reversed (Sutskever et al. 2014, section 3.3), a b c EOS becomes
+        c b a EOS. The order undoes itself: ``weights[:, order]`` has the columns of weights (T, S) as in the text.
+        """
+        order = np.arange(length)
+        return np.append(order[-2::-1], order[-1:]) if self.reverse_source else order
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Batch(Record):
     """B padded pairs. Each source ends with EOS; the target input is the target shifted right by one."""
 
     source: Tensor
-    """(B, S)"""
+    """(B, S), in the order in which the network reads it"""
     source_lengths: Tensor
     """(B,), EOS included, on the CPU"""
     target_input: Tensor
@@ -60,6 +72,9 @@ class Batch(Record):
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
+    links: Tensor | None = None
+    """(B, T, S) float32: even over the source pieces that a target piece is linked to, summing to 1, S in the order of
+    ``source``; zero for other target pieces, EOS and padding. None where there are no links."""
 
     def pinned(self) -> Self:
         """The batch in pinned memory, from which a GPU copies asynchronously."""
@@ -88,18 +103,38 @@ def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(padded), torch.from_numpy(mask)
 
 
-def pad_source(sources: Sequence[Sequence[int] | Ids], eos: int, fill: int) -> tuple[Tensor, Tensor]:
-    """Append EOS to rows of source ids and pad them: -> (B, S) int64, and the lengths with EOS (B,)."""
-    padded, mask = pad([np.append(np.asarray(row, np.int32), eos) for row in sources], fill)
+def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tuple[Tensor, Tensor]:
+    """Append EOS to rows of source ids, put them in the network's order and pad them.
+
+    -> (B, S) int64, and the lengths with EOS (B,).
+    """
+    ended = [np.append(np.asarray(row, np.int32), specials.source_eos) for row in sources]
+    padded, mask = pad([row[specials.order(len(row))] for row in ended], specials.source_pad)
     return padded, mask.sum(1)
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
-    """Make a batch of pairs of ids without BOS and EOS."""
-    source, lengths = pad_source(sources, specials.source_eos, specials.source_pad)
+def collate(
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    specials: Specials,
+    links: Sequence[npt.NDArray[np.float32]] | None = None,
+) -> Batch:
+    """Make a batch of pairs of ids without BOS and EOS, and of their links, (target ids, source ids) each."""
+    source, lengths = pad_source(sources, specials)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
-    return Batch(source, lengths, torch.cat((start, target[:, :-1]), 1), target, mask, int(mask.sum()))
+    shifted = torch.cat((start, target[:, :-1]), 1)
+    linked = None if links is None else _pad_links(links, (*target.shape, source.size(1)), specials)
+    return Batch(source, lengths, shifted, target, mask, int(mask.sum()), linked)
+
+
+def _pad_links(links: Sequence[npt.NDArray[np.float32]], shape: tuple[int, ...], specials: Specials) -> Tensor:
+    """Put links in the network's order of the source and pad them to ``shape`` (B, T, S), EOS included."""
+    padded = np.zeros(shape, np.float32)
+    for row, weights in zip(padded, links, strict=True):
+        target, source = weights.shape
+        row[:target, :source] = weights[:, specials.order(source + 1)[:-1]]
+    return torch.from_numpy(padded)
 
 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
@@ -160,6 +195,16 @@ class EncodedPairs(Protocol):
         """Source and target ids of these pairs."""
 
 
+class TrainingPairs(EncodedPairs, Protocol):
+    """An encoded training set."""
+
+    def links(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float32]] | None:
+        """Links between the pieces of these pairs, (target ids, source ids) each; None without links."""
+
+    def in_epoch(self, epoch: int) -> "TrainingPairs":
+        """The pairs as an epoch reads them: a pure function of its number."""
+
+
 class FirstPieces:
     """A corpus with both sides of each pair cut to their first ``most`` pieces."""
 
@@ -182,7 +227,7 @@ class FirstPieces:
 
 
 def training_batches(
-    corpus: EncodedPairs,
+    corpus: TrainingPairs,
     specials: Specials,
     batch_tokens: int,
     *,
@@ -200,13 +245,15 @@ def training_batches(
     """
     epoch, first = position.epoch, position.batch
     while True:
-        plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed=seed, epoch=epoch)
+        pairs = corpus.in_epoch(epoch)
+        plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
         end = len(plan) // size * size
         if not end:
             raise ValueError(f"{len(plan)} batches are too few for {size} processes")
         for i in range(first, end, size):
             after = Position(epoch, i + size) if i + size < end else Position(epoch + 1, 0)
-            yield after, collate(*corpus.rows(plan[i + rank]), specials)
+            rows = plan[i + rank]
+            yield after, collate(*pairs.rows(rows), specials, pairs.links(rows))
         epoch, first = epoch + 1, 0
 
 

@@ -39,9 +39,7 @@ def read_pairs(
 
     def refuse_changed(files: Sequence[HashedFile]) -> None:
         if digest is not None and digest != _digest(corpus, source_language, target_language, files):
-            raise DataError(
-                f"{corpus_name(corpus)}: changed while it was being read; try again when nothing writes to it"
-            )
+            raise changed(corpus_name(corpus))
 
     with _opened(corpus) as files:
         empty = True
@@ -55,6 +53,11 @@ def read_pairs(
         refuse_changed(files)
     if empty:
         raise DataError(f"{corpus_name(corpus)}: contains no pairs")
+
+
+def changed(name: str) -> DataError:
+    """The error for text that is not what it was when its digest was taken."""
+    return DataError(f"{name}: changed while it was being read; try again when nothing writes to it")
 
 
 @contextmanager
@@ -91,19 +94,35 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
     Raises DataError if a file cannot be read or the hub cannot be reached.
     """
     for path in map(Path, _paths(corpus)):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
+        _refuse_pipe(path)
     with _opened(corpus) as files:
         return _digest(corpus, source_language, target_language, files)
 
 
+def links_digest(path: str) -> str:
+    """SHA-256 of a file of word links, by its bytes alone. Raises DataError if it cannot be read."""
+    _refuse_pipe(Path(path))
+    with HashedFile(path) as file:
+        return file_digest(file)
+
+
+def file_digest(file: HashedFile) -> str:
+    """Read the rest of a file; -> its suffix if it is compressed, and the digest of its bytes."""
+    return f"{file.path.suffix if file.path.suffix in OPENERS else ''} {file.digest()}"
+
+
+def _refuse_pipe(path: Path) -> None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
+
+
 def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]) -> str:
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl"})
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
     digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
     if isinstance(corpus, HubCorpus):
         digest.update(load_hub(corpus)._fingerprint.encode())
     for file in files:
-        digest.update(f"{file.path.suffix if file.path.suffix in OPENERS else ''} {file.digest()}\n".encode())
+        digest.update(f"{file_digest(file)}\n".encode())
     return digest.hexdigest()
 
 

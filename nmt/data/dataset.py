@@ -11,9 +11,9 @@ import pwd
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,11 +23,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
+from nmt.data.encoded import EncodedCorpus, TextCorpus
 from nmt.data.encoding import encode_split
 from nmt.data.language_id import LANGUAGE_ID_FORMAT, LanguageId
 from nmt.data.report import KEPT, REASONS, make_report
-from nmt.data.tokenizer import Tokenizers, learn
+from nmt.data.tokenizer import Tokenizers, learn, refuse_sampling
 from nmt.errors import DataError, of_key
 from nmt.foundation.files import printable, unchanged, write_checksums
 
@@ -40,48 +41,6 @@ BUILDING = "building-"
 ABANDONED = 24 * 3600
 """Age in seconds at which an unfinished entry counts as left behind by a killed process."""
 Content = TypeVar("Content")
-
-
-class EncodedCorpus:
-    """Memory-mapped ids of every pair, without BOS and EOS."""
-
-    def __init__(self, table: pa.Table) -> None:
-        """Wrap a table whose columns ``source`` and ``target`` are lists of int32."""
-        self._source = _IdLists(table["source"])
-        self._target = _IdLists(table["target"])
-        self.source_lengths = self._source.lengths
-        """Pieces of each source sentence: (pairs,) int32."""
-        self.target_lengths = self._target.lengths
-        """Pieces of each target sentence: (pairs,) int32."""
-
-    def __len__(self) -> int:
-        return len(self.source_lengths)
-
-    def rows(self, indices: Sequence[int] | NDArray[Any]) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-        """Source and target ids of the pairs at ``indices``, in this order, as read-only views of the mapped file."""
-        wanted = np.asarray(indices, dtype=np.int64)
-        if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(self):
-            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a corpus of {len(self)}")
-        return self._source.take(wanted), self._target.take(wanted)
-
-
-class _IdLists:
-    """A column of lists of int32, read without copying."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        chunks = [chunk for chunk in column.chunks if len(chunk)]
-        self._values = [chunk.values.to_numpy() for chunk in chunks]
-        self._starts = [chunk.offsets.to_numpy() for chunk in chunks]
-        self._first_rows = np.cumsum([0, *(len(chunk) for chunk in chunks)])
-        self.lengths: NDArray[np.int32] = np.concatenate([np.zeros(0, np.int32), *map(np.diff, self._starts)])
-
-    def take(self, rows: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-        chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
-        places = rows - self._first_rows[chunks]
-        return [
-            self._values[chunk][self._starts[chunk][place] : self._starts[chunk][place + 1]]
-            for chunk, place in zip(chunks.tolist(), places.tolist(), strict=True)
-        ]
 
 
 @dataclass(frozen=True)
@@ -110,17 +69,23 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     languages = data.source_language, data.target_language
     corpora, digests = _corpora(data), _digests(data)
     cache = cache_folder(config)
-    tokenizers = _tokenizers(config, cache, digests["train"], say)
+    tokenizers = replace(_tokenizers(config, cache, digests["train"], say), reverse_source=data.reverse_source)
+    sampling = config.tokenizer.sampling
+    refuse_sampling(tokenizers, sampling)
+    with_text = sampling is not None or data.train.links is not None
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
-    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT)
+    extra = ["text"] if with_text else []
+    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT, *extra)
 
     def build(folder: Path) -> None:
         columns, heads = {}, {}
         for name, corpus in corpora.items():
             say(f"encoding {name}: {corpus_name(corpus)}")
-            rule = data.filter if name == "train" else None
+            how: dict[str, Any] = {"rule": None, "whole": name == "test"}
+            if name == "train":
+                how = {"rule": data.filter, "text": with_text, "links_digest": digests.get("links")}
             columns[name], heads[name] = encode_split(
-                folder / name, corpus, digests[name], languages, tokenizers, rule, data.processes, whole=name == "test"
+                folder / name, corpus, digests[name], languages, tokenizers, processes=data.processes, **how
             )
             _require_pairs(name, corpus, columns[name]["reason"])
         language_id = LanguageId.learn(heads.pop("train"))
@@ -131,9 +96,12 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     def load(folder: Path) -> PreparedData:
         report = json.loads((folder / "report.json").read_text())
         tables = {name: _load_table(folder / name, report["splits"][name]["kept"]) for name in corpora}
+        most = data.filter.max_pieces
         return PreparedData(
             tokenizers=tokenizers,
-            train=EncodedCorpus(tables["train"]),
+            train=TextCorpus(tables["train"], tokenizers, sampling=sampling, seed=config.seed, most=most)
+            if with_text
+            else EncodedCorpus(tables["train"]),
             validation=EncodedCorpus(tables["validation"]),
             validation_pairs=_pairs(tables["validation"]),
             test_pairs=_pairs(tables["test"]) if "test" in tables else [],
@@ -164,6 +132,9 @@ def _digests(data: Data) -> dict[str, str]:
     for name, corpus in _corpora(data).items():
         with of_key(f"data.{name}"):
             digests[name] = corpus_digest(corpus, data.source_language, data.target_language)
+    if data.train.links is not None:
+        with of_key("data.train.links"):
+            digests["links"] = links_digest(data.train.links)
     return digests
 
 
@@ -218,7 +189,7 @@ def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[s
         pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language, train_digest)
         learn(config.tokenizer, pairs).save(folder)
 
-    key = _key(CACHE_FORMAT, train_digest, config.tokenizer.model_dump())
+    key = _key(CACHE_FORMAT, train_digest, config.tokenizer.model_dump(exclude={"sampling"}))
     return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 

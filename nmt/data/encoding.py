@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nmt.config.schema import AnyCorpus, Filter
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.language_id import FIRST_PAIRS
+from nmt.data.links import linked_pairs
 from nmt.data.report import KEPT, REASONS
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtError
@@ -24,6 +25,7 @@ LARGE_CORPUS = 100_000
 ENCODE_BATCH = 1_000
 
 TEXT = {"source_text": datasets.Value("string"), "target_text": datasets.Value("string")}
+LINKS = {"links": datasets.List(datasets.Value("int32"))}
 IDS = {"source": datasets.List(datasets.Value("int32")), "target": datasets.List(datasets.Value("int32"))}
 COUNTS = {
     "reason": datasets.Value("int8"),
@@ -44,26 +46,31 @@ def encode_split(
     processes: int | None,
     *,
     whole: bool = False,
+    text: bool = False,
+    links_digest: str | None = None,
 ) -> tuple[dict[str, NDArray[Any]], list[Pair]]:
     """Write the kept pairs of a split to ``folder``, for ``datasets.load_from_disk``.
 
-    The columns are ``source`` and ``target``, lists of int32. If ``rule`` is None, as for validation and test sets,
-    there are also ``source_text`` and ``target_text``. ``whole`` keeps every pair, blank ones too.
+    The columns are ``source`` and ``target``, lists of int32. With ``text``, or if ``rule`` is None, as for validation
+    and test sets, there are also ``source_text`` and ``target_text``; with a ``links_digest``, the word links of the
+    corpus, ``links``: i, j, i, j, ... ``whole`` keeps every pair, blank ones too.
 
     Returns the columns for the report, of all pairs, kept or dropped, and the text of the first ``FIRST_PAIRS`` pairs.
-    Raises DataError as :func:`read_pairs` does, also if the corpus has another digest than ``digest``.
+    Raises DataError as :func:`read_pairs` and :func:`linked_pairs` do, also if the corpus has another digest than
+    ``digest``.
     """
+    links = {} if links_digest is None else LINKS
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
-        text = _read(corpus, digest, languages, scratch)
+        raw = _read(corpus, digest, languages, links_digest, scratch)
         if processes is None:
-            processes = (os.cpu_count() or 1) if len(text) >= LARGE_CORPUS else 1
-        encoded = text.map(
+            processes = (os.cpu_count() or 1) if len(raw) >= LARGE_CORPUS else 1
+        encoded = raw.map(
             encode_batch,
             batched=True,
             batch_size=ENCODE_BATCH,
             fn_kwargs={"tokenizers": tokenizers, "rule": rule},
-            features=datasets.Features({**TEXT, **IDS, **COUNTS}),
-            num_proc=min(processes, len(text)) if processes > 1 else None,
+            features=datasets.Features({**TEXT, **links, **IDS, **COUNTS}),
+            num_proc=min(processes, len(raw)) if processes > 1 else None,
             cache_file_name=str(Path(scratch) / "encoded.arrow"),
             new_fingerprint="encoded",
         )
@@ -72,19 +79,21 @@ def encode_split(
         if whole:
             columns["reason"] = np.full(len(encoded), REASONS.index(KEPT), np.int8)
         kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
-        kept.select_columns([*IDS, *(TEXT if rule is None else ())]).save_to_disk(str(folder))
-        head = text[:FIRST_PAIRS]
+        kept.select_columns([*IDS, *(TEXT if text or rule is None else ()), *links]).save_to_disk(str(folder))
+        head = raw[:FIRST_PAIRS]
         return columns, list(map(Pair, head["source_text"], head["target_text"]))
 
 
-def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scratch: str) -> Any:
-    """The raw text as a memory-mapped dataset in ``scratch``."""
+def _read(
+    corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], links_digest: str | None, scratch: str
+) -> Any:
+    """The raw text, and its links if there is a digest of them, as a memory-mapped dataset in ``scratch``."""
     try:
         return datasets.Dataset.from_generator(
             read_rows,
-            features=datasets.Features(TEXT),
+            features=datasets.Features(TEXT if links_digest is None else {**TEXT, **LINKS}),
             cache_dir=scratch,
-            gen_kwargs={"corpus": corpus, "digest": digest, "languages": languages},
+            gen_kwargs={"corpus": corpus, "digest": digest, "languages": languages, "links_digest": links_digest},
         )
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, NmtError | OSError):
@@ -92,10 +101,17 @@ def _read(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], scr
         raise
 
 
-def read_rows(corpus: AnyCorpus, digest: str | None, languages: tuple[str, str]) -> Iterator[dict[str, str]]:
-    """The pairs of a corpus as rows of a dataset."""
-    for source, target in read_pairs(corpus, *languages, digest):
-        yield {"source_text": source, "target_text": target}
+def read_rows(
+    corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], links_digest: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """The pairs of a corpus as rows of a dataset, with their links if there is a digest of them."""
+    pairs = read_pairs(corpus, *languages, digest)
+    if links_digest is None or corpus.links is None:
+        for source, target in pairs:
+            yield {"source_text": source, "target_text": target}
+    else:
+        for (source, target), links in linked_pairs(pairs, corpus, corpus.links, links_digest):
+            yield {"source_text": source, "target_text": target, "links": [word for link in links for word in link]}
 
 
 def encode_batch(batch: dict[str, list[str]], tokenizers: Tokenizers, rule: Filter | None) -> dict[str, list[Any]]:

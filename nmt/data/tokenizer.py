@@ -5,10 +5,12 @@ import io
 import math
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import sentencepiece
@@ -38,7 +40,11 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 TRIES = 3
 """Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
+SAMPLING = Lock()
+"""Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
+WORD_MODEL: int = ModelProto().trainer_spec.WORD
+"""The type of a model whose pieces are words."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -90,10 +96,33 @@ class Tokenizer:
         """Write the ``.model`` file."""
         write_bytes(Path(path), self._model)
 
+    @cached_property
+    def of_words(self) -> bool:
+        """Whether a piece is a word, or a run of words that the vocabulary lacks."""
+        return bool(ModelProto.FromString(self._model).trainer_spec.model_type == WORD_MODEL)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
         return ids
+
+    def sample(self, text: str, alpha: float, nbest: int, seed: int) -> list[int]:
+        """Sample a segmentation of a text, a pure function of the arguments; ``seed`` has at most 31 bits.
+
+        ``alpha`` and ``nbest`` are those of :class:`nmt.config.schema.Sampling`.
+        """
+        with SAMPLING:
+            sentencepiece.set_random_generator_seed(seed)
+            ids: list[int] = self._processor.encode(
+                text, out_type=int, enable_sampling=True, alpha=alpha, nbest_size=nbest
+            )
+        return ids
+
+    @property
+    def model_type(self) -> str:
+        """How the model segments: unigram, bpe, word or char."""
+        spec = ModelProto.FromString(self._model).trainer_spec
+        return str(spec.ModelType.Name(spec.model_type)).lower()
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
         """Encode the first ``most`` ids of each text; also say whether anything was left out.
@@ -121,6 +150,15 @@ class Tokenizer:
         """The pieces of the ids, as the model spells them."""
         return [self._names[i] for i in ids]
 
+    def spelled(self, text: str, most: int) -> list[str]:
+        """The pieces of :meth:`encode_first` as the text spells them, unknown ones too.
+
+        A run of unknown words is one piece; SentencePiece's marks stand between the words.
+        """
+        read = text[: MOST_CHARACTERS_PER_PIECE * (most + MARGIN)]
+        pieces: list[str] = self._processor.encode(read, out_type=str)
+        return pieces[:most]
+
 
 @dataclass(frozen=True)
 class Tokenizers:
@@ -128,6 +166,13 @@ class Tokenizers:
 
     source: Tokenizer
     target: Tokenizer
+    reverse_source: bool = False
+    """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
+
+    def sides(self) -> Iterator[tuple[str, Tokenizer]]:
+        """Both sides by name, the source first."""
+        yield "source", self.source
+        yield "target", self.target
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -148,6 +193,24 @@ class Tokenizers:
     def _from_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
+
+
+def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) -> None:
+    """Raise DataError for a side that is to be sampled and cannot be."""
+    for side, tokenizer in tokenizers.sides():
+        if sampling is None or sampling.sides not in ("both", side):
+            continue
+        kind = tokenizer.model_type
+        if kind not in ("bpe", "unigram"):
+            raise DataError(
+                f"tokenizer.sampling: the model of the {side} side is of type {kind}, which has one segmentation of "
+                "each text; leave it out, or use a model of type bpe or unigram"
+            )
+        if kind == "bpe" and sampling.nbest != schema.EVERY_SEGMENTATION:
+            raise DataError(
+                f"tokenizer.sampling.nbest: has no effect for the model of the {side} side, which is of type bpe; "
+                "leave it out"
+            )
 
 
 def _excess(model: bytes) -> str:

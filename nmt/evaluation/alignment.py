@@ -5,18 +5,16 @@ word j, both counted from 0 among the whitespace words of the raw text.
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 
 import numpy as np
 import numpy.typing as npt
 
-Link = tuple[int, int]
+from nmt.data.links import Link, piece_words
+
 Weights = npt.NDArray[np.floating]
 
-MARK = "▁"
-"""SentencePiece's mark for the beginning of a word."""
-END, UNKNOWN = "</s>", "<unk>"
-"""SentencePiece's end symbol and unknown symbol."""
+END = "</s>"
+"""SentencePiece's end symbol."""
 
 
 def likeliest_links(weights: Weights) -> list[Link]:
@@ -52,47 +50,6 @@ def _membership(words: Sequence[int], text: str) -> Weights:
     if count:
         member[np.arange(len(words)), words] = 1
     return member
-
-
-def piece_words(pieces: Sequence[str], text: str) -> list[int]:
-    """Return for each piece the index of its whitespace word in ``text``.
-
-    The tokenizer's normalization may split or join words of the raw text, and a long line may have been cut off. Then
-    equal words are matched in order, and the words between them in proportion.
-    """
-    marked: list[str] = []
-    places: list[int] = []
-    begins = True
-    for piece in pieces:
-        begins = begins or piece == UNKNOWN  # decoded as a separate word
-        place = None
-        for number, part in enumerate(piece.split(MARK)):
-            begins = begins or number > 0
-            if part and begins:
-                marked.append("")
-                begins = False
-            if part:
-                marked[-1] += part
-                place = len(marked) - 1 if place is None else place
-        places.append(len(marked) if place is None else place)  # a lone mark is part of the next word
-        begins = begins or piece == UNKNOWN
-    if not marked:
-        return [0] * len(pieces)
-    within = 2 * len(marked)  # a much longer line was cut off there
-    words = _match(marked, text.split(maxsplit=within)[:within])
-    return [words[min(place, len(words) - 1)] for place in places]
-
-
-def _match(marked: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Return for each marked word the index of its counterpart, monotone; exact if the counts are equal."""
-    if len(marked) == len(words):
-        return list(range(len(words)))
-    matched = []
-    for tag, i, i_end, j, j_end in SequenceMatcher(None, marked, words, autojunk=False).get_opcodes():
-        for k in range(i_end - i):
-            within = k if tag == "equal" else k * (j_end - j) // (i_end - i)
-            matched.append(j + within if j_end > j else max(j - 1, 0))
-    return matched
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:

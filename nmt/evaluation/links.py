@@ -3,7 +3,6 @@
 A link (i, j) joins source word i and target word j, both counted from 0.
 """
 
-import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -15,12 +14,11 @@ import numpy.typing as npt
 
 from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
+from nmt.data.links import Link, parse_links, refuse_missing_words
 from nmt.errors import DataError
-from nmt.evaluation.alignment import Link, likeliest_links
+from nmt.evaluation.alignment import likeliest_links
 
 Links = frozenset[Link]
-LONGEST_SHOWN = 40
-"""Maximum number of characters of an invalid link in a message."""
 NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -38,17 +36,8 @@ def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
 
     Raises DataError, which names ``place``, for any other text.
     """
-    sure, possible = set(), set()
-    for token in line.split():
-        match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", token)
-        if match is None or min(int(match[1]), int(match[3])) < first:
-            shown = token if len(token) <= LONGEST_SHOWN else f"{token[:LONGEST_SHOWN]}..."
-            raise DataError(f"{place}: '{shown}' is not a link of words counted from {first}, such as 1-1 or 2p3")
-        link = int(match[1]) - first, int(match[3]) - first
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return Gold(frozenset(sure), frozenset(possible))
+    links = list(parse_links(line, place, first=first))
+    return Gold(frozenset(link for link, sure in links if sure), frozenset(link for link, _ in links))
 
 
 @dataclass(frozen=True)
@@ -76,13 +65,7 @@ def read_gold(
         place = f"{links}:{number}"
         pairs.append(Pair(source_line, target_line))
         gold.append(parse_gold(line, place, first=first))
-        sizes = len(source_line.split()), len(target_line.split())
-        for i, j in sorted(gold[-1].possible):
-            if i >= sizes[0] or j >= sizes[1]:
-                raise DataError(
-                    f"{place}: {i + first}-{j + first} links a missing word: the pair has {sizes[0]} and "
-                    f"{sizes[1]} words, counted from {first}"
-                )
+        refuse_missing_words(gold[-1].possible, pairs[-1], place, first=first)
     return GoldPairs(pairs, gold)
 
 

@@ -64,15 +64,22 @@ def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], to
     return rows
 
 
-def bleu_of_statistics(sums: Integers) -> Floats:
-    """Compute BLEU from summed statistics, (..., STATISTICS) -> (...), as sacreBLEU does, for many corpora at once."""
+def bleu_of_statistics(sums: Integers, *, effective_order: bool = False) -> Floats:
+    """Compute BLEU from summed statistics, (..., STATISTICS) -> (...), as sacreBLEU does, for many corpora at once.
+
+    ``effective_order``, for single sentences: leave out the orders of which the hypothesis has no n-grams.
+    """
     hypothesis_length, reference_length = np.maximum(sums[..., 0], 1), sums[..., 1]
     matches, totals = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
     # exponential smoothing: the k-th order without a match counts 1 / 2^k matches
     smoothed = np.where(matches > 0, matches, 0.5 ** np.cumsum(matches == 0, axis=-1))
-    precision = np.exp(np.log(smoothed / np.maximum(totals, 1)).mean(axis=-1))
+    orders = np.maximum((totals > 0).sum(axis=-1), 1) if effective_order else ORDERS
+    logs = np.where(totals > 0, np.log(smoothed / np.maximum(totals, 1)), 0.0)
+    precision = np.exp(logs.sum(axis=-1) / orders)
     brevity = np.exp(np.minimum(0.0, 1.0 - reference_length / hypothesis_length))
-    undefined = (totals == 0).any(axis=-1) | (matches == 0).all(axis=-1)
+    undefined = (matches == 0).all(axis=-1)
+    if not effective_order:
+        undefined |= (totals == 0).any(axis=-1)
     return np.asarray(np.where(undefined, 0.0, 100.0 * brevity * precision))
 
 

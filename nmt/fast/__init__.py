@@ -11,7 +11,8 @@ from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
-from nmt.fast.teacher_forcing import DECODERS, ENCODERS, FastTraining
+from nmt.fast.teacher_forcing import FastTraining
+from nmt.fast.textbook import textbook, textbook_encoder
 from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
 from nmt.search import Searchable
@@ -36,7 +37,7 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *,
 
 def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
     """Whether training replays its steps as CUDA graphs; a part without a twin may synchronize and rules that out."""
-    twins = type(model.encoder) in ENCODERS and type(model.decoder) in DECODERS
+    twins = textbook_encoder(model.encoder) and textbook(model.decoder)
     return kernels == "auto" and device.type == "cuda" and twins
 
 

@@ -23,6 +23,7 @@ from nmt.errors import ConfigError
 from nmt.fast.inference_encoder import FastEncoder, Layer, gated_update
 from nmt.fast.kernels.int8 import Int8Linear
 from nmt.fast.kernels.product import linear
+from nmt.fast.textbook import recurrent, textbook, textbook_encoder
 from nmt.foundation.device import autocast
 from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
@@ -86,7 +87,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.output = self._layer(*_weight_and_bias(model.output))
-        twin = ENCODERS.get(type(model.encoder))
+        twin = ENCODERS[type(model.encoder)] if textbook_encoder(model.encoder) else None
         source = model.source_embedding.weight.detach().to(self.high)
         self.encoder = twin and twin(
             model.encoder,
@@ -94,7 +95,7 @@ class FastSearch(Searchable[RecurrentState]):
             layer=self._layer,
             dtype=self.high,
         )
-        weight, bias = _weight_and_bias(decoder.update.recurrent)
+        weight, bias = _weight_and_bias(recurrent(decoder))
         self.initial = self._layer(*_weight_and_bias(decoder.initial))
         self.fed = 0
         self.units = 0
@@ -221,7 +222,7 @@ class FastLuong(FastSearch):
             self.feeding = self._layer(*_weight_and_bias(decoder.feeding_gates))
             self.fed = decoder.feeding_gates.in_features
         weight, bias = _weight_and_bias(decoder.combine)
-        annotation = weight.size(1) - decoder.update.recurrent.in_features
+        annotation = weight.size(1) - recurrent(decoder).in_features
         self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
         self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
         if self.units:
@@ -250,7 +251,8 @@ def _exp(x: Tensor) -> Tensor:
     return x.clamp(-80, 80).exp()
 
 
-def _weight_and_bias(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+def _weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(layer, nn.Linear)
     bias: Tensor | None = layer.bias
     return layer.weight, layer.weight.new_zeros(layer.out_features) if bias is None else bias
 
@@ -271,7 +273,7 @@ def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searc
 
     Raises ConfigError for int8 if the decoder has no twin.
     """
-    twin = DECODERS.get(type(model.decoder))
+    twin = DECODERS[type(model.decoder)] if textbook(model.decoder) else None
     if twin is None and precision == torch.int8:
-        raise ConfigError("precision: int8 needs a built-in decoder; use fp32 or bf16")
+        raise ConfigError("precision: int8 needs a built-in recurrent decoder; use fp32 or bf16")
     return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)

@@ -85,7 +85,7 @@ class FastEncoder:
 
 
 def gated_update(input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor, out: Tensor | None = None) -> Tensor:
-    """As ``nmt.model.decoders.recurrent.GatedUpdate``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
+    """As ``nmt.model.cells.GruCell``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
 
     Overwrites the recurrent gates.
     """

@@ -8,13 +8,18 @@ Shapes: B sentences, S source and T target positions, E embedding, H hidden, C c
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from nmt.fast.kernels.gru_with_attention import attending_sequence, gru_sequence, input_gates
+from nmt.fast.kernels.attending import attending_sequence
+from nmt.fast.kernels.feeding import feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.model.attention import AdditiveAttention, Attention, NoAttention
+from nmt.fast.kernels.recurrence import GRU, cell_sequence, input_gates
+from nmt.fast.textbook import recurrent, textbook, textbook_encoder
+from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.dropout import dropout
 from nmt.model.encoders import Encoder, GruEncoder
@@ -32,7 +37,8 @@ class FastTraining:
 
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
-        read, decoder = ENCODERS.get(type(model.encoder)), model.decoder
+        decoder = model.decoder
+        read = ENCODERS[type(model.encoder)] if textbook_encoder(model.encoder) else None
         self._read = partial(read, model.encoder) if read else model.encoder
         unroll = _decoder_twin(decoder)
         if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
@@ -45,8 +51,12 @@ class FastTraining:
 
     def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
-        readouts, weights = self._unroll(self.model.embed_target(target_input), self.model.start(memory))
+        readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
+
+    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Read out from every source position by itself, as ``Network`` has it."""
+        return self.model.read_each(target_input, memory)
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens, as ``Network`` has it."""
@@ -58,9 +68,12 @@ class FastTraining:
 
 
 def _decoder_twin(decoder: Decoder) -> "Callable[..., Unrolled] | None":
-    twins = DECODERS.get(type(decoder), {})
-    exact = type(decoder.attention) if isinstance(decoder, RecurrentDecoder) else None
-    return twins.get(exact, twins.get(None))
+    if not textbook(decoder):
+        return None
+    twins = DECODERS[type(decoder)]
+    if type(decoder) is LuongDecoder and decoder.feeding_gates is not None:
+        twins = FEEDING
+    return twins.get(type(decoder.attention), twins.get(None))
 
 
 # --- encoders ---------------------------------------------------------------------------------------------------------
@@ -87,7 +100,7 @@ def read_both_ways(encoder: GruEncoder, embedded: Tensor, lengths: Tensor) -> tu
         )
         gates = input_gates(torch.stack((annotations, annotations.flip(0)), 1), w_ih, b_ih)  # (S, 2, 3H, B)
         initial = gates.new_zeros(2, rnn.hidden_size, sentences)
-        states = gru_sequence(gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
+        states, _ = cell_sequence(GRU, gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
         forward, backward = states.unbind(1)
         annotations = torch.cat((forward, backward.flip(0)), 1).transpose(1, 2)  # (S, B, 2H)
     annotations = annotations.transpose(0, 1)
@@ -108,8 +121,8 @@ def _embedding_gates(decoder: RecurrentDecoder, embedded: Tensor) -> Tensor:
 
 def _states(decoder: RecurrentDecoder, gates: Tensor, hidden: Tensor) -> Tensor:
     """All steps where no input depends on a state: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
-    weight, bias = decoder.update.recurrent.weight.unsqueeze(0), decoder.update.recurrent.bias.unsqueeze(0)
-    states = gru_sequence(gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
+    weight, bias = recurrent(decoder).weight.unsqueeze(0), recurrent(decoder).bias.unsqueeze(0)
+    states, _ = cell_sequence(GRU, gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
     return states.squeeze(1).permute(2, 0, 1)
 
 
@@ -126,16 +139,17 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
     assert isinstance(attention, AdditiveAttention)
     assert memory.keys is not None
     states, contexts, weights = attending_sequence(
+        GRU,
         _embedding_gates(decoder, embedded),
         state.hidden.T,
         memory.keys,
         memory.annotations,
         memory.source_mask,
-        recurrent=decoder.update.recurrent.weight,
-        bias=decoder.update.recurrent.bias,
+        recurrent=recurrent(decoder).weight,
+        bias=recurrent(decoder).bias,
         query=attention.query.weight,
         energy=attention.energy.weight.squeeze(0),
-        context=decoder.context_gates.weight,
+        context=cast(Tensor, decoder.context_gates.weight),
     )
     readouts = decoder.readout(embedded, contexts.transpose(0, 1), states.permute(2, 0, 1))
     return readouts, weights.transpose(0, 1)
@@ -143,9 +157,34 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Without input feeding, walk the recurrence in one operation, then attend from all states at once."""
-    if decoder.feeding_gates is not None:
-        return decoder.unroll(embedded, state)
     return decoder.attend_at_once(_states(decoder, _embedding_gates(decoder, embedded), state.hidden), state)
+
+
+def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
+    """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
+    memory, attention, hidden = state.memory, decoder.attention, state.hidden.size(1)
+    assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
+    query, energy = None, None
+    if isinstance(attention, AdditiveAttention):
+        query, energy = attention.query.weight, attention.energy.weight.squeeze(0)
+    from_context, from_state = decoder.combine.weight.split((decoder.combine.in_features - hidden, hidden), 1)
+    readouts, weights = feeding_sequence(
+        GRU,
+        _embedding_gates(decoder, embedded),
+        state.hidden.T,
+        state.attentional.T,
+        memory.keys,
+        functional.linear(memory.annotations, from_context),
+        memory.source_mask,
+        recurrent=recurrent(decoder).weight,
+        bias=recurrent(decoder).bias,
+        combine=from_state,
+        combine_bias=decoder.combine.bias,
+        feeding=decoder.feeding_gates.weight,
+        query=query,
+        energy=energy,
+    )
+    return readouts.permute(2, 0, 1), weights.transpose(0, 1)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -156,4 +195,10 @@ DECODERS: dict[type[Decoder], dict[type[Attention] | None, Callable[..., Unrolle
     LuongDecoder: {None: unroll_luong},
 }
 """By the decoder's type, then by its attention's; None stands for every other one."""
-NO_ATTENTION_GRADIENTS = {unroll_bahdanau}
+FEEDING: dict[type[Attention] | None, Callable[..., Unrolled]] = {
+    AdditiveAttention: unroll_feeding,
+    DotAttention: unroll_feeding,
+    GeneralAttention: unroll_feeding,
+}
+"""Of Luong's decoder with input feeding."""
+NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}

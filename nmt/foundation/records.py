@@ -20,7 +20,7 @@ class Record:
 
     def select(self, rows: Tensor) -> Self:
         """Reorder, repeat or drop rows: row r of the result is row ``rows[r]``."""
-        return self._replaced(lambda tensor: tensor[rows], lambda record: record.select(rows))
+        return self._replaced(lambda tensor: tensor.index_select(0, rows), lambda record: record.select(rows))
 
     def expand(self, width: int) -> Self:
         """Repeat each row ``width`` times, the copies as neighbours."""

@@ -11,9 +11,32 @@ from torch import nn
 
 from nmt.config import schema
 from nmt.errors import ConfigError
-from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder
-from nmt.model.encoders import Encoder, GruEncoder
+from nmt.model.attention import (
+    AdditiveAttention,
+    Attention,
+    CosineAttention,
+    CoverageAttention,
+    DotAttention,
+    GeneralAttention,
+    GumbelAttention,
+    HardAttention,
+    InitialStateOnly,
+    LocationAttention,
+    LowRankAttention,
+    MonotonicLocalAttention,
+    MultiHeadAttention,
+    NoAttention,
+    PredictiveLocalAttention,
+    SampledAttention,
+    ScaledDotAttention,
+    ScoredAttention,
+    WeightedMean,
+)
+from nmt.model.build_transformer import transformer_attention, transformer_decoder, transformer_encoder
+from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
+from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, Sizes, Tanh
+from nmt.model.dropout import Dropout, VariationalDropout, WordDropout
+from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
 
@@ -34,15 +57,17 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     output = nn.Linear(decoder.readout_width, target_size)
     if config.embeddings.tie != "none":
         output.weight = target_embedding.weight
+    units = VariationalDropout if config.dropout.variational else Dropout
     model = Seq2Seq(
         source_embedding,
         target_embedding,
         encoder,
         decoder,
         output,
-        embedding_dropout=config.dropout.embedding,
-        annotation_dropout=config.dropout.annotation,
-        readout_dropout=config.dropout.readout,
+        embedding_dropout=units(config.dropout.embedding),
+        annotation_dropout=units(config.dropout.annotation),
+        readout_dropout=units(config.dropout.readout),
+        word_dropout=WordDropout(config.dropout.word),
     )
     initialize(model, config.initialization)
     return model
@@ -59,46 +84,155 @@ def _builder(builders: Mapping[str, Builder], section: Any, kind: str) -> Builde
     return builders[name]
 
 
-def _gru_encoder(config: schema.Model) -> GruEncoder:
-    assert isinstance(config.encoder, schema.GruEncoder)
-    return GruEncoder(config.embeddings.size, config.encoder.hidden, config.encoder.layers, config.dropout.annotation)
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 
-def _bahdanau(config: schema.Model, encoder: Encoder) -> AdditiveAttention:
-    assert isinstance(config.attention, schema.BahdanauAttention)
-    return AdditiveAttention(config.decoder.hidden, encoder.width, config.attention.hidden)
+def _cell(section: schema.Recurrence) -> Cell:
+    """Make one layer of a recurrent part."""
+    if isinstance(section, schema.Gru) and section.reset == "before":
+        kind: type[Cell] = ResetBeforeGruCell
+    else:
+        kind = CELLS[type(section)]
+    cells = [kind(section.hidden, normalize=section.layer_norm) for _ in range(_transitions(section))]
+    return DeepTransition(cells) if len(cells) > 1 else cells[0]
 
 
-def _luong(config: schema.Model, encoder: Encoder) -> Attention:
-    assert isinstance(config.attention, schema.LuongAttention)
-    state = config.decoder.hidden
-    match config.attention.score:
-        case "dot":
-            return DotAttention()
-        case "general":
-            return GeneralAttention(state, encoder.width)
-        case "concat":
-            return AdditiveAttention(state, encoder.width, config.attention.hidden or state)
+def _transitions(section: schema.Recurrence) -> int:
+    return section.transitions if isinstance(section, schema.Transitions) else 1
 
 
-def _gru_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
-    """Luong's attention comes after the update, and so does a custom one that says so; every other before it."""
-    embedding, hidden = config.embeddings.size, config.decoder.hidden
-    widths = embedding, encoder.width, encoder.bridge_width, hidden, config.decoder.readout or embedding
-    match config.attention:
-        case schema.LuongAttention(input_feeding=feeding):
-            return LuongDecoder(attention, *widths, input_feeding=feeding)
-        case schema.CustomAttention(after_update=True, input_feeding=feeding):
-            return LuongDecoder(attention, *widths, input_feeding=feeding)
-    return BahdanauDecoder(attention, *widths)
-
-
-ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {"gru": _gru_encoder}
-ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
-    "none": lambda config, encoder: NoAttention(),
-    "bahdanau": _bahdanau,
-    "luong": _luong,
+CELLS: dict[type[schema.Recurrence], type[Cell]] = {
+    schema.GruEncoder: GruCell,
+    schema.GruDecoder: GruCell,
+    schema.LstmEncoder: LstmCell,
+    schema.LstmDecoder: LstmCell,
+    schema.SsruEncoder: SsruCell,
+    schema.SsruDecoder: SsruCell,
 }
-DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {"gru": _gru_decoder}
+
+# --- encoders ---------------------------------------------------------------------------------------------------------
+
+
+def _recurrent_encoder(config: schema.Model) -> Encoder:
+    """Take PyTorch's own recurrence where it is the one that is asked for."""
+    section = config.encoder
+    assert isinstance(section, schema.RecurrentEncoder)
+    sizes = config.embeddings.size, section.hidden, section.layers, config.dropout.annotation
+    how = {"bidirectional": section.directions == "both", "mean": section.summary == "mean"}
+    plain = not (section.residual or section.layer_norm or _transitions(section) > 1)
+    match section:
+        case schema.GruEncoder(reset="after") if plain:
+            return GruEncoder(*sizes, **how)
+        case schema.LstmEncoder() if plain:
+            return LstmEncoder(*sizes, **how)
+    embedding, _, layers, dropout = sizes
+    return RecurrentEncoder(embedding, lambda: _cell(section), layers, dropout, residual=section.residual, **how)
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+def _no_attention(config: schema.Model, encoder: Encoder) -> Attention:
+    assert isinstance(config.attention, schema.NoAttention)
+    return NoAttention() if config.attention.context == "every_step" else InitialStateOnly()
+
+
+def _attention(config: schema.Model, encoder: Encoder) -> Attention:
+    """One of Bahdanau's or Luong's: a score, its scope, its heads, hard or soft."""
+    section, state, annotation = config.attention, config.decoder.hidden, encoder.width
+    assert isinstance(section, schema.ScoredAttention)
+    heads = [_head(section, state // section.heads, annotation // section.heads) for _ in range(section.heads)]
+    match section.hard:
+        case schema.Gumbel(temperature=temperature):
+            return GumbelAttention(heads[0], temperature)
+        case schema.Reinforce(baseline=baseline):
+            return SampledAttention(heads[0], _readout_width(config) if baseline == "learned" else 0)
+        case schema.ExactMarginal():
+            return HardAttention(heads[0])
+    return MultiHeadAttention(heads, state, annotation) if section.heads > 1 else heads[0]
+
+
+def _head(section: schema.ScoredAttention, state: int, annotation: int) -> WeightedMean:
+    scored = SCORES[section.score](section, state, annotation)
+    match section.scope:
+        case schema.MonotonicScope(window=window):
+            return MonotonicLocalAttention(scored, window)
+        case schema.PredictiveScope(window=window, hidden=hidden, normalize=normalize):
+            return PredictiveLocalAttention(scored, window, state, hidden or state, normalize=normalize)
+    return scored
+
+
+def _additive(section: schema.ScoredAttention, state: int, annotation: int) -> ScoredAttention:
+    kind = CoverageAttention if section.coverage else AdditiveAttention
+    return kind(state, annotation, section.hidden or state, bias=section.bias is not False)
+
+
+SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]] = {
+    "additive": _additive,
+    "concat": _additive,
+    "dot": lambda section, state, annotation: DotAttention(),
+    "scaled_dot": lambda section, state, annotation: ScaledDotAttention(),
+    "general": lambda section, state, annotation: GeneralAttention(state, annotation),
+    "low_rank": lambda section, state, annotation: LowRankAttention(state, annotation, section.hidden or state),
+    "cosine": lambda section, state, annotation: CosineAttention(state, annotation),
+    "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
+}
+"""Scores by name, for queries and annotations of these widths."""
+# --- decoders ---------------------------------------------------------------------------------------------------------
+
+
+def _recurrent_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
+    """Luong's attention comes after the update, and so does a custom one that says so; every other before it."""
+    section = config.decoder
+    assert isinstance(section, schema.RecurrentDecoder)
+    after = isinstance(config.attention, schema.LuongAttention) or (
+        isinstance(config.attention, schema.CustomAttention) and config.attention.after_update
+    )
+    kind = LuongDecoder if after else BahdanauDecoder
+    activation = section.readout_activation or ("tanh" if after else "maxout")
+    upper = [
+        Layer(_cell(section), encoder.bridge_width, config.dropout.annotation, residual=section.residual)
+        for _ in range(section.layers - 1)
+    ]
+    return kind(
+        attention,
+        _cell(section),
+        Sizes(
+            embedding=config.embeddings.size,
+            context=0 if isinstance(attention, InitialStateOnly) else encoder.width,
+            bridge=encoder.bridge_width,
+            readout=_readout_width(config),
+        ),
+        upper,
+        Maxout() if activation == "maxout" else Tanh(),
+        input_feeding=_feeds(config.attention, after=after),
+    )
+
+
+def _feeds(attention: schema.AnyAttention, *, after: bool) -> bool:
+    if isinstance(attention, schema.CustomAttention):
+        return after and attention.input_feeding
+    return isinstance(attention, schema.ScoredAttention) and attention.input_feeding
+
+
+def _readout_width(config: schema.Model) -> int:
+    assert not isinstance(config.decoder, schema.TransformerDecoder)
+    return config.decoder.readout or config.embeddings.size
+
+
+ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {
+    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_encoder),
+    "transformer": transformer_encoder,
+}
+ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
+    "none": _no_attention,
+    "bahdanau": _attention,
+    "luong": _attention,
+    "transformer": transformer_attention,
+}
+DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {
+    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_decoder),
+    "transformer": transformer_decoder,
+}
 BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}
 """Names that a custom part cannot take."""

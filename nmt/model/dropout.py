@@ -1,4 +1,7 @@
-"""Dropout from a random generator that is fast on CPUs."""
+"""Dropout of units and of words, from a random generator that is fast on CPUs.
+
+Shapes: B sentences, T positions, E units.
+"""
 
 import numpy as np
 import torch
@@ -32,3 +35,39 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Any shape -> the same."""
         return dropout(x, self.p) if self.training else x
+
+
+class VariationalDropout(Dropout):
+    """Dropout of the same units at every position of a sentence (Gal & Ghahramani 2016, section 4).
+
+    Each sentence, and each call, draws a mask of its own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, E) -> the same; without positions, (B, E), as ``Dropout``."""
+        if not self.training or x.dim() < 3:
+            return super().forward(x)
+        return x * dropout(torch.ones_like(x[:, :1]), self.p)  # (B, 1, E)
+
+
+class WordDropout(nn.Module):
+    """Dropout of whole words in training mode (Gal & Ghahramani 2016, section 4.2).
+
+    A word of the vocabulary that is dropped is zero at every position of the sentence where it stands. Each sentence
+    draws a mask over the vocabulary of its own; special symbols are words like others. What stays is scaled by
+    1 / (1 - p).
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, embedded: Tensor, tokens: Tensor) -> Tensor:
+        """Embeddings (B, T, E) of tokens (B, T) -> the same; or of one position, (B, E) and (B,)."""
+        if not self.training or not self.p:
+            return embedded
+        words = tokens.view(len(tokens), -1)  # (B, T)
+        # one draw for each word that occurs: that of its first position, which argmax finds
+        first = (words.unsqueeze(2) == words.unsqueeze(1)).byte().argmax(2)
+        kept = dropout(embedded.new_ones(words.shape), self.p).gather(1, first)
+        return embedded * kept.view(tokens.shape).unsqueeze(-1)

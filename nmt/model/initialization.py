@@ -9,8 +9,15 @@ from nmt.config.schema import AnyInitialization, PaperInitialization, UniformIni
 
 
 def initialize(model: nn.Module, config: AnyInitialization) -> None:
-    """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator."""
+    """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator.
+
+    Layer normalization keeps its gains of one and biases of zero.
+    """
+    normalizations = (module for module in model.modules() if isinstance(module, nn.LayerNorm))
+    kept = {parameter for module in normalizations for parameter in module.parameters()}
     for name, parameter in model.named_parameters():
+        if parameter in kept:
+            continue
         if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)
         elif isinstance(config, PaperInitialization):
@@ -20,7 +27,7 @@ def initialize(model: nn.Module, config: AnyInitialization) -> None:
 
 
 def _is_recurrent(name: str) -> bool:
-    return "weight_hh" in name or name.endswith("update.recurrent.weight")
+    return "weight_hh" in name or name.endswith("recurrent.weight")
 
 
 def _is_bias(name: str) -> bool:

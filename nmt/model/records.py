@@ -27,6 +27,11 @@ class Memory(Record):
     """Compared with queries by the attention, (B, S, A); derived from the annotations once."""
     values: Tensor | None = None
     """Averaged by the attention's weights, (B, S, ...); None: the annotations."""
+    covered: Tensor | None = None
+    """Sum of the weights of the steps before each query, (B, Q, S), where the attention reads it."""
+    noise: Tensor | None = None
+    """Gumbel noise of each target and source position, (B, T, S), from which hard attention samples; None: it takes the
+    likeliest position."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class State(Record):
             (sentences == torch.arange(sentences.size(0), device=rows.device)).all()
         )
         return self._replaced(
-            lambda tensor: tensor[rows],
+            lambda tensor: tensor.index_select(0, rows),
             lambda record: record.select(rows),
             memory=self.memory if unmoved else self.memory.select(sentences),
         )

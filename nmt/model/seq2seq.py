@@ -7,8 +7,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from nmt.model.decoders import Decoder
-from nmt.model.dropout import Dropout
+from nmt.model.decoders import Decoder, LuongDecoder
 from nmt.model.encoders import Encoder
 from nmt.model.loss import cross_entropy
 from nmt.model.records import Memory, State, source_mask
@@ -25,6 +24,13 @@ class Network(Protocol):
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run the decoder: (B, T) ids -> what the output layer reads (B, T, O), attention (B, T, S) or None."""
+
+    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Run the decoder and read out from every source position by itself, as if it had all the weight.
+
+        (B, T) ids -> readouts (B, T, S, O), and the weights of the positions (B, T, S). Only a decoder whose states
+        depend on no context can do so: Luong's without input feeding.
+        """
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens.
@@ -45,9 +51,10 @@ class Seq2Seq(nn.Module):
         decoder: Decoder,
         output: nn.Linear,
         *,
-        embedding_dropout: float,
-        annotation_dropout: float,
-        readout_dropout: float,
+        embedding_dropout: nn.Module,
+        annotation_dropout: nn.Module,
+        readout_dropout: nn.Module,
+        word_dropout: nn.Module,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -55,9 +62,10 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
-        self.embedding_dropout = Dropout(embedding_dropout)
-        self.annotation_dropout = Dropout(annotation_dropout)
-        self.readout_dropout = Dropout(readout_dropout)
+        self.embedding_dropout = embedding_dropout
+        self.annotation_dropout = annotation_dropout
+        self.readout_dropout = readout_dropout
+        self.word_dropout = word_dropout
 
     @property
     def attends(self) -> bool:
@@ -80,13 +88,21 @@ class Seq2Seq(nn.Module):
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """Go one token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
-        readout, state, weights = self.decoder.step(self.embed_target(previous), state)
+        readout, state, weights = self.decoder.step(
+            self.embed_target(previous.unsqueeze(1), state.position).squeeze(1), state
+        )
         logits: Tensor = self.output(self.readout_dropout(readout))
         return logits.float().log_softmax(-1), state, weights
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
-        readouts, weights = self.decoder.unroll(self.embed_target(target_input), self.start(memory))
+        readouts, weights = self.decoder.unroll(self.embed_target(target_input, 0), self.start(memory))
+        return self.readout_dropout(readouts), weights
+
+    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Read out from every source position by itself, as ``Network`` has it."""
+        assert isinstance(self.decoder, LuongDecoder)
+        readouts, weights = self.decoder.read_each(self.embed_target(target_input, 0), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -100,10 +116,12 @@ class Seq2Seq(nn.Module):
 
     def embed_source(self, tokens: Tensor) -> Tensor:
         """Embed source ids, with dropout: (B, S) -> (B, S, E)."""
-        embedded: Tensor = self.embedding_dropout(self.source_embedding(tokens))
+        embedded: Tensor = self.word_dropout(self.source_embedding(tokens), tokens)
+        embedded = self.embedding_dropout(self.encoder.with_positions(embedded))
         return embedded
 
-    def embed_target(self, tokens: Tensor) -> Tensor:
-        """Embed target ids, with dropout: (...) -> (..., E)."""
-        embedded: Tensor = self.embedding_dropout(self.target_embedding(tokens))
+    def embed_target(self, tokens: Tensor, first: int) -> Tensor:
+        """Embed the target ids at the positions from ``first`` on, with dropout: (R, T) -> (R, T, E)."""
+        embedded: Tensor = self.word_dropout(self.target_embedding(tokens), tokens)
+        embedded = self.embedding_dropout(self.decoder.with_positions(embedded, first))
         return embedded

@@ -1,7 +1,7 @@
 """From a run directory to a network that translates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -50,7 +50,7 @@ def load_run(
     refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest])
     try:
         config = load_run_config(run.path)
-        tokenizers = Tokenizers.load(run.tokenizer)
+        tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     if checkpoint == "best" and not run.has("best"):

@@ -25,7 +25,9 @@ class StepState(Protocol):
         """Repeat each row ``width`` times, the copies as neighbours."""
 
     def select(self, rows: Tensor) -> Self:
-        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K."""
+        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K.
+
+        Before :meth:`expand`, where each sentence has one row, rows may be repeated, too."""
 
 
 S = TypeVar("S", bound=StepState)

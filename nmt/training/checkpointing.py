@@ -14,6 +14,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.tensors import average, unshared
 from nmt.training.log import Log
+from nmt.training.moving_average import LATEST, UsedWeights
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress
 from nmt.training.validation import ValidationResult
@@ -31,23 +32,28 @@ class Checkpointing:
     run: RunDirectory
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
+    weights: UsedWeights
     device: torch.device
     log: Log
     world: World
 
     def save(self, progress: Progress) -> None:
-        """Save ``last``: weights, optimizer, random generators and progress, unless the weights are not finite."""
+        """Save ``last``: the used weights, and in training those weights, optimizer, random generators and progress;
+        unless the weights are not finite."""
         if not self.world.writes:
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             self.log.say(f"update {progress.update}: the weights are not finite and are not saved")
             return
         self.log.sync()
-        self.run.save("last", self.model.state_dict(), self._training_state(progress), update=progress.update)
+        training = self._training_state(progress)
+        with self.weights.used():
+            self.run.save("last", self.model.state_dict(), training, update=progress.update)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
-        """Save the weights as ``best`` or as a candidate for the average if the last validation says so."""
+        """Save the weights of the model, which are the used ones, as ``best`` or as a candidate for the average if the
+        last validation says so."""
         if not self.world.writes:
             return
         weights = self.model.state_dict()
@@ -64,6 +70,8 @@ class Checkpointing:
         tensors = dict(self.run.training(checkpoint).tensors)
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
+        latest = {name: tensors.pop(name) for name in [*tensors] if name.startswith(LATEST)}
+        self.weights.restore(latest, where)
         stepped = progress.update > progress.skipped
         load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
         try:
@@ -120,37 +128,42 @@ class Checkpointing:
         return progress
 
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
-        """Replace ``best`` by the average of the best checkpoints if ``validate`` prefers the average.
+        """Replace ``best`` by the average of several checkpoints if ``validate`` prefers the average.
 
         The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
         been averaged, and its next ``best`` has to beat the checkpoints, not the average.
         """
-        names = self._candidates(progress)  # some may be missing: see mend
+        averaged = [each for each in progress.averaged(self.config) if self.run.has(each.checkpoint)]  # see mend
+        names = [candidate.checkpoint for candidate in averaged]
         if self.config.average == 1 or len(names) < 2 or progress.best is None:
             return
         mean = average(self.run.weights(name) for name in names)
-        load_weights(self.model, mean, "the average of the best checkpoints")
+        load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
         better = score(result, self.config) > progress.best.score
-        updates = sorted(candidate.update for candidate in progress.kept if candidate.checkpoint in names)
+        updates = sorted(candidate.update for candidate in averaged)
         self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
         self.log.say(
             f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
             f"{'becomes' if better else 'does not become'} best"
         )
-        best = mean if better else self.run.weights(names[0])  # in an extended run ``best`` may be an older average
+        best = (
+            mean if better else self.run.weights(self._candidates(progress)[0])
+        )  # in an extended run ``best`` may be an older average
         if self.world.writes:
             self.run.save("best", best, update=progress.update)
 
     def _training_state(self, progress: Progress) -> TrainingCheckpoint:
-        """Everything beside the weights on which the next update depends."""
+        """Everything beside the used weights on which the next update depends."""
         tensors = {"random.cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        return TrainingCheckpoint(unshared(tensors | saved_moments(self.optimizer)), progress.to_json())
+        return TrainingCheckpoint(
+            unshared(tensors | saved_moments(self.optimizer) | self.weights.saved()), progress.to_json()
+        )
 
     def _candidates(self, progress: Progress) -> list[str]:
-        """The existing checkpoints that may enter the average, best first."""
+        """The existing checkpoints that training keeps, best first."""
         return [candidate.checkpoint for candidate in progress.kept if self.run.has(candidate.checkpoint)]
 
     def _replacement(self, progress: Progress, damaged: Container[str]) -> str | None:
@@ -161,7 +174,7 @@ class Checkpointing:
         return next(iter(names), None)
 
     def _drop_others(self, progress: Progress) -> None:
-        """Delete the checkpoints that can no longer enter the average."""
+        """Delete the checkpoints that are no longer kept."""
         self.run.keep({candidate.checkpoint for candidate in progress.kept})
 
 

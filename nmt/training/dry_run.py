@@ -57,7 +57,12 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                 "output": str(Path(folder) / RUN),
                 "data": config.data.model_copy(update={"cache": str(Path(folder) / CACHE)}),
                 "training": training.model_copy(
-                    update={"updates": min(UPDATES, training.updates), "average": 1, "log_every": 1}
+                    update={
+                        "updates": min(UPDATES, training.updates),
+                        "average": 1,
+                        "average_of": "best",
+                        "log_every": 1,
+                    }
                 ),
             }
         )
@@ -128,11 +133,12 @@ def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, sho
     lines = [json.loads(line) for line in short.metrics.read_text("utf-8").splitlines()]
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
     rate = statistics.median(rates[1:] or rates)
-    lengths = prepared.train.source_lengths, prepared.train.target_lengths
+    train = prepared.train.in_epoch(0)
+    lengths = train.source_lengths, train.target_lengths
     batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
     updates = training.updates - done
     epochs = updates * training.accumulation / batches
-    tokens = epochs * (int(prepared.train.target_lengths.sum()) + len(prepared.train))
+    tokens = epochs * (int(train.target_lengths.sum()) + len(train))
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
@@ -156,8 +162,9 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     short, cache = RunDirectory(folder / RUN), folder / CACHE
     best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
+    kept = 0 if average == 1 else average + (config.training.average_of == "last")  # then the best one, too
     # last, previous, and a new one of each while it is written
-    checkpoints = 3 * last + (2 + (average if average > 1 else 0)) * best
+    checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config)
     encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}

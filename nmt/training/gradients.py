@@ -30,8 +30,11 @@ MOST_GRAPHS = 128
 class Gradients(Protocol):
     """Adds the gradients of a batch to the parameters' own."""
 
-    def __call__(self, batch: Batch, tokens: int) -> Tensor:
-        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum."""
+    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum.
+
+        ``update``: the number of updates made before.
+        """
 
     def reset(self) -> None:
         """Zero the gradients."""
@@ -52,14 +55,14 @@ class EagerGradients:
         self.device = device
         self.precision = precision
 
-    def loss(self, batch: Batch) -> Loss:
+    def loss(self, batch: Batch, update: int = 0) -> Loss:
         """Compute the objective of a batch that is on the device."""
         with autocast(self.device, self.precision):
-            return self.objective(self.network, batch)
+            return self.objective(self.network, batch, update)
 
-    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
         """As ``Gradients`` has it."""
-        loss = self.loss(batch.to(self.device))
+        loss = self.loss(batch.to(self.device), update)
         (loss.objective / tokens).backward()
         return loss.likelihood
 
@@ -94,8 +97,8 @@ class GraphedGradients:
         for parameter in eager.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    def __call__(self, batch: Batch, tokens: int) -> Tensor:
-        """As ``Gradients`` has it."""
+    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+        """As ``Gradients`` has it; what is recorded is the same at every update."""
         if len(batch.source) < SENTENCES:  # halved after running out of memory; do not pad it again
             return self.eager(_placed(batch, self.eager.device), tokens)
         batch = filled_up(batch, self.specials)
@@ -161,6 +164,7 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
         pad(batch.target_output, target, specials.target_pad),
         pad(batch.target_mask, target, False),
         batch.target_tokens,
+        None if batch.links is None else functional.pad(batch.links, (0, source, 0, target, 0, sentences)),
     )
 
 
@@ -172,6 +176,7 @@ def gradients_on(
     specials: Specials,
     kernels: Kernels,
 ) -> Gradients:
-    """Choose CUDA graphs where the kernels and the device allow them."""
+    """Choose CUDA graphs where the objective, the kernels and the device allow them."""
     eager = EagerGradients(model, objective, device, precision, kernels)
-    return GraphedGradients(eager, specials) if fast.records_graphs(model, kernels, device) else eager
+    recorded = objective.recordable and fast.records_graphs(model, kernels, device)
+    return GraphedGradients(eager, specials) if recorded else eager

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Self
 
@@ -79,7 +80,7 @@ class Progress:
     scale: float = 1.0
     """The factor to which the plateau schedule has reduced the learning rate."""
     kept: tuple[Candidate, ...] = ()
-    """The best checkpoints, best first."""
+    """The checkpoints that may enter the average, and the best one, best first."""
 
     def updated(self, after: Position, tokens: int, *, skipped: bool, halved: bool) -> Self:
         """The progress after one more update."""
@@ -113,8 +114,12 @@ class Progress:
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
-            kept=tuple(sorted((*self.kept, this), key=lambda candidate: -candidate.score)[: config.average]),
+            kept=_kept(sorted((*self.kept, this), key=lambda candidate: -candidate.score), config),
         )
+
+    def averaged(self, config: Training) -> tuple[Candidate, ...]:
+        """The checkpoints that enter the average."""
+        return self.kept if config.average_of == "best" else _last(self.kept, config.average)
 
     def validation_due(self, config: Training) -> bool:
         """Whether a validation follows."""
@@ -153,3 +158,15 @@ class Progress:
         if json.dumps(progress.to_json(), sort_keys=True) != text:
             raise ValueError("fields are missing, or there are others")
         return progress
+
+
+def _kept(ranked: Sequence[Candidate], config: Training) -> tuple[Candidate, ...]:
+    """Those of the candidates, best first, that are still needed."""
+    if config.average_of == "best":
+        return tuple(ranked[: config.average])
+    last = _last(ranked, config.average)
+    return tuple(candidate for candidate in ranked if candidate in last or candidate is ranked[0])
+
+
+def _last(candidates: Sequence[Candidate], count: int) -> tuple[Candidate, ...]:
+    return tuple(sorted(candidates, key=lambda candidate: candidate.update)[-count:])

@@ -16,10 +16,11 @@ from nmt.errors import CheckpointError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
+from nmt.training.build import objective_of
 from nmt.training.checkpointing import Checkpointing, score
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
-from nmt.training.objective import Objective, TeacherForcing
+from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress, Window
 from nmt.training.validation import Validator
@@ -65,11 +66,12 @@ class Trainer:
         self.world = world
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
-        self.objective: Objective = TeacherForcing(self.config.label_smoothing)
+        self.objective = objective_of(config, self.model)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, log)
-        self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)
+        self.weights = used_weights(self.config.ema, self.model)
+        self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
         self.progress = Progress()
         self._silent_since: Progress | None = None
         """The progress at the start, until a progress line has been said; then None."""
@@ -112,6 +114,7 @@ class Trainer:
             self._skip()
         else:
             self.optimizer.step()
+            self.weights.follow(self.progress.update - self.progress.skipped + 1)
         self.gradients.reset()
         self.progress = self.progress.updated(after, tokens, skipped=skipped, halved=halved)
         return Update(total / tokens, tokens, gradient_norm, rate)
@@ -164,7 +167,7 @@ class Trainer:
         likelihood = torch.zeros((), device=self.device)
         try:
             for batch in batches:
-                likelihood += self.gradients(batch, tokens)
+                likelihood += self.gradients(batch, tokens, self.progress.update)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -196,6 +199,13 @@ class Trainer:
     def validate(self, check_stop: CheckStop = never_stop) -> None:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
         changed."""
+        with self.weights.used():
+            self._judge(check_stop)
+        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
+            self.save()
+
+    def _judge(self, check_stop: CheckStop) -> None:
+        """Validate the weights of the model; save them if they are among the best."""
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(score(result, self.config), self.config)
@@ -206,11 +216,9 @@ class Trainer:
             f"({duration(result.seconds)})"
         )
         self.checkpointing.save_best(before, self.progress)
-        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
-            self.save()
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
-        """Replace ``best`` by the average of the best checkpoints if validation prefers the average."""
+        """Replace ``best`` by the average of several checkpoints if validation prefers the average."""
         self.checkpointing.average_best(
             self.progress, lambda: self.validator(self.progress.update, samples=False, check_stop=check_stop)
         )

@@ -1,7 +1,8 @@
 """Forced decoding: the probability and the attention of each piece of a given translation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,6 +12,18 @@ from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.model import Network
+from nmt.search.penalties import length_penalty
+from nmt.translation.windows import FIRST_WINDOW, WINDOW, windows
+
+LARGEST_BATCH = 4096
+"""Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
+vocabulary at each of them."""
+Warn = Callable[[Literal["source", "target"], int, str], None]
+"""Receives a side, the number of a pair, from 1, and what is wrong with that side of it."""
+
+
+def no_warning(side: str, number: int, problem: str) -> None:
+    """Discard a warning."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,24 @@ class ForcedDecoding:
     attention: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None
     """(T, S), a row for each target piece; None for a model without attention."""
 
+    @property
+    def log_probability(self) -> float:
+        """The sum over the target pieces; nats."""
+        return float(self.log_probabilities.sum(dtype=np.float64))
+
+    @property
+    def per_piece(self) -> float:
+        """The mean over the target pieces; nats."""
+        return self.log_probability / max(len(self.target_pieces), 1)
+
+    def score(self, alpha: float) -> float:
+        """The log-probability divided by the length penalty of exponent ``alpha``, as search ranks translations."""
+        return self.log_probability / length_penalty(len(self.target_pieces), alpha)
+
+
+BLANK = ForcedDecoding([], [], np.zeros(0, np.float32), None)
+"""A blank translation of a blank line, which no model reads."""
+
 
 @torch.inference_mode()
 def force(
@@ -33,21 +64,43 @@ def force(
     device: torch.device,
     *,
     max_source: int = 1000,
-    batch_tokens: int = 4096,
+    max_target: int | None = None,
+    batch_tokens: int = LARGEST_BATCH,
+    keep_attention: bool = True,
+    first: int = 1,
+    warn: Warn = no_warning,
 ) -> list[ForcedDecoding]:
     """Read every pair with a network in evaluation mode, in fp32; return results in the order of the pairs.
 
-    Only the first ``max_source`` pieces of a side are read. A blank side is the end symbol alone.
+    A blank side is the end symbol alone.
+
+    Args:
+        network: in evaluation mode.
+        tokenizers: of both sides.
+        pairs: sources and their translations.
+        device: the network's.
+        max_source: pieces of a source that are read; the end symbol follows them.
+        max_target: likewise of a translation; None: as many.
+        batch_tokens: largest batch.
+        keep_attention: return the attention, if the network has any.
+        first: the number of the first pair, for ``warn``.
+        warn: is told of each side that is cut off.
     """
     specials = Specials.of(tokenizers)
-    sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source)
-    targets = _first(tokenizers.target, [pair.target for pair in pairs], max_source)
+    max_target = max_source if max_target is None else max_target
+
+    def cut_off(side: Literal["source", "target"], most: int) -> Callable[[int], None]:
+        return lambda place: warn(side, first + place, f"too long: only its first {most} pieces are read")
+
+    sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source, cut_off("source", max_source))
+    targets = _first(tokenizers.target, [pair.target for pair in pairs], max_target, cut_off("target", max_target))
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     results: dict[int, ForcedDecoding] = {}
     for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
         memory = network.encode(batch.source, batch.source_lengths)
-        readouts, attention = network.unroll(batch.target_input, memory)
+        readouts, weights = network.unroll(batch.target_input, memory)
+        attention = weights if keep_attention else None
         log_probabilities = (
             network.output(readouts)
             .float()
@@ -57,14 +110,49 @@ def force(
             .cpu()
         )
         for place, row in enumerate(rows.tolist()):
-            source, target = len(sources[row]) + 1, len(targets[row]) + 1
+            order, target = specials.order(len(sources[row]) + 1), len(targets[row]) + 1
             results[row] = ForcedDecoding(
                 _pieces(tokenizers.source, sources[row]),
                 _pieces(tokenizers.target, targets[row]),
                 log_probabilities[place, :target].numpy(),
-                None if attention is None else attention[place, :target, :source].float().cpu().numpy(),
+                None if attention is None else attention[place, :target][:, order].float().cpu().numpy(),
             )
     return [results[row] for row in range(len(pairs))]
+
+
+def force_stream(
+    network: Network,
+    tokenizers: Tokenizers,
+    pairs: Iterable[Pair],
+    device: torch.device,
+    *,
+    max_source: int,
+    max_target: int,
+    batch_tokens: int = LARGEST_BATCH,
+    keep_attention: bool = False,
+    warn: Warn = no_warning,
+) -> Iterator[tuple[Pair, ForcedDecoding]]:
+    """As :func:`force`, for pairs as they come in: no more than a window of them is held at a time.
+
+    Two blank sides are ``BLANK``, the translation of a blank line.
+    """
+    first = 1
+    for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
+        results = force(
+            network,
+            tokenizers,
+            window,
+            device,
+            max_source=max_source,
+            max_target=max_target,
+            batch_tokens=batch_tokens,
+            keep_attention=keep_attention,
+            first=first,
+            warn=warn,
+        )
+        for pair, each in zip(window, results, strict=True):
+            yield pair, BLANK if len(each.source_pieces) == len(each.target_pieces) == 1 else each
+        first += len(window)
 
 
 def word_attention(
@@ -79,8 +167,14 @@ def word_attention(
     return weights
 
 
-def _first(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> "list[np.ndarray[tuple[int], np.dtype[np.int32]]]":
-    return [np.array(ids, np.int32) for ids, _ in tokenizer.encode_first(texts, most)]
+def _first(
+    tokenizer: Tokenizer, texts: Sequence[str], most: int, cut_off: Callable[[int], None]
+) -> "list[np.ndarray[tuple[int], np.dtype[np.int32]]]":
+    encoded = tokenizer.encode_first(texts, most)
+    for place, (_, cut) in enumerate(encoded):
+        if cut:
+            cut_off(place)
+    return [np.array(ids, np.int32) for ids, _ in encoded]
 
 
 def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:

@@ -7,6 +7,16 @@ from nmt.config.decoding import OF_SEVERAL, search_contradictions
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
+from nmt.translation.risk import MinimumBayesRisk
+from nmt.translation.unknown import UnknownWords
+
+MORE_PIECES = 10
+"""Pieces that a translation may have in addition to the source's times ``max_length_factor``."""
+
+
+def longest(source: int, factor: float) -> int:
+    """Return how many pieces a translation of ``source`` pieces may have, the end symbol of neither counted."""
+    return int(source * factor) + MORE_PIECES
 
 
 @dataclass(frozen=True)
@@ -24,9 +34,13 @@ class SearchOptions:
     n_best: int = 1
     """Translations of each line, at most ``beam_size``."""
     sampling: Sampling | None = None
-    """Sample one translation instead of searching for the best; needs beam_size 1."""
+    """Sample instead of searching for the best; needs beam_size 1."""
     attention: bool = False
     """Keep the attention weights."""
+    risk: MinimumBayesRisk | None = None
+    """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
+    unknown: UnknownWords | None = None
+    """Replace unknown words; needs a searchable with attention and tokenizers of words."""
     min_length_factor: float = 0.0
     coverage_penalty: float = 0.0
     no_repeat_ngram: int = 0
@@ -41,6 +55,8 @@ class SearchOptions:
                 problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most:g}")
         if self.sampling is not None and self.beam_size != 1:
             problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
+        if self.risk is not None and self.sampling is None:
+            problems.append("minimum Bayes risk: chooses among samples; give a sampling, too")
         if self.n_best > self.beam_size:
             problems.append(
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
@@ -49,6 +65,11 @@ class SearchOptions:
         problems += map(str, search_contradictions(self))
         if problems:
             raise ConfigError(*problems)
+
+    @property
+    def hypotheses(self) -> int:
+        """Hypotheses of a line that are followed side by side."""
+        return self.beam_size if self.risk is None else self.risk.samples
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:

@@ -27,7 +27,7 @@ from nmt.search import (
     obeying,
     sample_search,
 )
-from nmt.translation.options import SearchOptions
+from nmt.translation.options import MORE_PIECES, SearchOptions
 from nmt.translation.rules import coverage_of, refuse_without_attention, rules_of
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
@@ -164,7 +164,7 @@ class Translator:
         first = 1
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
-        for text in windows(lines, first_window, window):
+        for text in windows(lines, first_window, window, len):
             begin = prefixes[first - 1 : first - 1 + len(text)]
             yield from self._translate_window(searchable, text, begin, first, options, warn, check_stop)
             first += len(text)
@@ -198,7 +198,7 @@ class Translator:
                 check_stop()
                 for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, hypotheses)
+                    results[place] = self._translation(text[place], line, hypotheses, options)
         return results
 
     @torch.inference_mode()
@@ -206,22 +206,24 @@ class Translator:
         self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
     ) -> list[list[Hypothesis]]:
         specials = self.specials
-        source, lengths = pad_source([line.ids for line in batch], specials.source_eos, specials.source_pad)
+        source, lengths = pad_source([line.ids for line in batch], specials)
         begun = torch.tensor([len(line.prefix) for line in batch])
-        max_lengths = torch.maximum(((lengths - 1) * options.max_length_factor).long(), begun) + 10
+        max_lengths = torch.maximum(((lengths - 1) * options.max_length_factor).long(), begun) + MORE_PIECES
         limits = Limits(
             specials.target_bos,
             specials.target_eos,
             (specials.target_pad, specials.target_bos),
             max_lengths.to(self.device),
         )
-        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
+        keep_attention = options.attention or options.unknown is not None
+        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": keep_attention}
         prefixes = Prefixes.of([line.prefix for line in batch], self.device)
         with searchable.searching():
             start = searchable.start(searchable.encode(source.to(self.device), lengths))
             model, state = obeying(searchable, start, limits, rules_of(options, limits, lengths - 1), prefixes)
             if options.sampling is not None:
                 numbers = [line.number for line in batch]
+                how |= {"samples": options.hypotheses}
                 return sample_search(model, state, limits, options.sampling, numbers, **how)
             if options.beam_size == 1:
                 return greedy_search(model, state, limits, **how)
@@ -236,21 +238,31 @@ class Translator:
                 **how,
             )
 
-    def _translation(self, source: str, line: Line, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(
+        self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
+    ) -> Translation:
         target = self.tokenizers.target
+        order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
         for hypothesis in hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
-            attention = hypothesis.attention
+            weights = None if hypothesis.attention is None else hypothesis.attention[:, order]
+            if options.unknown is not None and target.unk_id in hypothesis.tokens:
+                assert weights is not None  # kept for it
+                text = options.unknown.replaced(hypothesis.tokens, weights.numpy(), source, self.tokenizers)
+            else:
+                text = target.decode(hypothesis.tokens)
             translated.append(
                 TranslatedHypothesis(
-                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
+                    text.replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    None if attention is None else attention[:, : line.length],
+                    weights if options.attention else None,
                 )
             )
+        if options.risk is not None:
+            translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
 

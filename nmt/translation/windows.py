@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,6 +19,7 @@ FIRST_WINDOW = 1024
 WINDOW_CHARACTERS = 1 << 22
 """Characters of text at which a window ends early."""
 
+T = TypeVar("T")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
@@ -37,14 +38,14 @@ class Line:
         return len(self.ids) + 1
 
 
-def windows(lines: Iterable[str], first: int, most: int) -> Iterator[list[str]]:
+def windows(lines: Iterable[T], first: int, most: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
     """Cut lines into consecutive lists, growing from ``first`` up to ``most`` lines, none with much more than
-    WINDOW_CHARACTERS."""
-    window: list[str] = []
+    WINDOW_CHARACTERS; ``size_of`` counts the characters of a line, or of a pair of lines."""
+    window: list[T] = []
     size, characters = min(first, most), 0
     for line in lines:
         window.append(line)
-        characters += len(line)
+        characters += size_of(line)
         if len(window) >= size or characters >= WINDOW_CHARACTERS:
             yield window
             window, size, characters = [], min(2 * size, most), 0
@@ -53,7 +54,7 @@ def windows(lines: Iterable[str], first: int, most: int) -> Iterator[list[str]]:
 
 
 def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterator[Sequence[Line]]:
-    """Cut lines, longest first, into batches of ``batch_tokens``, padding and beams included.
+    """Cut lines, longest first, into batches of ``batch_tokens``, padding and hypotheses included.
 
     A batch has from one to ``most`` lines. None is much shorter than the first, unless there are fewer than ``ROWS``.
     """
@@ -61,7 +62,7 @@ def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterato
     while start < len(lines):
         longest = lines[start].length
         alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -line.length) - start
-        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.hypotheses * longest)))
         yield lines[start : start + rows]
         start += rows
 

@@ -38,12 +38,18 @@ STRETCH, MOST_STRETCHES = 50, 20
 """On a GPU, the warm-up goes on in stretches of STRETCH updates until one records no new CUDA graph, at most
 MOST_STRETCHES times."""
 VARIANTS: dict[str, dict[str, object]] = {
-    "none": {"type": "none"},
-    "bahdanau": {"type": "bahdanau", "hidden": 512},
-    "luong": {"type": "luong", "input_feeding": False},
-    "luong-feeding": {"type": "luong", "input_feeding": True},
+    "none": {"attention": {"type": "none"}},
+    "bahdanau": {"attention": {"type": "bahdanau", "hidden": 512}},
+    "luong": {"attention": {"type": "luong", "input_feeding": False}},
+    "luong-feeding": {"attention": {"type": "luong", "input_feeding": True}},
+    "transformer": {
+        "attention": {"type": "transformer"},
+        "encoder": {"type": "transformer", "layers": 4},
+        "decoder": {"type": "transformer", "layers": 4},
+    },
 }
-"""With the reference sizes: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000."""
+"""With the reference sizes: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000; a Transformer is 256
+wide, with 4 + 4 layers, 8 heads and 1,024 inner units."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def reference(variant: str) -> schema.Model:
     """The network of the reference shape."""
     sizes = {"embeddings": {"size": 256}, "encoder": {"hidden": 512}, "decoder": {"hidden": 512, "readout": 512}}
     dropout = {"embedding": 0.2, "annotation": 0.2, "readout": 0.2}
-    return schema.Model.model_validate({"attention": VARIANTS[variant], "dropout": dropout, **sizes})
+    return schema.Model.model_validate({"dropout": dropout, **sizes, **VARIANTS[variant]})
 
 
 Lap = Callable[[str], None]
@@ -185,7 +191,12 @@ def measure(case: Case) -> TrainingRow:
         full = filled_up(reference_batch(*case.shape), SPECIALS)
         cells = full.source.numel() + full.target_mask.numel()
     flops = cost(reference(case.variant), VOCABULARY).training_flops(
-        sentences, sentences * source_length, tokens, tokens * source_length
+        sentences,
+        sentences * source_length,
+        tokens,
+        tokens * source_length,
+        sentences * source_length**2,
+        tokens * (target_length + 1) // 2,
     )
     return TrainingRow(
         variant=case.variant,
@@ -213,6 +224,8 @@ class _Volume:
     source: int = 0
     target: int = 0
     pairs: int = 0
+    source_pairs: int = 0
+    target_pairs: int = 0
     cells: int = 0
 
     def add(self, batch: Batch) -> None:
@@ -223,6 +236,8 @@ class _Volume:
         self.source += int(source_lengths.sum())
         self.target += batch.target_tokens
         self.pairs += int((source_lengths * target_lengths).sum())
+        self.source_pairs += int(source_lengths.square().sum())
+        self.target_pairs += int((target_lengths * (target_lengths + 1)).sum()) // 2
         self.cells += batch.source.numel() + batch.target_mask.numel()
 
 
@@ -254,7 +269,12 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
     rate = statistics.mean((rate, product_rate(device, precision)))
     flops = cost(config.model, sizes[1]).training_flops(
-        counted.sentences, counted.source, counted.target, counted.pairs
+        counted.sentences,
+        counted.source,
+        counted.target,
+        counted.pairs,
+        counted.source_pairs,
+        counted.target_pairs,
     )
     mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences
     return TrainingRow(

@@ -49,9 +49,9 @@ class Faulty:
     def __init__(self, gradients: Gradients, model: Seq2Seq, fault: Fault) -> None:
         self.gradients, self.model, self.fault, self.calls = gradients, model, fault, 0
 
-    def __call__(self, batch: Batch, tokens: int) -> Tensor:
+    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
         """Compute gradients as ``Gradients`` does, then apply the fault."""
-        likelihood = self.gradients(batch, tokens)
+        likelihood = self.gradients(batch, tokens, update)
         self.calls += 1
         found = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         return self.fault(self.calls, batch, found, likelihood)

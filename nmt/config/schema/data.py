@@ -12,6 +12,9 @@ class Corpus(Section):
 
     limit: Size | None = None
     """Read only the first ``limit`` pairs; null reads all."""
+    links: Text | None = None
+    """Of the training set: file with the word links of each pair, a line for each, as ``i-j`` (or ``ipj``) of source
+    word i and target word j, counted from 0; guided attention learns from them. null: none."""
 
 
 class FileCorpus(Corpus):
@@ -104,6 +107,9 @@ class Data(Section):
     """Validation set."""
     test: AnyCorpus | None = None
     """Test set, translated and scored after training; null: none."""
+    reverse_source: bool = False
+    """Read the pieces of each source sentence last to first, the end symbol still last (Sutskever et al. 2014). The
+    attention that commands show is in the order of the text."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""

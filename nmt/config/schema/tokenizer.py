@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field
+from pydantic import AfterValidator, Discriminator, Field
 
 from nmt.config.schema.base import LARGEST_VOCABULARY, Section, Text
 
@@ -21,16 +21,44 @@ class LearnedTokenizer(Section):
     """Share of the characters in the training set that get a piece; the rest are unknown."""
 
 
+EVERY_SEGMENTATION = -1
+
+
+def _a_choice(nbest: int) -> int:
+    if nbest in (0, 1):
+        raise ValueError(f"{nbest} leaves nothing to choose from; must be -1 (all) or from 2 to 512")
+    return nbest
+
+
+class Sampling(Section):
+    """Segmentations of the training text, sampled again in each epoch; everything else reads the best ones.
+
+    A sample of more than ``data.filter.max_pieces`` pieces gives way to the best segmentation.
+    """
+
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """bpe: probability that a merge is left out (BPE-dropout, Provilkov et al. 2020). unigram: exponent of the
+    probability of a segmentation (subword regularization, Kudo 2018); less is more varied."""
+    nbest: Annotated[int, Field(ge=EVERY_SEGMENTATION, le=512), AfterValidator(_a_choice)] = EVERY_SEGMENTATION
+    """unigram: sample among this many of the most probable segmentations; -1: among all."""
+    sides: Literal["both", "source", "target"] = "both"
+    """The sides that are sampled."""
+
+
 class BpeTokenizer(LearnedTokenizer):
     """Byte-pair encoding (Sennrich et al. 2016)."""
 
     type: Literal["bpe"]
+    sampling: Sampling | None = None
+    """Sampled segmentations of the training text; null: the best ones."""
 
 
 class UnigramTokenizer(LearnedTokenizer):
     """Unigram language model (Kudo 2018)."""
 
     type: Literal["unigram"]
+    sampling: Sampling | None = None
+    """Sampled segmentations of the training text; null: the best ones."""
 
 
 class WordTokenizer(LearnedTokenizer):
@@ -38,11 +66,19 @@ class WordTokenizer(LearnedTokenizer):
 
     type: Literal["word"]
 
+    @property
+    def sampling(self) -> None:
+        """None: a text has one segmentation."""
+
 
 class CharacterTokenizer(LearnedTokenizer):
     """Single characters."""
 
     type: Literal["character"]
+
+    @property
+    def sampling(self) -> None:
+        """None: a text has one segmentation."""
 
 
 class GivenTokenizer(Section):
@@ -53,6 +89,8 @@ class GivenTokenizer(Section):
     """The .model file of the source side."""
     target: Text
     """The .model file of the target side; the same file for a shared vocabulary."""
+    sampling: Sampling | None = None
+    """Sampled segmentations of the training text, by a model of type bpe or unigram; null: the best ones."""
 
     @property
     def shared(self) -> bool:

@@ -4,7 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import Beam, Count, Fraction, NotNegative, Pieces, Positive, Section, Size, usual_type
+from nmt.config.schema.base import (
+    LARGEST_NUMBER,
+    Beam,
+    Count,
+    Fraction,
+    NotNegative,
+    Pieces,
+    Positive,
+    Section,
+    Size,
+    usual_type,
+)
 
 
 class AdamConstants(Section):
@@ -109,8 +120,78 @@ class Validation(Section):
     """Translations written to TensorBoard at each validation."""
 
 
+class SamplingSchedule(Section):
+    """Options of every scheduled sampling (Bengio et al. 2015, section 2.4)."""
+
+    output: Literal["sample", "argmax"] = "sample"
+    """The network's own output that takes the place of a reference: drawn from its distribution, or its likeliest."""
+
+
+class LinearSampling(SamplingSchedule):
+    """Share of references max(floor, offset - slope * i) after i updates; at most 1."""
+
+    type: Literal["linear"]
+    offset: Positive = 1.0
+    """Share before the first update; above 1, training begins with teacher forcing alone."""
+    slope: NotNegative = 5e-5
+    """Share that each update takes away; the default leaves a half after 10,000 updates."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Smallest share."""
+
+
+class ExponentialSampling(SamplingSchedule):
+    """Share of references base^i after i updates."""
+
+    type: Literal["exponential"]
+    base: Annotated[float, Field(gt=0, le=1)] = 0.99993
+    """k of the paper; the default leaves a half after 10,000 updates."""
+
+
+class InverseSigmoidSampling(SamplingSchedule):
+    """Share of references k / (k + exp(i / k)) after i updates."""
+
+    type: Literal["inverse_sigmoid"]
+    k: Annotated[float, Field(ge=1, le=LARGEST_NUMBER)] = 1400.0
+    """A half is left after k ln k updates: 10,000 by default."""
+
+
+AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Discriminator("type")]
+
+
+class GuidedAttention(Section):
+    """Options of every term that guides the attention."""
+
+    weight: Positive = 1.0
+    """Factor of the term, a mean over the target pieces as the loss is."""
+
+
+class DiagonalGuide(GuidedAttention):
+    """Penalty of attention far from the diagonal: 1 - exp(-(t/T - s/S)² / (2 deviation²)) for target piece t of T and
+    source piece s of S (Tachibana et al. 2018, section 4)."""
+
+    type: Literal["diagonal"]
+    deviation: Annotated[float, Field(ge=0.01, le=100)] = 0.2
+    """g of the paper: the distance from the diagonal, as a share of the sentence, at which the penalty is 0.39."""
+
+
+class LinksGuide(GuidedAttention):
+    """Cross-entropy of the attention with the links of ``data.train.links`` (Chen et al. 2016, section 3)."""
+
+    type: Literal["links"]
+
+
+AnyGuide = Annotated[DiagonalGuide | LinksGuide, Discriminator("type")]
+
+
+class MovingAverage(Section):
+    """Exponential moving average of the weights."""
+
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
+    """Factor by which the share of an update's weights shrinks at each later update."""
+
+
 class Training(Section):
-    """Maximum likelihood with teacher forcing."""
+    """Maximum likelihood, by default with teacher forcing."""
 
     updates: Size
     """Optimizer updates in total."""
@@ -123,11 +204,23 @@ class Training(Section):
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
     """Share of the target distribution that is spread evenly over the vocabulary."""
+    scheduled_sampling: AnySampling | None = None
+    """Replace references in the decoder's input by the network's own outputs, ever more of them. A second pass, step by
+    step and without gradient, finds these outputs, so training is slower. null: teacher forcing."""
+    guided_attention: AnyGuide | None = None
+    """Add a term to the loss that pulls the attention to the diagonal or to given links; null: none. Bahdanau's decoder
+    is then trained without its fast twin, whose attention has no gradient."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters; null: no clipping."""
     validation: Validation = Validation()
+    ema: MovingAverage | None = None
+    """Validate, save and translate with a moving average of the weights; training goes on with the weights themselves.
+    null: none."""
     average: Size = 1
-    """Number of best checkpoints whose averaged weights become ``best``; 1: no averaging."""
+    """Number of checkpoints whose averaged weights become ``best`` at the end if validation prefers them; 1: no
+    averaging."""
+    average_of: Literal["best", "last"] = "best"
+    """The checkpoints that are averaged: the best validated ones, or the last."""
     save_every: Size | None = None
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50

@@ -31,6 +31,13 @@ def add_product(addend: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return torch.addmm(addend, left, right) if left.ndim == 2 else torch.baddbmm(addend, left, right)
 
 
+def transposed(weight: Tensor) -> Tensor:
+    """Copy (..., m, n) to (..., n, m). PyTorch's copy is four times as fast for single matrices as for several."""
+    if weight.ndim == 2:
+        return weight.T.contiguous()
+    return torch.stack([transposed(each) for each in weight]) if len(weight) > 1 else weight[0].T.contiguous()[None]
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """W x + b: x (..., I), weight (O, I), bias (O,) -> (..., O)."""
     if _LINEAR is None or x.dtype != torch.float32 or x.device.type != "cpu":

@@ -1,7 +1,7 @@
 """The steps of a recurrence in PyTorch's operations: the gates of a GRU and Bahdanau's attention, forward and backward.
 
 ``triton_steps`` has twins of both classes for GPUs. Products with weights are not part of a step: the walks of
-``gru_with_attention`` compute them. "Low" is the type that products are computed in, "high" fp32 or finer.
+``recurrence`` compute them. "Low" is the type that products are computed in, "high" fp32 or finer.
 
 Shapes: T steps, B sentences, S source positions, H hidden, A alignment units, C context.
 """
@@ -15,13 +15,27 @@ from torch import Tensor
 class GateSlopes(Protocol):
     """The backward steps of the gates."""
 
-    def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
-        """Compute the gradient of s_t from those of s_{t+1}: by later steps, and by its readers, both (..., H, B).
+    def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
+        """Compute the gradient of state t.
 
-        Fills the gradient of the gates (..., 4H, B): one below the other stand (U_n s, reset, update, x_n). The first
-        three are the recurrent gates, the last three the input's, so that both gradients are slices of one tensor.
-        -> the gradient of s_t without that of the recurrent product.
+        ``carry`` is that of state t + 1 by later steps, shaped as a state; ``d_output`` that of its output,
+        (..., H, B), by its readers. Fills the gradient of the gates (..., 4H, B): its first rows are the recurrent
+        gates', its last rows the input's, so that both are slices of one tensor. In a GRU (U_n s, reset, update, x_n)
+        stand one below the other: three and three. -> the gradient of state t without that of the recurrent product.
         """
+
+
+class Steps(Protocol):
+    """The forward steps of a cell, and what its backward steps need of them."""
+
+    states: Tensor
+    """State 0 ... T, (T + 1, ..., W, B), high; the first H of the W rows are the output."""
+
+    def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
+        """Compute state t + 1 from gates (..., G, B); may overwrite the recurrent ones -> its output, low."""
+
+    def slopes(self) -> GateSlopes:
+        """Return the backward steps."""
 
 
 class AttentionSlopes(Protocol):
@@ -59,7 +73,7 @@ class Gates:
         self.candidate = initial.new_empty(steps, *initial.shape)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1}, low, from gates (..., 3H, B), as ``GatedUpdate`` of the decoders has it; overwrites the latter."""
+        """s_{t+1}, low, from gates (..., 3H, B), as ``GruCell`` of the decoders has it; overwrites the latter."""
         hidden = self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]
@@ -92,9 +106,9 @@ class _GateSlopes:
         self.gates = gates
         self.direct = direct
 
-    def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
+    def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
         """As ``GateSlopes`` has it."""
-        d_state = carry + d_state
+        d_state = carry + d_output
         low = d_state.to(d_gates.dtype).unsqueeze(-3)
         torch.mul(self.gates[t], low, out=d_gates.unflatten(-2, (4, -1)))
         return d_state * self.direct[t]
@@ -155,9 +169,8 @@ class _AttentionSlopes:
         """As ``AttentionSlopes`` has it."""
         attention, inner, high = self.attention, self.inner, self.attention.high
         sigmoids, alpha = attention.sigmoids[t], attention.weights[t].to(high)
-        # softmax: d e = alpha * (d alpha - sum alpha d alpha)
-        d_weights = torch.bmm(d_context.unsqueeze(1), attention.annotations.transpose(1, 2)).squeeze(1).to(high)
-        d_energies = (alpha * (d_weights - (alpha * d_weights).sum(-1, keepdim=True))).to(inner.dtype)
+        d_weights = torch.bmm(d_context.unsqueeze(1), attention.annotations.transpose(1, 2)).squeeze(1)
+        d_energies = softmax_back(alpha, d_weights).to(inner.dtype)
         self.d_slope += d_energies.view(-1) @ sigmoids.flatten(0, 1) - d_energies.sum(dtype=high) / 2
         torch.mul(d_energies.unsqueeze(-1), attention.slope, out=inner)
         torch.ops.aten.sigmoid_backward.grad_input(inner, sigmoids, grad_input=inner)
@@ -167,3 +180,60 @@ class _AttentionSlopes:
     def gradients(self) -> tuple[Tensor, Tensor]:
         """As ``AttentionSlopes`` has it."""
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
+
+
+class DotAttention:
+    """Attention over T steps whose energies are products of queries and keys; otherwise as ``Attention``.
+
+    Args:
+        steps: T.
+        keys: (B, S, A), low.
+        values: what is weighed, (B, S, C), low.
+        mask: (B, S), True on real tokens.
+    """
+
+    weights: Tensor
+    """alpha_ij, (T, B, S), low"""
+    queries: Tensor
+    """(T, B, A), low"""
+
+    def __init__(self, steps: int, keys: Tensor, values: Tensor, mask: Tensor) -> None:
+        self.high = torch.promote_types(keys.dtype, torch.float32)
+        self.keys, self.values = keys, values
+        self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
+        self.weights = keys.new_empty(steps, *mask.shape)
+        self.queries = keys.new_empty(steps, len(keys), keys.size(-1))
+
+    def attend(self, t: int, queries: Tensor) -> Tensor:
+        """Compute the contexts of step t, (B, C), from its queries, (A, B)."""
+        self.queries[t] = queries.T
+        energies = torch.bmm(self.queries[t].unsqueeze(1), self.keys.mT).squeeze(1)
+        self.weights[t] = energies.to(self.high).add_(self.blocked).softmax(-1)
+        return torch.bmm(self.weights[t].unsqueeze(1), self.values).squeeze(1)
+
+    def slopes(self) -> "_DotAttentionSlopes":
+        """Return the backward steps."""
+        return _DotAttentionSlopes(self)
+
+
+class _DotAttentionSlopes:
+    def __init__(self, attention: DotAttention) -> None:
+        self.attention = attention
+        self.d_energies = torch.empty_like(attention.weights)
+
+    def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
+        """As ``AttentionSlopes`` has it."""
+        attention = self.attention
+        d_weights = torch.bmm(d_context.unsqueeze(1), attention.values.mT).squeeze(1)
+        self.d_energies[t] = softmax_back(attention.weights[t].to(attention.high), d_weights)
+        d_queries.copy_(torch.bmm(self.d_energies[t].unsqueeze(1), attention.keys).squeeze(1).T)
+
+    def gradients(self) -> tuple[Tensor]:
+        """Return, after all steps, the gradient of the keys (B, S, A)."""
+        return (torch.bmm(self.d_energies.permute(1, 2, 0), self.attention.queries.transpose(0, 1)),)
+
+
+def softmax_back(weights: Tensor, d_weights: Tensor) -> Tensor:
+    """The gradient of energies e, by alpha = softmax(e), high: d e = alpha * (d alpha - sum alpha d alpha)."""
+    d_weights = d_weights.to(weights.dtype)
+    return weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))

@@ -230,12 +230,12 @@ class Gates(plain.Gates):
         """Pass on what the forward steps have stored."""
         return self
 
-    def back(self, t: int, carry: Tensor, d_state: Tensor, d_gates: Tensor) -> Tensor:
+    def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
         """As ``nmt.fast.kernels.torch_steps.GateSlopes`` has it; ``d_gates`` is contiguous."""
         result = torch.empty_like(self.candidate[t])
         _advance_back[self.programs](
             carry.contiguous(),
-            d_state.contiguous(),
+            d_output.contiguous(),
             self.gates[t],
             self.candidate[t],
             self.states[t],

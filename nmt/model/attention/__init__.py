@@ -1,6 +1,41 @@
-"""Attention: which annotations matter to a decoder state, and their weighted mean, the context."""
+"""Attention: how a decoder reads the annotations. base.py has the interface."""
 
-from nmt.model.attention.base import Attention, NoAttention, ScoredAttention
-from nmt.model.attention.scores import AdditiveAttention, DotAttention, GeneralAttention
+from nmt.model.attention.base import Attention, InitialStateOnly, NoAttention, ScoredAttention, WeightedMean
+from nmt.model.attention.hard import GumbelAttention, HardAttention, SampledAttention
+from nmt.model.attention.heads import MultiHeadAttention
+from nmt.model.attention.local import LocalAttention, MonotonicLocalAttention, PredictiveLocalAttention
+from nmt.model.attention.multi_head import EncoderDecoderAttention
+from nmt.model.attention.scores import (
+    AdditiveAttention,
+    CosineAttention,
+    CoverageAttention,
+    DotAttention,
+    GeneralAttention,
+    LocationAttention,
+    LowRankAttention,
+    ScaledDotAttention,
+)
 
-__all__ = ["AdditiveAttention", "Attention", "DotAttention", "GeneralAttention", "NoAttention", "ScoredAttention"]
+__all__ = [
+    "AdditiveAttention",
+    "Attention",
+    "CosineAttention",
+    "CoverageAttention",
+    "DotAttention",
+    "EncoderDecoderAttention",
+    "GeneralAttention",
+    "GumbelAttention",
+    "HardAttention",
+    "InitialStateOnly",
+    "LocalAttention",
+    "LocationAttention",
+    "LowRankAttention",
+    "MonotonicLocalAttention",
+    "MultiHeadAttention",
+    "NoAttention",
+    "PredictiveLocalAttention",
+    "SampledAttention",
+    "ScaledDotAttention",
+    "ScoredAttention",
+    "WeightedMean",
+]

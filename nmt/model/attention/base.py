@@ -1,4 +1,4 @@
-"""The interface of an attention, the attention that is none, and the softmax attention; scores.py has its scores.
+"""The interface of an attention, the attention that is none, and the weighted mean; scores.py has the scores.
 
 Shapes: B sentences, S source positions, Q queries of each sentence (hypotheses at one target position, or all target
 positions of one hypothesis), H width of a query, C width of a context, A width of a key.
@@ -19,6 +19,8 @@ class Attention(nn.Module):
 
     attends: ClassVar[bool] = True
     """Whether it returns weights."""
+    covers: ClassVar[bool] = False
+    """Whether it reads ``Memory.covered``, so that no query can be answered before those of earlier positions."""
 
     def prepare(self, memory: Memory) -> Memory:
         """Add the keys, and values other than the annotations, which no query changes."""
@@ -52,18 +54,46 @@ class NoAttention(Attention):
         return memory.summary.unsqueeze(1).expand(-1, queries.size(1), -1), None
 
 
-class ScoredAttention(Attention):
-    """alpha_ij = softmax_j(score(s_i, h_j)) over real j; c_i = sum_j alpha_ij h_j."""
+class InitialStateOnly(NoAttention):
+    """The decoder sees the source through its first state alone (Sutskever et al. 2014): contexts have no units."""
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
+        """(B, Q, H) -> (B, Q, 0)."""
+        return queries[..., :0], None
+
+
+class WeightedMean(Attention):
+    """c_i = sum_j alpha_ij v_j; a subclass says what the weights alpha are. The values v are the annotations."""
+
+    @abstractmethod
+    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
+        """Compute alpha_ij, zero on padding: (B, Q, H) -> (B, Q, S)."""
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S)."""
+        values = memory.annotations if memory.values is None else memory.values
+        weights = self.weights(queries, positions, memory).to(values.dtype)
+        return weights @ values, weights
+
+
+class ScoredAttention(WeightedMean):
+    """alpha_ij = softmax_j(score(s_i, h_j)) over real j."""
 
     @abstractmethod
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Compute the energies e_ij: queries (B, Q, H), keys (B, S, A) -> (B, Q, S)."""
 
-    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S), zero on padding."""
+    def energies(self, queries: Tensor, memory: Memory) -> Tensor:
+        """Compute e_ij, minus infinity on padding: (B, Q, H) -> (B, Q, S), fp32 or finer."""
         assert memory.keys is not None
-        values = memory.annotations if memory.values is None else memory.values
-        energies = self.score(queries, memory.keys).masked_fill(~memory.source_mask.unsqueeze(1), -torch.inf)
-        at_least_fp32 = torch.promote_types(energies.dtype, torch.float32)
-        weights = energies.softmax(-1, dtype=at_least_fp32).to(values.dtype)
-        return weights @ values, weights
+        return masked(self.score(queries, memory.keys), memory.source_mask)
+
+    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
+        """Normalize the energies: (B, Q, H) -> (B, Q, S), zero on padding."""
+        return self.energies(queries, memory).softmax(-1)
+
+
+def masked(energies: Tensor, source_mask: Tensor) -> Tensor:
+    """Exclude padding: energies (B, Q, S), mask (B, S) -> (B, Q, S), minus infinity on padding, fp32 or finer."""
+    energies = energies.masked_fill(~source_mask.unsqueeze(1), -torch.inf)
+    return energies.to(torch.promote_types(energies.dtype, torch.float32))

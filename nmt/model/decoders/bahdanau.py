@@ -1,59 +1,80 @@
 """Bahdanau's decoder: attend, update, read out.
 
-Shapes: B sentences, T target positions, R rows, E embedding, H hidden, C context, O readout, S source positions.
+Shapes: B sentences, T target positions, R rows, E embedding, H hidden, W state, G gates, C context, O readout, S source
+positions.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from nmt.model.attention import Attention
+from nmt.model.cells import Cell
 from nmt.model.decoders.base import stacked
-from nmt.model.decoders.recurrent import RecurrentDecoder, RecurrentState
+from nmt.model.decoders.readout import Readout
+from nmt.model.decoders.recurrent import Layer, RecurrentDecoder, RecurrentState, Sizes, of_context
 from nmt.model.records import State
 
 
 class BahdanauDecoder(RecurrentDecoder):
     """Attend, update, read out (Bahdanau et al. 2015, A.2.2).
 
-    The readout takes s_i where the paper's formula prints s_{i-1}, so that it sees the update.
+    The readout takes s_i where the paper's formula prints s_{i-1}, so that it sees the update. With several layers the
+    query is the first layer's state (Wu et al. 2016, section 3), and the readout takes the last layer's output.
     """
 
     def __init__(
-        self, attention: Attention, embedding: int, context: int, bridge: int, hidden: int, readout: int
+        self,
+        attention: Attention,
+        cell: Cell,
+        sizes: Sizes,
+        upper: Sequence[Layer],
+        readout: Readout,
+        *,
+        input_feeding: bool,
     ) -> None:
-        super().__init__(attention, embedding, bridge, hidden)
-        self.readout_width = readout
-        self.context_gates = nn.Linear(context, 3 * hidden, bias=False)  # C, C_z, C_r
-        self.state_readout = nn.Linear(hidden, 2 * readout)  # U_o
-        self.embedding_readout = nn.Linear(embedding, 2 * readout, bias=False)  # V_o
-        self.context_readout = nn.Linear(context, 2 * readout, bias=False)  # C_o
+        super().__init__(attention, cell, sizes, upper, readout, input_feeding=input_feeding)
+        units = readout.units * sizes.readout
+        self.context_gates = of_context(sizes.context, cell.gates * cell.hidden)  # C, C_z, C_r
+        self.state_readout = nn.Linear(cell.hidden, units)  # U_o
+        self.embedding_readout = nn.Linear(sizes.embedding, units, bias=False)  # V_o
+        self.context_readout = of_context(sizes.context, units)  # C_o
 
     def advance(self, embedding_gates: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, Tensor | None]:
-        """c_i from s_{i-1}, then s_i: gates (R, 3H) -> contexts (R, C), states (R, H), weights (R, S) or None."""
-        context, weights = self.attend(state, state.hidden)
-        hidden = self.update(embedding_gates + self.context_gates(context), state.hidden)
-        return context, hidden, weights
+        """c_i from s_{i-1}, then s_i: gates (R, G) -> contexts (R, C), states (R, W), weights (R, S) or None."""
+        context, weights = self.attend(state, self.update.output(state.hidden))
+        gates = self.fed(embedding_gates, state) + self.context_gates(context)
+        return context, self.update(gates, state.hidden), weights
 
-    def readout(self, embedded: Tensor, context: Tensor, hidden: Tensor) -> Tensor:
-        """t_i = maxout(U_o s_i + V_o E y_{i-1} + C_o c_i): pairs of units, the larger of each."""
-        units = self.state_readout(hidden) + self.embedding_readout(embedded) + self.context_readout(context)
-        larger: Tensor = units.unflatten(-1, (-1, 2)).max(-1).values
-        return larger
+    def readout(self, embedded: Tensor, context: Tensor, output: Tensor) -> Tensor:
+        """t_i = maxout(U_o s_i + V_o E y_{i-1} + C_o c_i)."""
+        units = self.state_readout(output) + self.embedding_readout(embedded) + self.context_readout(context)
+        readout: Tensor = self.nonlinearity(units)
+        return readout
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """One position: (R, E) -> readout (R, O), state, weights."""
         assert isinstance(state, RecurrentState)
         context, hidden, weights = self.advance(self.embedding_gates(embedded), state)
-        return self.readout(embedded, context, hidden), state.advanced(hidden=hidden), weights
+        output, upper = self.climb(hidden, state.upper)
+        readout = self.readout(embedded, context, output)
+        return readout, self.after(state, hidden, upper, weights, readout), weights
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Walk the recurrence alone; gates and readouts of all positions are single products."""
+        """Walk the first layer alone; gates, other layers and readouts of all positions come at once.
+
+        With input feeding every step needs the readout before it.
+        """
+        if self.feeding_gates is not None:
+            return super().unroll(embedded, state)
         assert isinstance(state, RecurrentState)
-        contexts, states, alphas = [], [], []
-        for gates in self.embedding_gates(embedded).unbind(1):  # (B, 3H)
+        start, contexts, states, alphas = state, [], [], []
+        for gates in self.embedding_gates(embedded).unbind(1):  # (B, G)
             context, hidden, weights = self.advance(gates, state)
-            state = state.advanced(hidden=hidden)
+            state = self.after(state, hidden, state.upper, weights)
             contexts.append(context)
             states.append(hidden)
             alphas.append(weights)
-        return self.readout(embedded, torch.stack(contexts, 1), torch.stack(states, 1)), stacked(alphas)
+        outputs = self.climb_at_once(torch.stack(states, 1), start)
+        return self.readout(embedded, torch.stack(contexts, 1), outputs), stacked(alphas)

@@ -20,6 +20,13 @@ class Decoder(nn.Module):
     readout_width: int
     """O."""
 
+    def with_positions(self, embedded: Tensor, first: int) -> Tensor:
+        """Place embeddings at the positions from ``first`` on, before their dropout: (R, T, E) -> (R, T, E).
+
+        A recurrent decoder need not.
+        """
+        return embedded
+
     @abstractmethod
     def start(self, memory: Memory, bridge: Tensor) -> State:
         """Make the state before the first target token, one row a sentence.

@@ -1,72 +1,70 @@
 """Luong's decoder: update, attend, combine.
 
-Shapes: B sentences, T target positions, R rows, E embedding, H hidden, C context, O readout, S source positions.
+Shapes: B sentences, T target positions, R rows, E embedding, H hidden, W state, G gates, C context, O readout, S source
+positions.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention import Attention
+from nmt.model.attention import Attention, HardAttention, WeightedMean
+from nmt.model.cells import Cell
 from nmt.model.decoders.base import stacked
-from nmt.model.decoders.recurrent import RecurrentDecoder, RecurrentState
-from nmt.model.records import Memory, State
+from nmt.model.decoders.readout import Readout
+from nmt.model.decoders.recurrent import Layer, RecurrentDecoder, RecurrentState, Sizes
+from nmt.model.records import State
 
 
 class LuongDecoder(RecurrentDecoder):
     """Update, attend, combine: h~_i = tanh(W_c [c_i ; s_i]) (Luong et al. 2015, section 3.1).
 
-    With input feeding (section 3.3) the update also reads h~_{i-1}.
+    With input feeding (section 3.3) the update also reads h~_{i-1}. With several layers the query is the output of the
+    last one.
     """
 
     def __init__(
         self,
         attention: Attention,
-        embedding: int,
-        context: int,
-        bridge: int,
-        hidden: int,
-        readout: int,
+        cell: Cell,
+        sizes: Sizes,
+        upper: Sequence[Layer],
+        readout: Readout,
         *,
         input_feeding: bool,
     ) -> None:
-        super().__init__(attention, embedding, bridge, hidden)
-        self.readout_width = readout
-        self.feeding_gates = nn.Linear(readout, 3 * hidden, bias=False) if input_feeding else None
-        self.combine = nn.Linear(context + hidden, readout)  # W_c
+        super().__init__(attention, cell, sizes, upper, readout, input_feeding=input_feeding)
+        self.combine = nn.Linear(sizes.context + cell.hidden, readout.units * sizes.readout)  # W_c
 
-    def start(self, memory: Memory, bridge: Tensor) -> RecurrentState:
-        """As Bahdanau's; what is fed to the first step is zero."""
-        state = super().start(memory, bridge)
-        if self.feeding_gates is None:
-            return state
-        return replace(state, attentional=state.hidden.new_zeros(state.rows, self.readout_width))
+    @property
+    def at_once(self) -> bool:
+        """Whether the states of all positions can be computed before any context: no state depends on one."""
+        return self.feeding_gates is None and not self.attention.covers
 
-    def readout(self, context: Tensor, hidden: Tensor) -> Tensor:
-        """h~_i: contexts (..., C), states (..., H) -> (..., O)."""
-        return torch.tanh(self.combine(torch.cat((context, hidden), -1)))
+    def readout(self, context: Tensor, output: Tensor) -> Tensor:
+        """h~_i: contexts (..., C), outputs (..., H) -> (..., O)."""
+        return cast(Tensor, self.nonlinearity(self.combine(torch.cat((context, output), -1))))
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """One position: (R, E) -> readout (R, O), state, weights."""
         return self.advance(self.embedding_gates(embedded), state)
 
     def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """One position, from the embedding's part of the gates (R, 3H)."""
+        """One position, from the embedding's part of the gates (R, G)."""
         assert isinstance(state, RecurrentState)
-        if self.feeding_gates is not None:
-            gates = gates + self.feeding_gates(state.attentional)
-        hidden: Tensor = self.update(gates, state.hidden)
-        context, weights = self.attend(state, hidden)
-        attentional = self.readout(context, hidden)
-        fed = None if self.feeding_gates is None else attentional
-        return attentional, state.advanced(hidden=hidden, attentional=fed), weights
+        hidden: Tensor = self.update(self.fed(gates, state), state.hidden)
+        output, upper = self.climb(hidden, state.upper)
+        context, weights = self.attend(state, output)
+        readout = self.readout(context, output)
+        return readout, self.after(state, hidden, upper, weights, readout), weights
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Take the steps one by one with input feeding; without it all states first, then all contexts at once."""
+        """Compute all states first, then all contexts at once; step by step where a state depends on a context."""
         assert isinstance(state, RecurrentState)
-        if self.feeding_gates is None:
-            return self.attend_at_once(self.update.unroll(self.embedding_gates(embedded), state.hidden), state)
+        if self.at_once:
+            return self.attend_at_once(self.outputs(embedded, state), state)
         readouts, alphas = [], []
         following: State = state
         for gates in self.embedding_gates(embedded).unbind(1):
@@ -75,8 +73,27 @@ class LuongDecoder(RecurrentDecoder):
             alphas.append(weights)
         return torch.stack(readouts, 1), stacked(alphas)
 
-    def attend_at_once(self, states: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
-        """Read the memory for all target positions: states (B, T, H) -> readouts (B, T, O), weights or None."""
-        positions = torch.arange(states.size(1), device=states.device)
-        contexts, weights = self.attention(states, positions, start.memory)
-        return self.readout(contexts, states), weights
+    def outputs(self, embedded: Tensor, start: RecurrentState) -> Tensor:
+        """Compute the outputs of all positions before any context: (B, T, E) -> (B, T, H)."""
+        return self.climb_at_once(self.update.unroll(self.embedding_gates(embedded), start.hidden), start)
+
+    def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
+        """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""
+        positions = torch.arange(outputs.size(1), device=outputs.device)
+        contexts, weights = self.attention(outputs, positions, start.memory)
+        return self.readout(contexts, outputs), weights
+
+    def read_each(self, embedded: Tensor, start: State) -> tuple[Tensor, Tensor]:
+        """Read out from every annotation by itself, as if it had all the weight.
+
+        (B, T, E) -> readouts (B, T, S, O), and the weights of the positions (B, T, S).
+        """
+        assert isinstance(start, RecurrentState)
+        outputs = self.outputs(embedded, start)
+        memory, attention = start.memory, self.attention
+        assert isinstance(attention, WeightedMean | HardAttention)
+        positions = torch.arange(outputs.size(1), device=outputs.device)
+        weights = attention.weights(outputs, positions, memory)
+        each = memory.annotations.unsqueeze(1).expand(-1, outputs.size(1), -1, -1)
+        queries = outputs.unsqueeze(2).expand(-1, -1, each.size(2), -1)
+        return self.readout(each, queries), weights

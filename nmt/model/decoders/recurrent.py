@@ -1,16 +1,21 @@
-"""The shared parts of the recurrent decoders: the gated update, the first state, and how a state reads the memory.
+"""The shared parts of the recurrent decoders: the stack of layers, the first state, and how a state reads the memory.
 
 Shapes: B sentences, T target positions, R = B * Q rows (Q hypotheses of each sentence, neighbours), E embedding,
-H hidden, C context, S source positions.
+H hidden, W state of a layer, G gates of a layer, C context, O readout, S source positions.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt.model.attention import Attention
+from nmt.model.cells import Cell
 from nmt.model.decoders.base import Decoder
+from nmt.model.decoders.readout import Readout
+from nmt.model.dropout import Dropout
 from nmt.model.records import Memory, State
 
 
@@ -19,58 +24,160 @@ class RecurrentState(State):
     """A recurrent decoder between two steps."""
 
     hidden: Tensor
-    """s_i, (R, H)."""
+    """State of the first layer, (R, W); of a GRU, s_i."""
     attentional: Tensor | None = None
-    """Luong's h~_i, (R, O), where the next step is fed it."""
+    """The last readout, (R, O), where the next step is fed it: Luong's h~_i."""
+    upper: tuple[Tensor, ...] = ()
+    """States of the layers above the first, each (R, W)."""
+    covered: Tensor | None = None
+    """Sum of the weights so far, (R, S), where the attention reads it."""
 
 
-class GatedUpdate(nn.Module):
-    """s_i = GRU(s_{i-1}, x_i), its input gates given, so that they can be computed for all steps at once.
+@dataclass(frozen=True)
+class Sizes:
+    """The widths that a recurrent decoder is made for."""
 
-    As PyTorch's GRU: r = sigmoid(x_r + U_r s), z = sigmoid(x_z + U_z s), s' = tanh(x_n + r * (U_n s)),
-    s_i = (1 - z) * s' + z * s, with x = W [input] and U including their biases.
-    """
+    embedding: int
+    """E."""
+    context: int
+    """C; 0: the decoder reads no context."""
+    bridge: int
+    """Width of the encoder's bridge."""
+    readout: int
+    """O."""
 
-    def __init__(self, hidden: int) -> None:
+
+class Layer(nn.Module):
+    """A layer above the first: reads the output of the layer below it, and nothing else."""
+
+    def __init__(self, cell: Cell, bridge: int, dropout: float, *, residual: bool) -> None:
         super().__init__()
-        self.recurrent = nn.Linear(hidden, 3 * hidden)
+        self.initial = nn.Linear(bridge, cell.width * cell.hidden)
+        self.input_gates = nn.Linear(cell.hidden, cell.gates * cell.hidden)
+        self.cell = cell
+        self.residual = residual
+        self.dropout = Dropout(dropout)
 
-    def unroll(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
-        """Take all steps where no input depends on a state: gates (B, T, 3H), s_0 (B, H) -> states (B, T, H)."""
-        states = []
-        for gates in input_gates.unbind(1):
-            hidden = self(gates, hidden)
-            states.append(hidden)
-        return torch.stack(states, 1)
+    def forward(self, below: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step: below (R, H), state (R, W) -> output (R, H), state (R, W)."""
+        state = self.cell(self.input_gates(self.dropout(below)), state)
+        return self.add(below, state), state
 
-    def forward(self, input_gates: Tensor, hidden: Tensor) -> Tensor:
-        """input_gates (R, 3H), hidden (R, H) -> (R, H)."""
-        input_reset, input_update, input_candidate = input_gates.chunk(3, -1)
-        hidden_reset, hidden_update, hidden_candidate = self.recurrent(hidden).chunk(3, -1)
-        reset = torch.sigmoid(input_reset + hidden_reset)
-        update = torch.sigmoid(input_update + hidden_update)
-        candidate = torch.tanh(input_candidate + reset * hidden_candidate)
-        return torch.lerp(candidate, hidden, update)
+    def unroll(self, below: Tensor, state: Tensor) -> Tensor:
+        """Take all steps: below (B, T, H), state (B, W) -> outputs (B, T, H)."""
+        return self.add(below, self.cell.unroll(self.input_gates(self.dropout(below)), state))
+
+    def add(self, below: Tensor, state: Tensor) -> Tensor:
+        """Read the layer's output, with its residual connection if it has one: (..., H), (..., W) -> (..., H)."""
+        output = self.cell.output(state)
+        return output + below if self.residual else output
+
+
+class Unread(nn.Module):
+    """What a layer makes of a context that has no units: zero."""
+
+    def forward(self, context: Tensor) -> Tensor:
+        """(..., 0) -> a zero that is broadcast."""
+        return context.new_zeros(())
+
+
+def of_context(context: int, units: int) -> nn.Module:
+    """Return a layer without bias that reads the context."""
+    return nn.Linear(context, units, bias=False) if context else Unread()
 
 
 class RecurrentDecoder(Decoder):
-    """A GRU with attention."""
+    """Recurrent layers with attention.
 
-    def __init__(self, attention: Attention, embedding: int, bridge: int, hidden: int) -> None:
+    Args:
+        attention: reads the memory.
+        cell: of the first layer.
+        sizes: the widths.
+        upper: the layers above the first.
+        readout: the nonlinearity before the output layer.
+        input_feeding: the first layer also reads the readout of the step before (Luong et al. 2015, section 3.3).
+    """
+
+    def __init__(
+        self,
+        attention: Attention,
+        cell: Cell,
+        sizes: Sizes,
+        upper: Sequence[Layer],
+        readout: Readout,
+        *,
+        input_feeding: bool,
+    ) -> None:
         super().__init__()
         self.attention = attention
         self.attends = attention.attends
-        self.initial = nn.Linear(bridge, hidden)  # W_s
-        self.embedding_gates = nn.Linear(embedding, 3 * hidden)
-        self.update = GatedUpdate(hidden)
+        self.readout_width = sizes.readout
+        self.nonlinearity = readout
+        self.initial = nn.Linear(sizes.bridge, cell.width * cell.hidden)  # W_s
+        self.embedding_gates = nn.Linear(sizes.embedding, cell.gates * cell.hidden)
+        self.update = cell
+        self.upper = nn.ModuleList(upper)
+        self.feeding_gates = None
+        if input_feeding:
+            self.feeding_gates = nn.Linear(sizes.readout, cell.gates * cell.hidden, bias=False)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers above the first."""
+        return cast(list[Layer], list(self.upper))
 
     def start(self, memory: Memory, bridge: Tensor) -> RecurrentState:
-        """s_0 = tanh(W_s backward_1) (Bahdanau et al. 2015, A.2.2)."""
-        return RecurrentState(self.attention.prepare(memory), 0, 1, torch.tanh(self.initial(bridge)))
+        """s_0 = tanh(W_s backward_1) (Bahdanau et al. 2015, A.2.2), in each layer; what is fed to step 0 is zero."""
+        state = RecurrentState(self.attention.prepare(memory), 0, 1, torch.tanh(self.initial(bridge)))
+        return replace(
+            state,
+            attentional=None if self.feeding_gates is None else bridge.new_zeros(state.rows, self.readout_width),
+            upper=tuple(torch.tanh(layer.initial(bridge)) for layer in self.layers),
+            covered=torch.zeros_like(memory.source_mask, dtype=bridge.dtype) if self.attention.covers else None,
+        )
 
-    def attend(self, state: State, query: Tensor) -> tuple[Tensor, Tensor | None]:
+    def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Read the memory: one query of each row (R, H) -> contexts (R, C), weights (R, S) or None."""
-        positions = torch.full((state.width,), state.position, device=query.device)
-        queries = query.reshape(-1, state.width, query.size(-1))
-        context, weights = self.attention(queries, positions, state.memory)
+        memory, width = state.memory, state.width
+        if state.covered is not None:
+            memory = replace(memory, covered=state.covered.unflatten(0, (-1, width)))
+        positions = torch.full((width,), state.position, device=query.device)
+        context, weights = self.attention(query.unflatten(0, (-1, width)), positions, memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
+
+    def fed(self, embedding_gates: Tensor, state: RecurrentState) -> Tensor:
+        """Add what is fed from the step before to the gates (R, G)."""
+        if self.feeding_gates is None:
+            return embedding_gates
+        return embedding_gates + cast(Tensor, self.feeding_gates(state.attentional))
+
+    def climb(self, hidden: Tensor, upper: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Take one step of the layers above the first.
+
+        hidden (R, W), the first layer's; their states before it -> output of the last (R, H), their states after it.
+        """
+        output, after = self.update.output(hidden), []
+        for layer, before in zip(self.layers, upper, strict=True):
+            output, state = layer(output, before)
+            after.append(state)
+        return output, tuple(after)
+
+    def climb_at_once(self, states: Tensor, start: RecurrentState) -> Tensor:
+        """Take all steps of the layers above the first: states (B, T, W) of the first -> outputs (B, T, H)."""
+        outputs = self.update.output(states)
+        for layer, state in zip(self.layers, start.upper, strict=True):
+            outputs = layer.unroll(outputs, state)
+        return outputs
+
+    def after(
+        self,
+        state: RecurrentState,
+        hidden: Tensor,
+        upper: tuple[Tensor, ...],
+        weights: Tensor | None,
+        readout: Tensor | None = None,
+    ) -> RecurrentState:
+        """Return the state after a step: of the layers, of the weights, and of the readout where it is fed."""
+        covered = None if state.covered is None or weights is None else state.covered + weights
+        fed = None if self.feeding_gates is None else readout
+        return state.advanced(hidden=hidden, upper=upper, covered=covered, attentional=fed)

@@ -1,6 +1,8 @@
-"""Encoders: from embedded source tokens to annotations."""
+"""Encoders: source tokens to annotations. base.py has the interface."""
 
 from nmt.model.encoders.base import Encoder
-from nmt.model.encoders.gru import GruEncoder
+from nmt.model.encoders.recurrent import RecurrentEncoder
+from nmt.model.encoders.rnn import GruEncoder, LstmEncoder, RnnEncoder
+from nmt.model.encoders.transformer import TransformerEncoder
 
-__all__ = ["Encoder", "GruEncoder"]
+__all__ = ["Encoder", "GruEncoder", "LstmEncoder", "RecurrentEncoder", "RnnEncoder", "TransformerEncoder"]

@@ -16,6 +16,10 @@ class Encoder(nn.Module):
     bridge_width: int
     """The width of the vector that :meth:`bridge` returns."""
 
+    def with_positions(self, embedded: Tensor) -> Tensor:
+        """Place the embeddings, before their dropout: (B, S, E) -> (B, S, E). A recurrent encoder need not."""
+        return embedded
+
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Annotate each source token in its context.

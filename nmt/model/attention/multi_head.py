@@ -1,0 +1,165 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2), with relative positions too (Shaw et al. 2018).
+
+Shapes: B sentences, R rows, Q queries, K keys, S source positions, L layers, N heads, C width of an annotation, D width
+of the model, d = D / N width of a head.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmt.model.attention.base import Attention
+from nmt.model.records import Memory
+
+
+def attention_weights(energies: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+    """Take the softmax over the keys that a query may see, in at least fp32: (..., Q, K) -> (..., Q, K).
+
+    ``mask`` is True on keys that may be seen, and broadcast; ``causal``: query i sees the keys up to i.
+    """
+    if causal:
+        mask = torch.ones(energies.shape[-2:], dtype=torch.bool, device=energies.device).tril()
+    if mask is not None:
+        energies = energies.masked_fill(~mask, -torch.inf)
+    return energies.softmax(-1, dtype=torch.promote_types(energies.dtype, torch.float32)).to(energies.dtype)
+
+
+def weighted_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False
+) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d)) V (eq. 1), and its weights.
+
+    query (..., Q, d), key and value (..., K, d) -> contexts (..., Q, d), weights (..., Q, K).
+    """
+    energies = query / math.sqrt(query.size(-1)) @ key.transpose(-1, -2)
+    weights = attention_weights(energies, mask, causal=causal)
+    return weights @ value, weights
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    """The contexts of ``weighted_attention`` alone, by PyTorch's fused operation."""
+    if query.requires_grad and query.dtype == torch.bfloat16 and query.device.type == "cpu":
+        # there the backward pass of the fused operation is ten times slower than these products (PyTorch 2.13)
+        return weighted_attention(query, key, value, mask, causal=causal)[0]
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(B, Q, D) -> (B, N, Q, d)."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def joined_heads(x: Tensor) -> Tensor:
+    """Concat(head_1, ..., head_N): (B, N, Q, d) -> (B, Q, D)."""
+    return x.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_N) W^O, of queries, keys and values of one sequence (3.2.2)."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.projection = nn.Linear(width, 3 * width)  # W^Q, W^K, W^V of all heads
+        self.output = nn.Linear(width, width)  # W^O
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, past: Tensor | None = None, *, causal: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Let each position read the others.
+
+        Args:
+            x: (R, Q, D).
+            mask: (R, 1, 1, Q), True on positions that may be read; None: all.
+            past: the keys and values of the positions before, (R, P, 2D), which all read; None: there are none.
+            causal: whether a position reads only itself and those before it.
+
+        Returns:
+            (R, Q, D), and the keys and values of all positions, (R, P + Q, 2D).
+        """
+        width = x.size(-1)
+        projected = self.projection(x)
+        query, key, value = projected.chunk(3, -1)
+        present = projected[..., width:]
+        if past is not None:
+            present = torch.cat((past, present), 1)
+            key, value = present.chunk(2, -1)
+        query, key, value = (split_heads(each, self.heads) for each in (query, key, value))
+        return self.output(joined_heads(self.attend(query, key, value, mask, causal=causal))), present
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """query (R, N, Q, d), key and value (R, N, K, d) -> contexts (R, N, Q, d)."""
+        return attention(query, key, value, mask, causal=causal)
+
+
+class RelativeSelfAttention(SelfAttention):
+    """Self-attention that sees how far a key is from the query (Shaw et al. 2018, section 3.2), the same for all heads.
+
+    With a = j - i clipped to [-k, k]: e_ij = q_i·(k_j + w^K_a) / sqrt(d) (eq. 4) and z_i = sum_j alpha_ij (v_j + w^V_a)
+    (eq. 3).
+    """
+
+    def __init__(self, width: int, heads: int, distance: int) -> None:
+        super().__init__(width, heads)
+        self.distance = distance  # k
+        self.distance_keys = nn.Parameter(torch.empty(2 * distance + 1, width // heads))  # w^K, from -k to k
+        self.distance_values = nn.Parameter(torch.empty(2 * distance + 1, width // heads))  # w^V
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """As ``SelfAttention``; the last query stands at the last key."""
+        queries, keys = query.size(-2), key.size(-2)
+        i = torch.arange(keys - queries, keys, device=query.device).unsqueeze(1)
+        j = torch.arange(keys, device=query.device)
+        clipped = (j - i).clamp(-self.distance, self.distance) + self.distance  # (Q, K)
+        query = query / math.sqrt(query.size(-1))
+        energies = query @ key.transpose(-1, -2)
+        energies = energies + torch.einsum("rnqd,qkd->rnqk", query, self.distance_keys[clipped])
+        weights = attention_weights(energies, mask, causal=causal)
+        return weights @ value + torch.einsum("rnqk,qkd->rnqd", weights, self.distance_values[clipped])
+
+
+class EncoderDecoderAttention(Attention):
+    """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
+
+    Args:
+        layers, heads, width: of the decoder; D.
+        annotation: C.
+        layer: the layer, from 0, whose weights are returned.
+        head: the head, from 0, whose weights are returned; None: the mean of the heads.
+    """
+
+    def __init__(self, layers: int, heads: int, width: int, annotation: int, *, layer: int, head: int | None) -> None:
+        super().__init__()
+        self.heads, self.layer, self.head = heads, layer, head
+        self.queries = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))  # W^Q
+        self.keys_values = nn.ModuleList(nn.Linear(annotation, 2 * width) for _ in range(layers))  # W^K, W^V
+        self.outputs = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))  # W^O
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Compute the keys and values of all layers, in one product: (B, L, N, S, d) each."""
+        layers = [each for each in self.keys_values if isinstance(each, nn.Linear)]
+        weight, bias = torch.cat([each.weight for each in layers]), torch.cat([each.bias for each in layers])
+        projected = functional.linear(memory.annotations, weight, bias)  # (B, S, L * 2D)
+        keys, values = projected.unflatten(-1, (len(layers), 2, self.heads, -1)).permute(3, 0, 2, 4, 1, 5)
+        return replace(memory, keys=keys, values=values)
+
+    def read(self, layer: int, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Attend in one layer: (B, Q, D) -> (B, Q, D), and in the chosen layer the weights (B, Q, S), else None."""
+        assert memory.keys is not None
+        assert memory.values is not None
+        key, value = memory.keys[:, layer], memory.values[:, layer]
+        mask = memory.source_mask[:, None, None]
+        query, weights = split_heads(self.queries[layer](queries), self.heads), None
+        if layer == self.layer:
+            contexts, of_heads = weighted_attention(query, key, value, mask)  # weights (B, N, Q, S)
+            weights = of_heads.mean(1) if self.head is None else of_heads[:, self.head]
+        else:
+            contexts = attention(query, key, value, mask)
+        return self.outputs[layer](joined_heads(contexts)), weights
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """As ``Attention`` has it, in the chosen layer."""
+        return self.read(self.layer, queries, memory)

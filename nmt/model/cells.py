@@ -1,0 +1,191 @@
+"""Recurrent cells: how a state is updated by an input. Encoders and decoders take any of them.
+
+The input's part of the gates is given, so that it can be computed for all steps at once.
+
+Shapes: R rows, T steps, H hidden, G = ``gates`` * H, W = ``width`` * H.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+
+class Cell(nn.Module):
+    """One recurrent layer over time.
+
+    Args:
+        hidden: H.
+        normalize: layer normalization of each product of the gates (Ba et al. 2016, appendix).
+    """
+
+    gates: int
+    """The input gates, in multiples of H."""
+    width: int = 1
+    """The state, in multiples of H."""
+    groups: ClassVar[tuple[int, ...]] = ()
+    """The gates that are normalized together, in multiples of H."""
+
+    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.normalized = normalize
+        self.input_norm = self._norm(self.groups)
+
+    def _norm(self, groups: Sequence[int]) -> nn.Module:
+        return GateNorm(self.hidden, groups) if self.normalized else nn.Identity()
+
+    @abstractmethod
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """Take one step: input_gates (R, G), state (R, W) -> state (R, W)."""
+
+    def output(self, state: Tensor) -> Tensor:
+        """Select what other layers read: (..., W) -> (..., H)."""
+        return state
+
+    def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """Take all steps where no input depends on a state: gates (R, T, G), state (R, W) -> states (R, T, W)."""
+        states = []
+        for gates in input_gates.unbind(1):
+            state = self(gates, state)
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+class GateNorm(nn.Module):
+    """Layer normalization of gates, each group by itself: (..., G) -> (..., G)."""
+
+    def __init__(self, hidden: int, groups: Sequence[int]) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(group * hidden) for group in groups])
+        self.sizes = [group * hidden for group in groups]
+
+    def forward(self, gates: Tensor) -> Tensor:
+        """Normalize over the units of each group."""
+        parts = zip(self.norms, gates.split(self.sizes, -1), strict=True)
+        return torch.cat([norm(part) for norm, part in parts], -1)
+
+
+class GruCell(Cell):
+    """s' = GRU(s, x) with the reset gate after the recurrent product, as cuDNN and PyTorch have it.
+
+    r = sigmoid(x_r + U_r s), z = sigmoid(x_z + U_z s), n = tanh(x_n + r * (U_n s)), s' = (1 - z) * n + z * s, with
+    x = W [input] and U including their biases.
+    """
+
+    gates = 3
+    groups = (2, 1)
+
+    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+        super().__init__(hidden, normalize=normalize)
+        self.recurrent = nn.Linear(hidden, 3 * hidden)
+        self.recurrent_norm = self._norm(self.groups)
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """input_gates (R, 3H), state (R, H) -> (R, H)."""
+        input_reset, input_update, input_candidate = self.input_norm(input_gates).chunk(3, -1)
+        reset, update, candidate = self.recurrent_norm(self.recurrent(state)).chunk(3, -1)
+        reset = torch.sigmoid(input_reset + reset)
+        update = torch.sigmoid(input_update + update)
+        candidate = torch.tanh(input_candidate + reset * candidate)
+        return torch.lerp(candidate, state, update)
+
+
+class ResetBeforeGruCell(Cell):
+    """s' = GRU(s, x) with the reset gate before the recurrent product (Cho et al. 2014, eq. 5 to 8).
+
+    As :class:`GruCell`, but n = tanh(x_n + U_n (r * s)).
+    """
+
+    gates = 3
+    groups = (2, 1)
+
+    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+        super().__init__(hidden, normalize=normalize)
+        self.recurrent = nn.Linear(hidden, 2 * hidden)  # U_r, U_z
+        self.candidate_recurrent = nn.Linear(hidden, hidden)  # U_n
+        self.recurrent_norm = self._norm((2,))
+        self.candidate_norm = self._norm((1,))
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """input_gates (R, 3H), state (R, H) -> (R, H)."""
+        input_gates = self.input_norm(input_gates)
+        both = 2 * self.hidden
+        gates = torch.sigmoid(input_gates[..., :both] + self.recurrent_norm(self.recurrent(state)))
+        reset, update = gates.chunk(2, -1)
+        product = self.candidate_norm(self.candidate_recurrent(reset * state))
+        return torch.lerp(torch.tanh(input_gates[..., both:] + product), state, update)
+
+
+class LstmCell(Cell):
+    """Long short-term memory as PyTorch has it (Hochreiter & Schmidhuber 1997, Gers et al. 2000); the state is [h ; c].
+
+    i, f, o = sigmoid(x + U h), g = tanh(x_g + U_g h), c' = f * c + i * g, h' = o * tanh(c'); gates in order i, f, g, o.
+    """
+
+    gates = 4
+    width = 2
+    groups = (4,)
+
+    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+        super().__init__(hidden, normalize=normalize)
+        self.recurrent = nn.Linear(hidden, 4 * hidden)
+        self.recurrent_norm = self._norm(self.groups)
+        self.memory_norm = self._norm((1,))
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """input_gates (R, 4H), state (R, 2H) -> (R, 2H)."""
+        hidden, memory = state.chunk(2, -1)
+        gates = self.input_norm(input_gates) + self.recurrent_norm(self.recurrent(hidden))
+        write, keep, candidate, show = gates.chunk(4, -1)
+        memory = torch.sigmoid(keep) * memory + torch.sigmoid(write) * torch.tanh(candidate)
+        return torch.cat((torch.sigmoid(show) * torch.tanh(self.memory_norm(memory)), memory), -1)
+
+    def output(self, state: Tensor) -> Tensor:
+        """h: (..., 2H) -> (..., H)."""
+        return state[..., : self.hidden]
+
+
+class SsruCell(Cell):
+    """Simpler simple recurrent unit (Kim et al. 2019, section 3.1): gates depend on the input alone.
+
+    f = sigmoid(x_f), c' = f * c + (1 - f) * x_c, h' = relu(c'). The state is c; no product depends on it.
+    """
+
+    gates = 2
+    groups = (1, 1)
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """input_gates (R, 2H), state (R, H) -> (R, H)."""
+        keep, candidate = self.input_norm(input_gates).chunk(2, -1)
+        return torch.lerp(candidate, state, torch.sigmoid(keep))
+
+    def output(self, state: Tensor) -> Tensor:
+        """relu(c)."""
+        return state.relu()
+
+
+class DeepTransition(Cell):
+    """Several cells in a row for each input (Miceli Barone et al. 2017, section 2.1).
+
+    The first reads the input; the others read the state alone: their input gates are zero.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        super().__init__(cells[0].hidden)
+        self.first, self.others = cells[0], nn.ModuleList(cells[1:])
+        self.gates, self.width = self.first.gates, self.first.width
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """input_gates (R, G), state (R, W) -> (R, W)."""
+        state = self.first(input_gates, state)
+        nothing = torch.zeros_like(input_gates)
+        for cell in self.others:
+            state = cell(nothing, state)
+        return state
+
+    def output(self, state: Tensor) -> Tensor:
+        """As the cells."""
+        return self.first.output(state)

@@ -1,0 +1,101 @@
+"""The recurrent encoder of any cell.
+
+Shapes: B sentences, S source positions, E embedding, H hidden, W state, C = 2H annotation in both directions, H in one.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt.model.cells import Cell
+from nmt.model.dropout import Dropout
+from nmt.model.encoders.base import Encoder
+from nmt.model.encoders.rnn import mean_of
+from nmt.model.records import source_mask
+
+
+class RecurrentEncoder(Encoder):
+    """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell, or forward_j alone.
+
+    Args:
+        embedding: E.
+        cell: makes the cell of one direction of one layer.
+        layers: stacked layers.
+        dropout: between layers.
+        bidirectional: read in both directions.
+        residual: add the input of each layer above the first to its output.
+        mean: the summary is the mean of the annotations, not the last states.
+    """
+
+    def __init__(
+        self,
+        embedding: int,
+        cell: Callable[[], Cell],
+        layers: int,
+        dropout: float,
+        *,
+        bidirectional: bool,
+        residual: bool,
+        mean: bool,
+    ) -> None:
+        super().__init__()
+        ways = 2 if bidirectional else 1
+        cells = [[cell() for _ in range(ways)] for _ in range(layers)]
+        hidden = cells[0][0].hidden
+        self.residual, self.mean = residual, mean
+        self.width = ways * hidden
+        self.bridge_width = self.width if mean else hidden
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(
+            nn.ModuleList(Direction(self.width if above else embedding, each) for each in both)
+            for above, both in enumerate(cells)
+        )
+
+    @property
+    def directions(self) -> list[list["Direction"]]:
+        """The directions of each layer: forward, and backward if there is one."""
+        return [cast(list[Direction], list(cast(nn.ModuleList, layer))) for layer in self.layers]
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Annotate each source token in its context.
+
+        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary (B, C), as ``RnnEncoder``.
+        """
+        mask = source_mask(lengths, embedded.size(1), embedded.device)
+        annotations = embedded
+        for above, directions in enumerate(self.directions):
+            below = self.dropout(annotations) if above else annotations
+            read = [direction(below, mask, backward=way == 1) for way, direction in enumerate(directions)]
+            outputs, last = (torch.cat(parts, -1) for parts in zip(*read, strict=True))
+            annotations = outputs + below if above and self.residual else outputs
+        annotations = annotations * mask.unsqueeze(-1)
+        return annotations, mean_of(annotations, lengths) if self.mean else last
+
+    def bridge(self, summary: Tensor) -> Tensor:
+        """Select what s_0 is made of, as ``RnnEncoder``: (B, C) -> (B, ``bridge_width``)."""
+        return summary[:, self.width - self.bridge_width :]
+
+
+class Direction(nn.Module):
+    """One direction of one layer."""
+
+    def __init__(self, width: int, cell: Cell) -> None:
+        super().__init__()
+        self.input_gates = nn.Linear(width, cell.gates * cell.hidden)
+        self.cell = cell
+
+    def forward(self, below: Tensor, mask: Tensor, *, backward: bool) -> tuple[Tensor, Tensor]:
+        """Read a sentence: below (B, S, ...), mask (B, S) -> outputs (B, S, H) and the last one (B, H).
+
+        Padding leaves the state as it is, so a backward reading begins at the last real token.
+        """
+        gates = self.input_gates(below)
+        state = gates.new_zeros(len(gates), self.cell.width * self.cell.hidden)
+        places = range(gates.size(1))
+        outputs = [state] * len(places)
+        for j in reversed(places) if backward else places:
+            state = torch.where(mask[:, j].unsqueeze(1), self.cell(gates[:, j], state), state)
+            outputs[j] = self.cell.output(state)
+        return torch.stack(outputs, 1), self.cell.output(state)

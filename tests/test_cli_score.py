@@ -1,0 +1,164 @@
+"""The command as a user meets it: numbers, pieces, links, files that do not fit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt.cli.score import main
+from nmt.cli.translate import main as translate
+from tests.small_translator import ATTENTIONS, LINES
+from tests.test_cli_translate import save_run
+
+Score = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau", ATTENTIONS[0]))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """40 pairs and a blank one."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"{line}\n" for line in [*LINES, ""]))
+    target.write_text("".join(f"{line[::-1]}\n" for line in [*LINES, ""]))
+    return source, target
+
+
+@pytest.fixture
+def score(run: str, files: tuple[Path, Path], capsysbinary: pytest.CaptureFixture[bytes]) -> Score:
+    """Run the command: exit code, standard output, standard error."""
+
+    def call(*options: str, model: str = run) -> tuple[int, str, str]:
+        source, target = map(str, files)
+        code = main(["--model", model, "--source", source, "--target", target, "--device", "cpu", *options])
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return call
+
+
+def numbers(text: str) -> list[list[float]]:
+    return [[float(column) for column in line.split("\t")] for line in text.splitlines()]
+
+
+def test_a_line_a_pair(score: Score, tmp_path: Path) -> None:
+    pieces, links = tmp_path / "pieces", tmp_path / "links"
+    code, out, err = score("--pieces", str(pieces), "--alignments", str(links), "--length-penalty", "0.5")
+    assert (code, err) == (0, "")
+    rows = numbers(out)
+    objects = [json.loads(line) for line in pieces.read_text().splitlines()]
+    lines = links.read_text().splitlines()
+    assert len(rows) == len(objects) == len(lines) == len(LINES) + 1
+    for (value, total, mean), each in zip(rows[:-1], objects, strict=False):
+        assert list(each) == ["source", "target", "log_probabilities"]
+        assert each["source"][-1] == each["target"][-1] == "</s>"
+        length = len(each["target"])
+        assert len(each["log_probabilities"]) == length
+        assert sum(each["log_probabilities"]) == pytest.approx(total, abs=1e-3)
+        assert mean == pytest.approx(total / length, abs=1e-4)
+        assert value == pytest.approx(total / ((5 + length) / 6) ** 0.5, abs=1e-4)
+    for line, pairs in zip(LINES, lines, strict=False):
+        joined = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+        assert [j for _, j in joined] == list(range(len(line.split())))
+    assert rows[-1] == [0.0, 0.0, 0.0] and lines[-1] == ""
+    assert objects[-1] == {"source": [], "target": [], "log_probabilities": []}
+
+
+def test_the_length_penalty_is_that_of_the_run(score: Score) -> None:
+    """Unless it is given; the configuration has 1."""
+    assert score()[1] == score("--length-penalty", "1")[1] != score("--length-penalty", "0")[1]
+    assert all(value == total for value, total, _ in numbers(score("--length-penalty", "0")[1]))
+
+
+def test_batches_change_nothing(score: Score, tmp_path: Path) -> None:
+    expected = numbers(score()[1])
+    output = tmp_path / "numbers"
+    output.write_text("old\n")
+    assert score("--batch-tokens", "1", "--output", str(output)) == (0, "", "")
+    for found, row in zip(numbers(output.read_text()), expected, strict=True):
+        assert found == pytest.approx(row, abs=2e-4)
+
+
+def test_the_n_best_of_translate_are_scored_as_search_scored_them(
+    score: Score, files: tuple[Path, Path], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = str(save_run(tmp_path / "run", ATTENTIONS[0], words=True, eos=12))
+    options = ["--input", str(files[0]), "--beam-size", "3", "--n-best", "3", "--scores", "--device", "cpu"]
+    assert translate(["--model", run, *options]) == 0
+    rows = [line.split("\t") for line in capsysbinary.readouterr()[0].decode().splitlines()]
+    best = tmp_path / "best"
+    best.write_text("".join(f"{text}\n" for _, text in rows))
+    code, out, err = score("--target", str(best), "--n-best", "3", model=run)
+    assert (code, err) == (0, "")
+    found = numbers(out)
+    assert len(found) == 3 * (len(LINES) + 1)
+    same = [
+        float(value) == pytest.approx(row[0], abs=2e-4) for (value, _), row in zip(rows, found, strict=True) if value
+    ]
+    assert sum(same) >= 5
+
+
+def test_lines_that_are_cut_off_are_told_once(score: Score, tmp_path: Path) -> None:
+    long = " ".join(LINES)
+    (tmp_path / "long").write_text(f"a\n{long}\n")
+    (tmp_path / "targets").write_text(f"b\nb\n{long}\nb\n")
+    options = ["--source", str(tmp_path / "long"), "--target", str(tmp_path / "targets"), "--n-best", "2"]
+    code, out, err = score(*options)
+    assert (code, out.count("\n")) == (0, 4)
+    said = "nmt-score: warning: {}: too long: only its first {} pieces are read"
+    assert err.splitlines() == [
+        said.format(f"{tmp_path / 'long'}:2", 30),
+        said.format(f"{tmp_path / 'targets'}:3", 2 * 30 + 10),
+    ]
+
+
+def test_files_that_do_not_fit(score: Score, files: tuple[Path, Path], tmp_path: Path) -> None:
+    source, target = files
+    output = tmp_path / "out"
+    output.write_text("old\n")
+    (tmp_path / "short").write_text("a\nb\n")
+    code, out, err = score("--target", str(tmp_path / "short"), "--output", str(output))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"nmt-score: error: {source} has 41 lines and {tmp_path / 'short'} has 2: "
+        "line n of one must be the translation of line n of the other\n"
+    )
+    code, out, err = score("--n-best", "2")
+    assert (code, out) == (2, "")
+    assert err == (
+        f"nmt-score: error: {source} has 41 lines and {target} has 41: with --n-best 2 there must be 2 translations "
+        "of each line\n"
+    )
+    code, _, err = score("--source", str(tmp_path / "short"), "--n-best", "3")
+    assert code == 2 and f"{tmp_path / 'short'} has 2 lines and {target} has 41: with --n-best 3" in err
+    assert output.read_text() == "old\n"  # nothing was written
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    assert score("--source", str(empty), "--target", str(empty), "--output", str(output)) == (0, "", "")
+    assert output.read_text() == ""
+
+
+def test_what_cannot_be_done_is_refused(
+    score: Score, run: str, files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = files[1].read_text()
+    code, _, err = score("--output", str(files[1]))
+    assert (code, err) == (2, f"nmt-score: error: --output {files[1]}: is the same file as --target; choose another\n")
+    code, _, err = score("--pieces", f"{run}/pieces")
+    assert code == 2 and "is inside the run directory of --model" in err
+    code, _, err = score("--source", "missing.txt")
+    assert code == 2 and err.startswith("nmt-score: error: missing.txt: no such file")
+    assert score("--device", "abacus")[0] == 2
+    folder = tmp_path_factory.mktemp("none")
+    model = str(save_run(folder / "run", ATTENTIONS[2]))
+    code, _, err = score("--alignments", str(folder / "links"), model=model)
+    assert (code, err) == (
+        2,
+        f"nmt-score: error: --alignments: {model} has no attention (model.attention.type is none)\n",
+    )
+    assert files[1].read_text() == before and not (folder / "links").exists()
+    assert score(model=model)[0] == 0

@@ -1,0 +1,327 @@
+"""What training minimizes beside teacher forcing: scheduled sampling and guided attention."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmt import fast
+from nmt.config.schema import (
+    AnySampling,
+    ExponentialSampling,
+    InverseSigmoidSampling,
+    Kernels,
+    LinearSampling,
+)
+from nmt.data.batching import Batch, Specials, collate
+from nmt.errors import ConfigError
+from nmt.model import Seq2Seq
+from nmt.training.gradients import EagerGradients, filled_up
+from nmt.training.guided_attention import DiagonalGuide, Guide, GuidedAttention, LinksGuide
+from nmt.training.objective import Objective, TeacherForcing
+from nmt.training.scheduled_sampling import ScheduledSampling, reference_share
+from tests.models import SOURCE, TARGET, VARIANTS, small_model
+
+SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
+ATTENDING = [name for name in VARIANTS if small_model(name).attends]
+ALWAYS, NEVER = LinearSampling(type="linear", slope=0.0), LinearSampling(type="linear", offset=1e-30, output="argmax")
+
+
+def batch(links: bool = False) -> Batch:
+    """Three pairs; of their target pieces every second one has links, to two source pieces."""
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in (3, 1, 6)]
+    targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in (2, 5, 4)]
+    pairs = collate(sources, targets, SPECIALS)
+    if not links:
+        return pairs
+    given = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1))
+    given[:, ::2, 0], given[:, ::2, 1] = 0.75, 0.25
+    return replace(pairs, links=given * pairs.target_mask.unsqueeze(2))
+
+
+def gradients(model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kernels = "auto") -> dict[str, Tensor]:
+    """The objective and its gradients, by name."""
+    model.zero_grad()
+    network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
+    loss = objective(network, pairs).objective
+    loss.backward()
+    return {"loss": loss.detach()} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+# --- scheduled sampling -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "shares"),
+    [
+        (LinearSampling(type="linear", slope=0.1, floor=0.25), {0: 1.0, 3: 0.7, 7: 0.3, 8: 0.25, 10**18: 0.25}),
+        (LinearSampling(type="linear", offset=1.2, slope=0.1), {0: 1.0, 2: 1.0, 4: 0.8, 12: 0.0, 13: 0.0}),
+        (ExponentialSampling(type="exponential", base=0.5), {0: 1.0, 1: 0.5, 3: 0.125, 10**18: 0.0}),
+        (ExponentialSampling(type="exponential", base=1.0), {0: 1.0, 10**18: 1.0}),
+        (InverseSigmoidSampling(type="inverse_sigmoid", k=1.0), {0: 0.5, 1: 1 / (1 + math.e), 10**18: 0.0}),
+        (
+            InverseSigmoidSampling(type="inverse_sigmoid", k=math.e**2),
+            {2 * math.e**2: 0.5, 0: math.e**2 / (math.e**2 + 1)},
+        ),
+    ],
+)
+def test_shares_by_hand(config: AnySampling, shares: dict[int, float]) -> None:
+    assert {update: reference_share(config, update) for update in shares} == pytest.approx(shares, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LinearSampling(type="linear"),
+        ExponentialSampling(type="exponential"),
+        InverseSigmoidSampling(type="inverse_sigmoid"),
+    ],
+)
+def test_by_default_a_half_is_left_after_ten_thousand_updates(config: AnySampling) -> None:
+    assert reference_share(config, 0) >= 0.999
+    assert reference_share(config, 10_000) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_share_of_one_is_teacher_forcing(variant: str) -> None:
+    """To the last digit, and without a random number; the pass that chooses inputs chooses the references too."""
+    model, forcing = small_model(variant).train(), TeacherForcing(0.1)
+    sampling = ScheduledSampling(forcing, model, ALWAYS)
+    before = torch.get_rng_state()
+    found, wanted = gradients(model, sampling, batch()), gradients(model, forcing, batch())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+    assert torch.equal(sampling.inputs(fast.training(model), batch(), 1.0), batch().target_input)
+    assert sampling.count(batch()) == forcing.count(batch())
+
+
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_share_of_zero_is_greedy_search(variant: str, kernels: Kernels) -> None:
+    """Against the likeliest token of a whole forward pass over everything before it; padding goes on like the rest."""
+    model, pairs = small_model(variant), batch()
+    inputs = ScheduledSampling(TeacherForcing(), model, NEVER).inputs(fast.training(model, kernels), pairs, 0.0)
+    wanted = pairs.target_input[:, :1]
+    for _ in range(inputs.size(1) - 1):
+        logits, _ = model(pairs.source, pairs.source_lengths, wanted)
+        wanted = torch.cat((wanted, logits[:, -1:].argmax(-1)), 1)
+    assert torch.equal(inputs, wanted)
+    assert not torch.equal(inputs, pairs.target_input)
+
+
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_loss_is_that_of_the_chosen_inputs(variant: str, kernels: Kernels) -> None:
+    """The targets stay the references, and no gradient passes through a choice."""
+    model = small_model(variant).train()
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5))
+    torch.manual_seed(7)
+    found = gradients(model, sampling, batch(), kernels)
+    assert model.training
+    torch.manual_seed(7)
+    inputs = sampling.inputs(fast.training(model, kernels), batch(), 0.5)
+    assert not torch.equal(inputs, batch().target_input) and not inputs.requires_grad
+    wanted = gradients(model, TeacherForcing(), replace(batch(), target_input=inputs), kernels)
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+def unconditional(probabilities: list[float]) -> Seq2Seq:
+    """A network that gives each token the same probability at every position."""
+    model = small_model()
+    model.output.weight.data.zero_()
+    model.output.bias.data = torch.tensor([*probabilities, *[0.0] * (TARGET - len(probabilities))]).double().log()
+    return model
+
+
+def many(rows: int) -> Batch:
+    """Pairs of one source and twenty target pieces, whose references have the id 9."""
+    source = torch.full((rows, 1), 2)
+    target = torch.full((rows, 20), 9)
+    return Batch(source, torch.ones(rows, dtype=torch.long), target, target, target > 0, target.numel())
+
+
+def test_each_position_keeps_its_reference_with_the_probability_of_the_share() -> None:
+    model = unconditional([0.25, 0.75])
+    torch.manual_seed(1)
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", output="argmax"))
+    inputs = sampling.inputs(model, many(2000), 0.3)[:, 1:]  # 38,000 draws: a standard deviation is 0.0024
+    kept = inputs == 9
+    assert kept.double().mean().item() == pytest.approx(0.3, abs=0.01)
+    assert (inputs[~kept] == 1).all()
+    both = (kept[:, 1:] & kept[:, :-1]).double().mean().item()
+    assert both == pytest.approx(0.09, abs=0.01), "neighbors are independent"
+
+
+def test_outputs_are_drawn_from_the_distribution_of_the_network() -> None:
+    probabilities = [0.5, 0.3, 0.15, 0.05]
+    model = unconditional(probabilities)
+    torch.manual_seed(2)
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear"))
+    inputs = sampling.inputs(model, many(2000), 0.0)[:, 1:]
+    shares = torch.bincount(inputs.flatten(), minlength=TARGET).double() / inputs.numel()
+    assert shares[:4].tolist() == pytest.approx(probabilities, abs=0.01) and not shares[4:].any()
+
+
+def test_inputs_are_chosen_without_dropout() -> None:
+    places = {"embedding": 0.5, "annotation": 0.5, "readout": 0.5}
+    model = small_model(dropout=places).train()
+    sampling = ScheduledSampling(TeacherForcing(), model, NEVER)
+    chosen = [sampling.inputs(fast.training(model), batch(), 0.0) for _ in range(3)]
+    chosen.append(sampling.inputs(fast.training(small_model()), batch(), 0.0))
+    assert all(torch.equal(each, chosen[0]) for each in chosen)
+
+
+@pytest.mark.parametrize("output", ["sample", "argmax"])
+def test_weights_that_are_not_finite_give_a_loss_that_is_not(output: Any) -> None:
+    """The update is then skipped, as with teacher forcing."""
+    model = small_model()
+    model.output.bias.data.fill_(math.nan)
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5, output=output))
+    assert sampling(model, batch()).objective.isnan()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
+    """Autocast keeps the casts of the weights, and those of a pass without gradient have none."""
+    model = small_model(variant).float().train()
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5))
+    for kernels in ("plain", "auto"):
+        model.zero_grad()
+        compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
+        compute(batch(), 1)
+        assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+
+
+# --- guided attention -------------------------------------------------------------------------------------------------
+
+
+def test_the_diagonal_by_hand() -> None:
+    """Two pieces to two pieces: the distance is 0 on the diagonal, 1/2 off it; with g = 1/2, 1 - exp(-1/2)."""
+    pairs = collate([np.array([3], np.int32)], [np.array([3], np.int32)], SPECIALS)
+    off = 1 - math.exp(-0.5)
+    guide = DiagonalGuide(0.5)
+    assert guide(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), pairs).item() == 0
+    assert guide(torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]), pairs).item() == pytest.approx(2 * off)
+    assert guide(torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), pairs).item() == pytest.approx(0.75 * off)
+
+
+def uniform(pairs: Batch) -> Tensor:
+    """Equal weights of all real source pieces, random ones of padding."""
+    torch.manual_seed(3)
+    real = torch.arange(pairs.source.size(1)) < pairs.source_lengths.unsqueeze(1)
+    weights = (real / pairs.source_lengths.unsqueeze(1)).unsqueeze(1).expand(-1, pairs.target_input.size(1), -1)
+    return torch.where(pairs.target_mask.unsqueeze(2), weights.double(), torch.rand_like(weights.double()))
+
+
+def test_the_diagonal_by_numpy() -> None:
+    pairs, wanted = batch(), 0.0
+    for row, sources in enumerate(pairs.source_lengths.tolist()):
+        targets = int(pairs.target_mask[row].sum())
+        for t in range(1, targets + 1):
+            places = np.arange(1, sources + 1) / sources
+            wanted += float(np.mean(1 - np.exp(-((t / targets - places) ** 2) / (2 * 0.2**2))))
+    assert DiagonalGuide()(uniform(pairs), pairs).item() == pytest.approx(wanted)
+
+
+def test_links_by_hand() -> None:
+    """A piece with one link and weight 1/4 there, one with two links and weights 1/2 and 1/8, one without."""
+    pairs = collate([np.array([3, 4], np.int32)], [np.array([3, 4], np.int32)], SPECIALS)
+    pairs = replace(pairs, links=torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
+    weights = torch.tensor([[[0.75, 0.25, 0.0], [0.5, 0.375, 0.125], [0.0, 0.0, 1.0]]])
+    wanted = math.log(4) + 0.5 * math.log(2) + 0.5 * math.log(8)
+    assert LinksGuide()(weights, pairs).item() == pytest.approx(wanted)
+
+
+def test_a_weight_of_zero_at_a_link_is_no_infinity() -> None:
+    pairs = replace(batch(links=True), target_tokens=1)
+    weights = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1), requires_grad=True)
+    penalty = LinksGuide()(weights.softmax(-1) * torch.zeros(()), pairs)
+    penalty.backward()
+    assert penalty.isfinite() and weights.grad is not None and weights.grad.isfinite().all()
+
+
+def test_without_links_the_key_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^training\.guided_attention\.type: 'links' needs the links of the training set"
+    ):
+        LinksGuide()(uniform(batch()), batch())
+
+
+def test_a_network_without_attention_cannot_be_guided() -> None:
+    with pytest.raises(ConfigError, match=r"^training\.guided_attention: the network has no attention; leave it out"):
+        GuidedAttention(TeacherForcing(), DiagonalGuide())(small_model("none"), batch())
+
+
+GUIDES: dict[str, Callable[[], Guide]] = {"diagonal": DiagonalGuide, "links": LinksGuide}
+
+
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize("variant", ATTENDING)
+def test_the_term_is_added_and_reaches_the_parameters(variant: str, guide: str, kernels: Kernels) -> None:
+    """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
+    model, pairs, forcing = small_model(variant).train(), batch(links=True), TeacherForcing(0.1)
+    objective = GuidedAttention(forcing, GUIDES[guide](), weight=3.0)
+    found = gradients(model, objective, pairs, kernels)
+    model.zero_grad()
+    _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
+    loss = forcing(model, pairs)
+    (loss.objective + 3.0 * GUIDES[guide]()(weights, pairs)).backward()
+    assert found["loss"] == pytest.approx((loss.objective + 3.0 * GUIDES[guide]()(weights, pairs)).item())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=name)
+    assert objective(model, pairs).likelihood == loss.likelihood and objective.count(pairs) == forcing.count(pairs)
+    none = gradients(model, GuidedAttention(forcing, GUIDES[guide](), weight=0.0), pairs, "plain")
+    alone = gradients(model, forcing, pairs, "plain")
+    assert all(torch.equal(none[name], alone[name]) for name in alone)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_padding_and_halves_change_no_penalty(guide: str) -> None:
+    model, pairs = small_model(), batch(links=True)
+    objective = GuidedAttention(TeacherForcing(), GUIDES[guide](), weight=3.0)
+    whole = gradients(model, objective, pairs)
+    filled = gradients(model, objective, filled_up(pairs, SPECIALS))
+    parts = [gradients(model, objective, half) for half in pairs.halves()]
+    for name, value in whole.items():
+        torch.testing.assert_close(filled[name], value, rtol=1e-6, atol=1e-7, msg=name)
+        torch.testing.assert_close(parts[0][name] + parts[1][name], value, rtol=1e-6, atol=1e-7, msg=name)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize("variant", ATTENDING)
+def test_attention_goes_where_it_is_guided(variant: str, guide: str) -> None:
+    model, pairs = small_model(variant).train(), batch(links=True)
+    objective = GuidedAttention(TeacherForcing(), GUIDES[guide](), weight=10.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+
+    def penalty() -> float:
+        _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
+        return GUIDES[guide]()(weights, pairs).item() / pairs.target_tokens
+
+    before = penalty()
+    for _ in range(60):
+        gradients(model, objective, pairs)
+        optimizer.step()
+    least = {"diagonal": 0.0, "links": -0.75 * math.log(0.75) - 0.25 * math.log(0.25)}[guide] / 2
+    assert penalty() - least < 0.5 * (before - least)
+
+
+def test_both_at_once() -> None:
+    """The attention that is guided is that of the chosen inputs."""
+    model, pairs = small_model().train(), batch()
+    sampling = ScheduledSampling(TeacherForcing(), model, NEVER)
+    both = GuidedAttention(sampling, DiagonalGuide())
+    assert (
+        both.attention_gradients and not both.recordable and GuidedAttention(TeacherForcing(), LinksGuide()).recordable
+    )
+    own = replace(pairs, target_input=sampling.inputs(model, pairs, 0.0))
+    found = gradients(model, both, pairs)
+    wanted = gradients(model, GuidedAttention(TeacherForcing(), DiagonalGuide()), own)
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)

@@ -1,0 +1,113 @@
+"""A source that is read last to first: the same run as on text whose words are reversed; users see the text's order."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.config import Config
+from nmt.data.corpus import Pair
+from nmt.data.dataset import prepare
+from nmt.data.tokenizer import Tokenizers
+from nmt.translation.forced import force
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translator
+from tests.small_run import metrics, options, train, write_corpus
+from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
+
+CPU = torch.device("cpu")
+OPTIONS = SearchOptions(3, 1.0, 1000, 1000, 2.0, n_best=2, attention=True)
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    return small_tokenizers()
+
+
+def reversed_words(line: str) -> str:
+    return " ".join(reversed(line.split()))
+
+
+def with_gold(folder: Path, *, reverse: bool) -> dict[str, Any]:
+    """The gold links of the first pair, ``oak elm fir``, whose target has the words in reverse order."""
+    source, links = "oak elm fir", ["0-2", "1-1", "2p0"]
+    if reverse:
+        source, links = "fir elm oak", ["2-2", "1-1", "0p0"]
+    for name, line in (("source", source), ("target", "FIR ELM OAK"), ("links", " ".join(links))):
+        (folder / f"gold.{name}").write_text(f"{line}\n", "utf-8")
+    return {name: str(folder / f"gold.{name}") for name in ("source", "target", "links")}
+
+
+def configuration(folder: Path, *, reverse_text: bool, **data: Any) -> Config:
+    folder.mkdir()
+    write_corpus(folder)
+    if reverse_text:
+        for path in folder.glob("*.low"):
+            path.write_text("".join(f"{reversed_words(line)}\n" for line in path.read_text("utf-8").splitlines()))
+    chosen = options(folder, "bahdanau", updates=6)
+    chosen["data"] |= data
+    chosen["evaluation"]["gold"] = with_gold(folder, reverse=reverse_text)
+    return Config.model_validate(chosen)
+
+
+def test_it_is_the_run_on_reversed_text(tmp_path: Path) -> None:
+    """Training, validation with its alignment error rate, and the test set; the run goes on where it was stopped."""
+    option = configuration(tmp_path / "option", reverse_text=False, reverse_source=True)
+    text = configuration(tmp_path / "text", reverse_text=True)
+    train(option, stop_after=3)
+    train(option, resume=True)
+    train(text)
+    one, other = tmp_path / "option" / "run", tmp_path / "text" / "run"
+    for split, names in (("train", ["loss"]), ("validation", ["loss", "bleu", "aer"]), ("test", ["bleu", "chrf"])):
+        measured = [[line[name] for name in names] for line in metrics(one, split)]
+        assert measured and measured == [[line[name] for name in names] for line in metrics(other, split)]
+    assert (one / "test.hypotheses.txt").read_text() == (other / "test.hypotheses.txt").read_text()
+
+    moved = tmp_path / "moved"
+    shutil.move(one, moved)
+    lines = ["oak elm fir", "ash", "yew box bay fig oak"]
+    mine = list(Translator.load(moved, "cpu").translate(lines, OPTIONS))
+    theirs = list(Translator.load(other, "cpu").translate(map(reversed_words, lines), OPTIONS))
+    for one_line, found_line, other_line in zip(lines, mine, theirs, strict=True):
+        assert found_line.source_pieces == [*(f"▁{word}" for word in one_line.split()), "</s>"]
+        for found, expected in zip(found_line.hypotheses, other_line.hypotheses, strict=True):
+            assert (found.text, found.score) == (expected.text, expected.score)
+            assert found.attention is not None and expected.attention is not None
+            assert torch.equal(found.attention[:, :-1], expected.attention[:, :-1].flip(1))
+            assert torch.equal(found.attention[:, -1], expected.attention[:, -1])
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
+def test_the_network_reads_the_pieces_last_to_first(tokenizers: Tokenizers, attention: dict[str, Any]) -> None:
+    model = network(tokenizers, attention)
+    backwards = replace(tokenizers, reverse_source=True)
+    pairs = [Pair(line, line[::-1]) for line in LINES[:5]] + [Pair("", "")]
+    for pair, forced in zip(pairs, force(model, backwards, pairs, CPU), strict=True):
+        pieces = tokenizers.source.encode([pair.source])[0]
+        source = torch.tensor([[*reversed(pieces), tokenizers.source.eos_id]])
+        target = tokenizers.target.encode([pair.target])[0]
+        assert forced.source_pieces == tokenizers.source.pieces([*pieces, tokenizers.source.eos_id])
+        with torch.inference_mode():
+            previous = torch.tensor([[tokenizers.target.bos_id, *target]])
+            logits, weights = model(source, torch.tensor([source.size(1)]), previous)
+        chosen = logits[0].log_softmax(-1)[range(len(target) + 1), [*target, tokenizers.target.eos_id]]
+        np.testing.assert_allclose(forced.log_probabilities, chosen.numpy(), atol=1e-5)
+        if weights is not None:
+            assert forced.attention is not None
+            as_read = np.concatenate((forced.attention[:, :-1][:, ::-1], forced.attention[:, -1:]), 1)
+            np.testing.assert_allclose(as_read, weights[0].numpy(), atol=1e-5)
+
+
+def test_one_cache_serves_both_orders(tmp_path: Path) -> None:
+    one = prepare(configuration(tmp_path / "data", reverse_text=False))
+    said: list[str] = []
+    chosen = options(tmp_path / "data")
+    chosen["data"]["reverse_source"] = True
+    other = prepare(Config.model_validate(chosen), said.append)
+    assert not any(line.startswith(("encoding", "learning")) for line in said)
+    assert (one.tokenizers.reverse_source, other.tokenizers.reverse_source) == (False, True)
+    assert [row.tolist() for row in one.train.rows([0, 1])[0]] == [row.tolist() for row in other.train.rows([0, 1])[0]]

@@ -1,0 +1,304 @@
+"""Sampled segmentations: their distribution, and that each is a function of seed, epoch and pair alone."""
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.config import Config, dump_config, load_config
+from nmt.config.schema import BpeTokenizer, Sampling, UnigramTokenizer
+from nmt.data.batching import Batch, Position, Specials, training_batches
+from nmt.data.corpus import Pair
+from nmt.data.dataset import PreparedData, prepare
+from nmt.data.tokenizer import Tokenizer, learn
+from nmt.errors import ConfigError, DataError
+from tests.small_run import metrics, options, train
+from tests.small_translator import LINES, WORDS
+
+SAMPLES = 4000
+BPE = {"type": "bpe", "vocabulary": 40}
+UNIGRAM = {"type": "unigram", "vocabulary": 28}
+
+
+def configuration(folder: Path, tokenizer: dict[str, Any], *, output: str = "run", **training: Any) -> Config:
+    chosen = options(folder, **training) | {"tokenizer": tokenizer, "output": str(folder / output)}
+    return Config.model_validate(chosen)
+
+
+def sampled(tokenizer: dict[str, Any], **sampling: Any) -> dict[str, Any]:
+    return tokenizer | {"sampling": {"alpha": 0.3} | sampling}
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    kind = {"bpe": BpeTokenizer, "unigram": UnigramTokenizer}[request.param]
+    return learn(kind(type=request.param, vocabulary=60), [Pair(line, line) for line in LINES]).source
+
+
+# --- the distribution -------------------------------------------------------------------------------------------------
+
+
+def test_a_sample_is_a_segmentation_of_the_text(tokenizer: Tokenizer) -> None:
+    samples = [tokenizer.sample(line, 0.2, -1, seed) for seed, line in enumerate(LINES)]
+    assert [tokenizer.decode(ids) for ids in samples] == [tokenizer.decode(ids) for ids in tokenizer.encode(LINES)]
+    assert samples != tokenizer.encode(LINES)
+
+
+def test_a_sample_depends_on_its_seed_alone(tokenizer: Tokenizer) -> None:
+    """Not on earlier samples, and not on other threads."""
+
+    def samples(seeds: range) -> list[list[int]]:
+        return [tokenizer.sample(LINES[0] + LINES[1], 0.2, -1, seed) for seed in seeds]
+
+    once = samples(range(20))
+    assert len(set(map(tuple, once))) > 5
+    assert samples(range(19, -1, -1)) == once[::-1]
+    assert samples(range(1 << 31, (1 << 31) - 1, -1)) == samples(range(1 << 31, (1 << 31) - 1, -1))
+    found: dict[int, list[list[int]]] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: samples(range(20))})) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(4)] == [once] * 4
+
+
+def test_bpe_dropout_by_hand() -> None:
+    """The text "ab" has two merges, one after the other. The first is left out with probability p = 0.3, and then the
+    second cannot be made; the second alone with (1 - p) p (Provilkov et al. 2020, algorithm 1)."""
+    model = learn(BpeTokenizer(type="bpe", vocabulary=9), [Pair("ab ab ab", "ab")] * 20).source
+    assert [len(ids) for ids in model.encode(["ab"])] == [1]
+    pieces = Counter(len(model.sample("ab", 0.3, -1, seed)) for seed in range(SAMPLES))
+    for count, probability in {3: 0.3, 2: 0.7 * 0.3, 1: 0.7 * 0.7}.items():
+        deviation = math.sqrt(probability * (1 - probability) / SAMPLES)
+        assert pieces[count] / SAMPLES == pytest.approx(probability, abs=4 * deviation)
+    assert {len(model.sample("ab", 1.0, -1, seed)) for seed in range(50)} == {3}
+
+
+def segmentations(text: str, scores: dict[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Every way to cut a text into pieces, with the logarithm of its probability."""
+    if not text:
+        yield (), 0.0
+    for end in range(1, len(text) + 1):
+        if (piece := text[:end]) in scores:
+            for rest, score in segmentations(text[end:], scores):
+                yield (piece, *rest), scores[piece] + score
+
+
+@pytest.mark.parametrize(("alpha", "nbest"), [(0.2, -1), (0.7, -1), (0.5, 3)])
+def test_subword_regularization_against_every_segmentation(alpha: float, nbest: int) -> None:
+    """P(x) is proportional to p(x)^alpha, among all or the l best segmentations (Kudo 2018, section 3.2)."""
+    model = learn(UnigramTokenizer(type="unigram", vocabulary=60), [Pair(line, line) for line in LINES]).source
+    processor = model._processor
+    scores = {processor.id_to_piece(i): processor.get_score(i) for i in range(4, model.size)}
+    word = next(word for word in WORDS if len(list(segmentations(f"▁{word}", scores))) > 5)
+    best = sorted(segmentations(f"▁{word}", scores), key=lambda each: -each[1])[: None if nbest < 0 else nbest]
+    weights = np.array([math.exp(alpha * score) for _, score in best])
+    found = Counter(tuple(model.pieces(model.sample(word, alpha, nbest, seed))) for seed in range(SAMPLES))
+    assert found.keys() <= {pieces for pieces, _ in best}
+    for (pieces, _), probability in zip(best, weights / weights.sum(), strict=True):
+        deviation = math.sqrt(probability * (1 - probability) / SAMPLES)
+        assert found[pieces] / SAMPLES == pytest.approx(probability, abs=4 * deviation)
+
+
+# --- the training set -------------------------------------------------------------------------------------------------
+
+
+def rows_of(prepared: PreparedData, epoch: int, pairs: list[int]) -> list[tuple[list[int], list[int]]]:
+    sources, targets = prepared.train.in_epoch(epoch).rows(pairs)
+    return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
+
+
+@pytest.mark.parametrize("kind", [BPE, UNIGRAM], ids=["bpe", "unigram"])
+def test_a_pair_is_segmented_anew_in_each_epoch(tmp_path: Path, kind: dict[str, Any]) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(kind)))
+    everything = list(range(len(prepared.train)))
+    epochs = [rows_of(prepared, epoch, everything) for epoch in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert rows_of(prepared, 1, everything[::-1]) == epochs[1][::-1]
+    assert rows_of(prepared, 2, [7]) == [epochs[2][7]]
+    other = prepare(Config.model_validate(options(tmp_path) | {"tokenizer": sampled(kind), "seed": 2}))
+    assert rows_of(other, 0, everything) != epochs[0]
+    best = [list(map(np.ndarray.tolist, side)) for side in prepared.train.rows(everything)]
+    for side, tokenizer in enumerate((prepared.tokenizers.source, prepared.tokenizers.target)):
+        assert [tokenizer.decode(pair[side]) for pair in epochs[0]] == list(map(tokenizer.decode, best[side]))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_one_side_alone(tmp_path: Path, side: str) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(BPE, sides=side)))
+    everything = list(range(len(prepared.train)))
+    best = prepared.train.rows(everything)
+    rows = prepared.train.in_epoch(0).rows(everything)
+    for name, found, expected in zip(("source", "target"), rows, best, strict=True):
+        assert all(map(np.array_equal, found, expected)) == (name != side)
+
+
+def test_a_sample_that_is_too_long_gives_way_to_the_best_segmentation(tmp_path: Path) -> None:
+    chosen = options(tmp_path) | {"tokenizer": sampled(BPE, alpha=1.0)}
+    chosen["data"]["filter"] = {"max_pieces": 8}
+    prepared = prepare(Config.model_validate(chosen))
+    everything = list(range(len(prepared.train)))
+    sources, _ = prepared.train.in_epoch(0).rows(everything)
+    kept = 0
+    for row, best, text in zip(sources, prepared.train.rows(everything)[0], texts(prepared), strict=True):
+        pieces = len(text.replace(" ", "")) + len(text.split())  # every letter, and the mark of every word
+        assert len(row) == (pieces if pieces <= 8 else len(best))
+        kept += pieces > 8
+    assert 0 < kept < len(everything)
+
+
+def texts(prepared: PreparedData) -> list[str]:
+    sources, _ = prepared.train.rows(range(len(prepared.train)))
+    return [prepared.tokenizers.source.decode(row.tolist()) for row in sources]
+
+
+def test_unknown_characters_are_sampled_from_the_text_itself(tmp_path: Path) -> None:
+    """Ids could not give it back: the text is read."""
+    chosen = configuration(tmp_path, sampled(BPE | {"vocabulary": 30}))
+    prepare(chosen).tokenizers.save(tmp_path)
+    for side in ("low", "up"):
+        path = tmp_path / f"train.{side}"
+        path.write_text(path.read_text("utf-8").replace("oak", "o☃k"), "utf-8")
+    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
+    prepared = prepare(configuration(tmp_path, sampled(given)))
+    unknown = prepared.tokenizers.source.unk_id
+    everything = list(range(len(prepared.train)))
+    (best, _), (rows, _) = prepared.train.rows(everything), prepared.train.in_epoch(3).rows(everything)
+    assert sum((row == unknown).sum() for row in rows) == sum((row == unknown).sum() for row in best) > 0
+
+
+def test_batches_resume_from_a_position_and_keep_to_the_budget(tmp_path: Path) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
+
+    def stream(position: Position, count: int) -> list[tuple[Position, Batch]]:
+        specials = Specials.of(prepared.tokenizers)
+        return list(islice(training_batches(prepared.train, specials, 200, seed=1, position=position), count))
+
+    whole = stream(Position(), 60)
+    assert all(max(batch.source.numel(), batch.target_output.numel()) <= 200 for _, batch in whole)
+    position = whole[40][0]
+    assert position.epoch > 0
+    for (after, found), (expected_after, expected) in zip(stream(position, 19), whole[41:], strict=True):
+        assert after == expected_after
+        assert torch.equal(found.source, expected.source) and torch.equal(found.target_output, expected.target_output)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_batches_of_an_epoch_are_its_segmentations(tmp_path: Path, epoch: int) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(BPE)))
+    specials, found = Specials.of(prepared.tokenizers), []
+    for after, batch in training_batches(prepared.train, specials, 200, seed=1, position=Position(epoch)):
+        found += [row[: length - 1].tolist() for row, length in zip(batch.source, batch.source_lengths, strict=True)]
+        if after.epoch > epoch:
+            break
+    everything = list(range(len(prepared.train)))
+    assert sorted(found) == sorted(source for source, _ in rows_of(prepared, epoch, everything))
+
+
+def test_the_models_and_the_cache_of_plain_runs_are_the_same(tmp_path: Path) -> None:
+    prepare(configuration(tmp_path, BPE))
+    before = {path.name for path in (tmp_path / "cache").iterdir()}
+    said: list[str] = []
+    prepared = prepare(configuration(tmp_path, sampled(BPE)), said.append)
+    assert not any(line.startswith("learning") for line in said)
+    prepare(configuration(tmp_path, sampled(BPE, alpha=0.5)))  # the same text
+    added = {path.name for path in (tmp_path / "cache").iterdir()} - before
+    assert len(added) == 1 and next(iter(added)).startswith("corpus-")
+    plain = prepare(configuration(tmp_path, BPE))
+    assert plain.corpus_sha256 == prepared.corpus_sha256
+    for one, other in zip(plain.validation.rows([0, 1, 2]), prepared.validation.rows([0, 1, 2]), strict=True):
+        assert all(map(np.array_equal, one, other))
+    assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
+
+
+def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """Over the end of an epoch."""
+    tokenizer = sampled(BPE)
+    sizes: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1}
+    train(configuration(tmp_path, tokenizer, output="whole", **sizes))
+    train(configuration(tmp_path, tokenizer, output="stopped", **sizes), stop_after=4)
+    train(configuration(tmp_path, tokenizer, output="stopped", **sizes), resume=True)
+    assert max(line["epoch"] for line in metrics(tmp_path / "whole", "train")) > 1
+    losses = [[line["loss"] for line in metrics(tmp_path / name, "validation")] for name in ("whole", "stopped")]
+    assert losses[0] == losses[1]
+    for file in ("checkpoints/last/model.safetensors", "test.hypotheses.txt"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "stopped" / file).read_bytes()
+    with pytest.raises(ConfigError, match=r"tokenizer.sampling.alpha was 0.3 and is now 0.2"):
+        train(configuration(tmp_path, sampled(BPE, alpha=0.2), output="whole", **sizes), resume=True)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "problem"),
+    [
+        (
+            "{type: word, sampling: {alpha: 0.1}}",
+            "tokenizer.sampling: has no effect for type 'word', only for 'bpe' and 'unigram' and 'given'",
+        ),
+        (
+            "{type: character, sampling: {}}",
+            "tokenizer.sampling: has no effect for type 'character', only for 'bpe' and 'unigram' and 'given'",
+        ),
+        (
+            "{type: bpe, sampling: {nbest: 64}}",
+            "tokenizer.sampling.nbest: has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out",
+        ),
+        (
+            "{type: unigram, sampling: {nbest: 1}}",
+            "tokenizer.sampling.nbest: 1 leaves nothing to choose from; must be -1 (all) or from 2 to 512",
+        ),
+        (
+            "{type: unigram, sampling: {nbest: 513}}",
+            "tokenizer.sampling.nbest: found 513; must be a whole number of at least -1 and up to 512",
+        ),
+        (
+            "{type: bpe, sampling: {alpha: 0}}",
+            "tokenizer.sampling.alpha: found 0; must be a number above 0 and up to 1",
+        ),
+        (
+            "{type: bpe, sampling: {sides: sorce}}",
+            "tokenizer.sampling.sides: 'sorce' is not one of both, source, target; nearest: source",
+        ),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(tmp_path: Path, tokenizer: str, problem: str) -> None:
+    (tmp_path / "run.yaml").write_text(dump_config(configuration(tmp_path, BPE)), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "run.yaml", [f"tokenizer={tokenizer}"])
+    assert list(caught.value.problems) == [f"--set tokenizer={tokenizer}: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "nbest", "problem"),
+    [
+        (
+            "word",
+            -1,
+            "tokenizer.sampling: the model of the source side is of type word, which has one segmentation of each "
+            "text; leave it out, or use a model of type bpe or unigram",
+        ),
+        (
+            "bpe",
+            64,
+            "tokenizer.sampling.nbest: has no effect for the model of the source side, which is of type bpe; "
+            "leave it out",
+        ),
+    ],
+)
+def test_given_models_that_cannot_be_sampled(tmp_path: Path, kind: str, nbest: int, problem: str) -> None:
+    prepare(configuration(tmp_path, {"type": kind, "vocabulary": 30})).tokenizers.save(tmp_path)
+    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
+    with pytest.raises(DataError) as caught:
+        prepare(configuration(tmp_path, sampled(given, nbest=nbest)))
+    assert str(caught.value) == problem
+    assert Sampling().nbest == -1

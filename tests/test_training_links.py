@@ -1,0 +1,310 @@
+"""Word links of the training set: read, checked, stored, spread over pieces, padded."""
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.config import Config, dump_config, load_config
+from nmt.data.batching import Batch, Position, Specials, collate, training_batches
+from nmt.data.dataset import corpus_sha256, prepare
+from nmt.data.links import piece_links, piece_words
+from nmt.errors import ConfigError, DataError
+from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
+from tests.small_run import config, options, train, write_corpus
+from tests.torture.comparison import differences
+
+SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
+REVERSED = replace(SPECIALS, reverse_source=True)
+BPE = {"type": "bpe", "vocabulary": 40}
+
+
+def array(*links: tuple[int, int]) -> "np.ndarray[Any, np.dtype[np.int32]]":
+    return np.array(links, np.int32).reshape(-1, 2)
+
+
+# --- from words to pieces ---------------------------------------------------------------------------------------------
+
+
+def test_links_of_pieces_by_hand() -> None:
+    """Source words of 2, 1 and 1 pieces, target words of 1, 2 and 1; the last target word has no link."""
+    weights = piece_links(array((0, 0), (0, 1), (2, 1)), [0, 0, 1, 2], [0, 1, 1, 2])
+    third = 1 / 3
+    expected = [[0.5, 0.5, 0.0, 0.0], [third, third, 0.0, third], [third, third, 0.0, third], [0.0] * 4]
+    np.testing.assert_allclose(weights, np.array(expected), rtol=1e-6)
+    assert weights.dtype == np.float32
+    assert piece_links(array(), [0, 0], [0]).tolist() == [[0, 0]]
+
+
+words = st.lists(st.integers(1, 3), min_size=1, max_size=6).map(
+    lambda sizes: [word for word, size in enumerate(sizes) for _ in range(size)]
+)
+
+
+@given(st.data(), words, words)
+def test_a_row_is_even_over_the_pieces_of_the_linked_words(
+    data: st.DataObject, source_words: list[int], target_words: list[int]
+) -> None:
+    link = st.tuples(st.integers(0, source_words[-1]), st.integers(0, target_words[-1]))
+    links = data.draw(st.sets(link, max_size=8))
+    weights = piece_links(array(*links), source_words, target_words)
+    for row, j in zip(weights, target_words, strict=True):
+        linked = [(i, j) in links for i in source_words]
+        np.testing.assert_allclose(row, np.array(linked) / max(1, sum(linked)))
+        assert row.sum() == pytest.approx(1 if any(linked) else 0)
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+SOURCES = [np.array([4, 5, 6], np.int32), np.array([7], np.int32)]
+TARGETS = [np.array([14, 15], np.int32), np.array([16], np.int32)]
+LINKS = [np.array([[1, 0, 0], [0, 0.5, 0.5]], np.float32), np.array([[1]], np.float32)]
+
+
+def batch(specials: Specials = SPECIALS) -> Batch:
+    return collate(SOURCES, TARGETS, specials, LINKS)
+
+
+def linked(of: Batch) -> Tensor:
+    assert of.links is not None
+    return of.links
+
+
+def test_links_in_a_batch_by_hand() -> None:
+    """(B, T, S), both ends included; EOS and padding have none."""
+    links = linked(batch())
+    assert (links.shape, links.dtype) == ((2, 3, 4), torch.float32)
+    assert links.tolist() == [
+        [[1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0, 0]],
+        [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]],
+    ]
+    assert linked(batch(REVERSED))[0].tolist() == [[0, 0, 1, 0], [0.5, 0.5, 0, 0], [0, 0, 0, 0]]
+    assert linked(batch(REVERSED))[1].tolist() == links[1].tolist()
+    assert collate(SOURCES, TARGETS, SPECIALS).links is None
+
+
+def test_links_go_with_their_pairs() -> None:
+    whole = batch()
+    first, second = whole.halves()
+    assert torch.equal(torch.cat((linked(first), linked(second))), linked(whole))
+    assert torch.equal(linked(whole.select(torch.tensor([1, 0]))), linked(whole).flip(0))
+    assert linked(whole.to(torch.device("meta"))).device.type == "meta"
+    for without in collate(SOURCES, TARGETS, SPECIALS).halves():
+        assert without.links is None
+
+
+def test_a_batch_that_is_filled_up_keeps_its_links() -> None:
+    full = linked(filled_up(batch(), SPECIALS))
+    assert full.shape == (SENTENCES, POSITIONS, POSITIONS)
+    assert torch.equal(full[:2, :3, :4], linked(batch()))
+    assert full.sum() == linked(batch()).sum()
+    assert filled_up(collate(SOURCES, TARGETS, SPECIALS), SPECIALS).links is None
+
+
+# --- from the file ----------------------------------------------------------------------------------------------------
+
+
+GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
+
+
+def write_links(folder: Path, name: str = "train.links") -> Path:
+    """The links of the corpus of ``small_run``, whose translations have the words in reverse order."""
+    lines = []
+    for line in (folder / "train.low").read_text("utf-8").splitlines():
+        count = len(line.split())
+        lines.append(" ".join(f"{i}{'-p'[i % 2]}{count - 1 - i}" for i in range(count)))
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return folder / name
+
+
+def configuration(folder: Path, *, tokenizer: dict[str, Any] = BPE, **data: Any) -> Config:
+    if not (folder / "train.links").exists():
+        write_corpus(folder)
+        write_links(folder)
+    chosen = options(folder) | {"tokenizer": tokenizer}
+    chosen["data"]["train"] = chosen["data"]["train"] | {"links": str(folder / "train.links")} | data.pop("train", {})
+    chosen["data"] |= data
+    return Config.model_validate(chosen)
+
+
+@pytest.mark.parametrize("reverse_source", [False, True])
+@pytest.mark.parametrize("sampling", [None, {"alpha": 0.4}])
+def test_links_lead_from_word_to_word_in_training(
+    tmp_path: Path, sampling: dict[str, Any] | None, reverse_source: bool
+) -> None:
+    """Each target piece is linked to all pieces of its word's counterpart, however the words are cut."""
+    tokenizer = BPE | ({} if sampling is None else {"sampling": sampling})
+    prepared = prepare(configuration(tmp_path, tokenizer=tokenizer, reverse_source=reverse_source))
+    source, target = prepared.tokenizers.source, prepared.tokenizers.target
+    batches = training_batches(prepared.train, Specials.of(prepared.tokenizers), 150, seed=1, position=Position())
+    seen = 0
+    while seen < len(prepared.train):
+        _, found = next(batches)
+        links = linked(found)
+        assert links.shape == (*found.target_output.shape, found.source.size(1))
+        for row, length in enumerate(found.source_lengths.tolist()):
+            read = found.source[row, : length - 1].tolist()
+            pieces = source.pieces(read[::-1] if reverse_source else read)
+            source_words = piece_words(pieces, source.decode(read[::-1] if reverse_source else read))
+            written = found.target_output[row][found.target_mask[row]].tolist()[:-1]
+            target_words = piece_words(target.pieces(written), target.decode(written))
+            weights = links[row].numpy().copy()
+            if reverse_source:
+                weights[:, : length - 1] = weights[:, : length - 1][:, ::-1]
+            last = source_words[-1]
+            for piece, j in enumerate(target_words):
+                wanted = [float(i == last - j) for i in source_words]
+                np.testing.assert_allclose(weights[piece, : length - 1], np.array(wanted) / sum(wanted), rtol=1e-6)
+            assert weights[len(written) :].sum() == 0 and weights[:, length - 1 :].sum() == 0
+            seen += 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads, from Python 3.12 on
+@pytest.mark.parametrize("processes", [1, 3])
+def test_pairs_that_are_dropped_take_their_links_with_them(tmp_path: Path, processes: int) -> None:
+    for name, lines in {
+        "low": ["a b", "", "a b c d e", "c d"],
+        "up": ["x y", "z", "x", "w v"],
+        "links": ["0-0 1p1", "", "4-0 0-0", "1-0 1-0 0p1"],
+    }.items():
+        (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        (tmp_path / f"validation.{name}").write_text("a\n", "utf-8")
+        (tmp_path / f"test.{name}").write_text("a\n", "utf-8")
+    made = configuration(
+        tmp_path, tokenizer={"type": "word", "vocabulary": 50}, filter={"max_ratio": 2.5}, processes=processes
+    )
+    prepared = prepare(made)
+    links = prepared.train.links([1, 0])
+    assert links is not None and [each.tolist() for each in links] == [[[0, 1], [1, 0]], [[1, 0], [0, 1]]]
+
+
+def test_only_the_links_of_the_first_pairs_are_read(tmp_path: Path) -> None:
+    prepared = prepare(configuration(tmp_path, train={"limit": 7}))
+    links = prepared.train.links(range(7))
+    assert links is not None and len(links) == len(prepared.train) == 7
+
+
+def test_links_change_neither_tokenizer_nor_ids(tmp_path: Path) -> None:
+    with_links = configuration(tmp_path)
+    one, said = prepare(with_links), list[str]()
+    plain = Config.model_validate(options(tmp_path) | {"tokenizer": BPE})
+    other = prepare(plain, said.append)
+    assert one.tokenizers.sha256 == other.tokenizers.sha256
+    assert not any(line.startswith("learning") for line in said)
+    everything = range(len(one.train))
+    for found, expected in zip(one.train.rows(everything), other.train.rows(everything), strict=True):
+        assert all(map(np.array_equal, found, expected))
+    assert other.train.links(everything) is None
+    assert one.corpus_sha256 == corpus_sha256(with_links.data) != other.corpus_sha256 == corpus_sha256(plain.data)
+    assert one.report == other.report
+
+
+def test_compressed_links_are_the_same(tmp_path: Path) -> None:
+    plain = prepare(configuration(tmp_path)).train.links(range(9))
+    (tmp_path / "links.gz").write_bytes(gzip.compress((tmp_path / "train.links").read_bytes()))
+    packed = prepare(configuration(tmp_path, train={"links": str(tmp_path / "links.gz")}))
+    found = packed.train.links(range(9))
+    assert plain is not None and found is not None and all(map(np.array_equal, plain, found))
+
+
+def test_a_run_does_not_resume_with_other_links(tmp_path: Path) -> None:
+    made = configuration(tmp_path, tokenizer={"type": "word", "vocabulary": 50})
+    two, three = (config(tmp_path, updates=updates, **GUIDED).training for updates in (2, 3))
+    train(made.model_copy(update={"training": two}))
+    write_links(tmp_path).write_text("\n" * 300, "utf-8")
+    with pytest.raises(ConfigError, match=r"corpus_sha256 was .*\n.*the text has changed since the run started"):
+        train(made.model_copy(update={"training": three}), resume=True)
+
+
+def test_a_run_with_links_and_everything_else_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
+    """Links of sampled segmentations, of a source that is reversed; inputs that are sampled; averages of averages."""
+    how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss", "sentences": 3}, "updates": 6, "average": 2}
+    how |= {"ema": {"decay": 0.5}, "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
+    sampled = configuration(tmp_path, tokenizer=BPE | {"sampling": {"alpha": 0.4}}, reverse_source=True)
+    whole, parts = (
+        sampled.model_copy(update={"output": str(tmp_path / name), "training": config(tmp_path, **how).training})
+        for name in ("whole", "parts")
+    )
+    train(whole)
+    train(parts, stop_after=3)
+    assert "resumed after update 3" in train(parts, resume=True)
+    assert differences(tmp_path / "parts", tmp_path / "whole") == []
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def error_of(made: Config) -> str:
+    with pytest.raises(DataError) as caught:
+        prepare(made)
+    return str(caught.value)
+
+
+def with_lines(folder: Path, change: Any) -> Config:
+    """The configuration of links whose lines are changed."""
+    made = configuration(folder)
+    path = folder / "train.links"
+    lines = path.read_text("utf-8").splitlines()
+    path.write_text("".join(f"{line}\n" for line in change(lines)), "utf-8")
+    return made
+
+
+@pytest.mark.parametrize(("change", "count"), [(lambda lines: lines[:-2], 298), (lambda lines: [*lines, ""], 301)])
+def test_another_number_of_lines_names_both_files(tmp_path: Path, change: Any, count: int) -> None:
+    assert error_of(with_lines(tmp_path, change)) == (
+        f"{tmp_path}/train.low, {tmp_path}/train.up: 300 pairs, but {tmp_path}/train.links has {count} lines: "
+        "line n must hold the links of pair n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0-0 {0}p0", "{0}-0 links a missing word: the pair has {0} and {0} words, counted from 0"),
+        ("0-{0}", "0-{0} links a missing word: the pair has {0} and {0} words, counted from 0"),
+        ("0-0 1:1", "'1:1' is not a link of words counted from 0, such as 1-1 or 2p3"),
+    ],
+)
+def test_a_link_that_cannot_be_is_named_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    write_corpus(tmp_path)
+    words = len((tmp_path / "train.low").read_text("utf-8").splitlines()[4].split())
+    made = with_lines(tmp_path, lambda lines: [*lines[:4], text.format(words), *lines[5:]])
+    assert error_of(made) == f"{tmp_path}/train.links:5: {problem.format(words)}"
+
+
+def test_links_that_are_not_there(tmp_path: Path) -> None:
+    made = configuration(tmp_path)
+    (tmp_path / "train.links").unlink()
+    assert error_of(made).startswith(f"data.train.links: {tmp_path}/train.links: no such file")
+    os.mkfifo(tmp_path / "train.links")
+    assert error_of(made) == (
+        f"data.train.links: {tmp_path}/train.links: a pipe can be read only once; save its text to a file and use the "
+        "file"
+    )
+
+
+def test_links_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = configuration(tmp_path)
+    monkeypatch.setattr("nmt.data.dataset.links_digest", lambda path: "another")
+    assert error_of(made) == (
+        f"{tmp_path}/train.links: changed while it was being read; try again when nothing writes to it"
+    )
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_links_that_nothing_reads_are_refused(tmp_path: Path, split: str) -> None:
+    (tmp_path / "run.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "run.yaml", [f"data.{split}.links=x"])
+    assert list(caught.value.problems) == [
+        f"--set data.{split}.links=x: data.{split}.links: has no effect, only the links of data.train are read; "
+        "leave it out (gold links: evaluation.gold)"
+    ]

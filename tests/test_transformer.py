@@ -1,0 +1,376 @@
+"""The Transformer against PyTorch's own modules, the papers' formulas in loops, and itself without caches."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt import fast
+from nmt.model import Seq2Seq, build_model
+from nmt.model.attention.multi_head import (
+    EncoderDecoderAttention,
+    RelativeSelfAttention,
+    SelfAttention,
+    attention,
+    weighted_attention,
+)
+from nmt.model.decoders.transformer import TransformerDecoder, TransformerDecoderLayer, TransformerState
+from nmt.model.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
+from nmt.model.records import Memory
+from nmt.model.transformer import LearnedPositions, Positions, SinusoidalPositions
+from nmt.search import Limits
+from nmt.search.beam import beam_search
+from nmt.search.greedy import greedy_search
+from tests.models import SOURCE, TARGET, TRANSFORMERS, model_config, small_model
+
+SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4, 5], [5, 6, 7, 0, 0], [7, 0, 0, 0, 0]]), torch.tensor([5, 3, 1])
+TARGETS = torch.tensor([[2, 9, 4, 1], [2, 3, 12, 8], [2, 8, 8, 3]])
+MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
+NORMS = {"pre": "transformer", "post": "transformer post-norm"}
+
+
+def randoms(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.double)
+
+
+def copied(theirs: nn.Module, ours: dict[str, nn.Module]) -> None:
+    """Give PyTorch's submodules the weights of ours, by name; a pair of ours is one behind the other."""
+    for name, module in ours.items():
+        theirs.get_submodule(name).load_state_dict(module.state_dict())
+
+
+def pytorch_attention(query: nn.Linear, key_value: nn.Linear, output: nn.Linear, heads: int) -> nn.MultiheadAttention:
+    """PyTorch's multi-head attention with these weights."""
+    theirs = nn.MultiheadAttention(query.in_features, heads, batch_first=True, dtype=torch.double)
+    theirs.in_proj_weight.data = torch.cat((query.weight, key_value.weight)).detach()
+    theirs.in_proj_bias.data = torch.cat((query.bias, key_value.bias)).detach()
+    theirs.out_proj.load_state_dict(output.state_dict())
+    return theirs
+
+
+def pytorch_self_attention(ours: SelfAttention) -> nn.MultiheadAttention:
+    width = ours.output.in_features
+    query, key_value = nn.Linear(width, width).double(), nn.Linear(width, 2 * width).double()
+    query.weight.data, key_value.weight.data = ours.projection.weight.data.split((width, 2 * width))
+    query.bias.data, key_value.bias.data = ours.projection.bias.data.split((width, 2 * width))
+    return pytorch_attention(query, key_value, ours.output, ours.heads)
+
+
+# --- equation 1 -------------------------------------------------------------------------------------------------------
+
+
+def test_scaled_dot_product_by_hand() -> None:
+    """d = 4, so that energies are half the products: 0 and ln 3; the weights 1/4 and 3/4."""
+    query, key = torch.tensor([[0.0, 1, 0, 0]]), torch.tensor([[1.0, 0, 0, 0], [0, 2 * math.log(3), 0, 0]])
+    contexts, weights = weighted_attention(query, key, torch.tensor([[8.0], [4.0]]))
+    assert weights[0].tolist() == pytest.approx([1 / 4, 3 / 4])
+    assert contexts.item() == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_both_ways_to_attend_are_one(causal: bool) -> None:
+    query, key, value = randoms(3, 2, 5, 4), randoms(3, 2, 5, 4), randoms(3, 2, 5, 4)
+    mask = None if causal else MASK[:, None, None]
+    contexts, weights = weighted_attention(query, key, value, mask, causal=causal)
+    assert torch.allclose(attention(query, key, value, mask, causal=causal), contexts)
+    assert torch.allclose(weights.sum(-1), torch.ones(3, 2, 5, dtype=torch.double))
+    hidden = torch.ones(5, 5).triu(1).bool() if causal else ~MASK[:, None, None].expand(weights.shape)
+    assert not weights[hidden.expand(weights.shape)].any()
+
+
+def test_bf16_gradients_on_a_cpu_are_those_of_fp32() -> None:
+    shape = 3, 2, 5, 4
+    low = [torch.randn(shape, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    high = [each.detach().float().requires_grad_() for each in low]
+    mask = MASK[:, None, None]
+    for query, key, value in (low, high):
+        attention(query, key, value, mask).float().square().sum().backward()
+    for one, other in zip(low, high, strict=True):
+        assert one.grad is not None and other.grad is not None
+        assert torch.allclose(one.grad.float(), other.grad, atol=0.05 * float(other.grad.abs().max()))
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [8, 7])
+def test_sinusoids_by_the_papers_formula(width: int) -> None:
+    """Section 3.5, in NumPy, for positions from 3 on; on embeddings times sqrt(D)."""
+    embedded = randoms(2, 6, width)
+    expected = math.sqrt(width) * embedded.numpy()
+    for position in range(3, 9):
+        for unit in range(width):
+            angle = position / np.power(10000.0, (unit - unit % 2) / width)
+            expected[:, position - 3, unit] += np.cos(angle) if unit % 2 else np.sin(angle)
+    assert np.allclose(SinusoidalPositions()(embedded, 3).numpy(), expected, rtol=0, atol=1e-12)
+
+
+def test_learned_positions_share_the_last_vector_beyond_it() -> None:
+    positions = LearnedPositions(4, 3).double()
+    vectors = positions.position_embedding.weight
+    placed = positions(torch.zeros(1, 4, 4).double(), 1)
+    assert torch.equal(placed[0], torch.stack((vectors[1], vectors[2], vectors[2], vectors[2])))
+
+
+def test_without_positions_embeddings_are_scaled() -> None:
+    assert torch.equal(Positions()(torch.ones(1, 2, 4), 7), torch.full((1, 2, 4), 2.0))
+
+
+def test_order_counts_by_positions_alone() -> None:
+    """Self-attention without positions knows no order; each kind of positions tells it."""
+    for positions in ({"type": "sinusoidal"}, {"type": "learned"}, {"type": "relative", "distance": 3}, None):
+        model = small_model("transformer", encoder=part(positions=positions or {"type": "sinusoidal"}))
+        assert isinstance(model.encoder, TransformerEncoder)
+        if positions is None:
+            model.encoder.positions = Positions()
+        there, back = (model.encode(each, LENGTHS[:1]).summary for each in (SOURCES[:1], SOURCES[:1].flip(1)))
+        assert torch.allclose(there, back) == (positions is None)
+
+
+def part(**options: Any) -> dict[str, Any]:
+    return {**TRANSFORMERS["transformer"]["encoder"], **options}
+
+
+def relative_by_loops(ours: RelativeSelfAttention, x: Tensor, causal: bool) -> Tensor:
+    """Shaw et al. 2018, equations 3 and 4, head by head, position by position."""
+    width, heads, k = x.size(-1), ours.heads, ours.distance
+    size = width // heads
+    query, key, value = ours.projection(x).split(width, -1)
+    z = torch.zeros_like(x)
+    for row in range(x.size(0)):
+        for head in range(heads):
+            units = slice(head * size, (head + 1) * size)
+            for i in range(x.size(1)):
+                seen = range(i + 1 if causal else x.size(1))
+                clipped = [max(-k, min(k, j - i)) + k for j in seen]
+                energies = [
+                    query[row, i, units] @ (key[row, j, units] + ours.distance_keys[a]) / math.sqrt(size)
+                    for j, a in zip(seen, clipped, strict=True)
+                ]
+                weights = torch.stack(energies).softmax(0)
+                for weight, j, a in zip(weights, seen, clipped, strict=True):
+                    z[row, i, units] += weight * (value[row, j, units] + ours.distance_values[a])
+    output: Tensor = ours.output(z)
+    return output
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_relative_positions_by_loops(causal: bool) -> None:
+    ours = RelativeSelfAttention(6, 2, distance=2).double()
+    for distances in (ours.distance_keys, ours.distance_values):
+        nn.init.normal_(distances)
+    x = randoms(2, 5, 6)
+    with torch.no_grad():
+        assert torch.allclose(ours(x, causal=causal)[0], relative_by_loops(ours, x, causal))
+
+
+# --- PyTorch's modules ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_self_attention_is_pytorchs(causal: bool) -> None:
+    ours = SelfAttention(8, 2).double()
+    x = randoms(3, 5, 8)
+    theirs = pytorch_self_attention(ours)
+    if causal:
+        expected, _ = theirs(x, x, x, attn_mask=torch.ones(5, 5).triu(1).bool())
+        assert torch.allclose(ours(x, causal=True)[0], expected)
+    else:
+        expected, _ = theirs(x, x, x, key_padding_mask=~MASK)
+        assert torch.allclose(ours(x, MASK[:, None, None])[0], expected)
+
+
+@pytest.mark.parametrize("head", [None, 0, 1])
+def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
+    """In each of two layers; the weights are those of the second: of one head, or the mean."""
+    ours = EncoderDecoderAttention(2, 2, 8, 8, layer=1, head=head).double()
+    queries, annotations = randoms(3, 4, 8), randoms(3, 5, 8)
+    memory = ours.prepare(Memory(annotations, annotations.mean(1), MASK))
+    for layer in range(2):
+        parts = ours.queries[layer], ours.keys_values[layer], ours.outputs[layer]
+        theirs = pytorch_attention(*parts, heads=2)  # type: ignore[arg-type]
+        expected, of_heads = theirs(
+            queries, annotations, annotations, key_padding_mask=~MASK, average_attn_weights=False
+        )
+        found, weights = ours.read(layer, queries, memory)
+        assert torch.allclose(found, expected)
+        assert (weights is None) == (layer == 0)
+        if weights is not None:
+            assert torch.allclose(weights, of_heads.mean(1) if head is None else of_heads[:, head])
+            assert torch.allclose(ours(queries, torch.arange(4), memory)[0], found)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_encoder_is_pytorchs(norm: str) -> None:
+    model = small_model(NORMS[norm])
+    encoder = model.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    embedded = model.embed_source(SOURCES)
+    x = embedded
+    for layer in encoder.layers:
+        assert isinstance(layer, TransformerEncoderLayer)
+        theirs = nn.TransformerEncoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
+        copied(
+            theirs,
+            {
+                "self_attn": pytorch_self_attention(layer.self_attention),
+                "linear1": layer.feed_forward.inner,
+                "linear2": layer.feed_forward.output,
+                "norm1": layer.around_self_attention.norm,
+                "norm2": layer.around_feed_forward.norm,
+            },
+        )
+        x = theirs(x, src_key_padding_mask=~MASK)
+    x = encoder.norm(x)
+    annotations, summary = encoder(embedded, LENGTHS)
+    assert torch.allclose(annotations[MASK], x[MASK])
+    assert not annotations[~MASK].any()
+    for row, length in enumerate(LENGTHS.tolist()):
+        assert torch.allclose(summary[row], x[row, :length].mean(0))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_decoder_is_pytorchs(norm: str) -> None:
+    model = small_model(NORMS[norm])
+    decoder = model.decoder
+    assert isinstance(decoder, TransformerDecoder)
+    memory = model.encode(SOURCES, LENGTHS)
+    x = model.embed_target(TARGETS, 0)
+    readouts, _ = decoder.unroll(x, model.start(memory))
+    attended = decoder.attention
+    for index, layer in enumerate(decoder.layers):
+        assert isinstance(layer, TransformerDecoderLayer)
+        parts = attended.queries[index], attended.keys_values[index], attended.outputs[index]
+        theirs = nn.TransformerDecoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
+        copied(
+            theirs,
+            {
+                "self_attn": pytorch_self_attention(layer.self_attention),
+                "multihead_attn": pytorch_attention(*parts, heads=2),  # type: ignore[arg-type]
+                "linear1": layer.feed_forward.inner,
+                "linear2": layer.feed_forward.output,
+                "norm1": layer.around_self_attention.norm,
+                "norm2": layer.around_attention.norm,
+                "norm3": layer.around_feed_forward.norm,
+            },
+        )
+        causal = torch.ones(4, 4).triu(1).bool()
+        x = theirs(x, memory.annotations, tgt_mask=causal, memory_key_padding_mask=~MASK)
+    assert torch.allclose(readouts, decoder.norm(x))
+
+
+# --- the decoder's state ----------------------------------------------------------------------------------------------
+
+DECODERS = [name for name in TRANSFORMERS if model_config(name).decoder.type == "transformer"]
+
+
+@pytest.mark.parametrize("variant", DECODERS)
+def test_cached_steps_are_full_recomputation(variant: str) -> None:
+    """Every prefix read from its start gives the readout and the weights of the step that has only caches."""
+    model = small_model(variant)
+    memory = model.encode(SOURCES, LENGTHS)
+    state = model.start(memory)
+    for length in range(1, TARGETS.size(1) + 1):
+        embedded = model.embed_target(TARGETS[:, :length], 0)
+        readouts, weights = model.decoder.unroll(embedded, model.start(memory))
+        readout, state, alpha = model.decoder.step(embedded[:, -1], state)
+        assert weights is not None and alpha is not None
+        assert torch.allclose(readout, readouts[:, -1], rtol=0, atol=1e-12)
+        assert torch.allclose(alpha, weights[:, -1], rtol=0, atol=1e-12)
+        assert torch.allclose(alpha.sum(-1), torch.ones(3).double()) and not alpha[~MASK].any()
+        assert isinstance(state, TransformerState)
+        assert [tuple(cache.shape) for cache in state.caches] == [(3, length, 16)] * len(state.caches)
+
+
+def test_no_target_position_reads_a_later_one() -> None:
+    model = small_model("transformer")
+    whole, _ = model(SOURCES, LENGTHS, TARGETS)
+    other = TARGETS.clone()
+    other[:, -1] = 5
+    changed, _ = model(SOURCES, LENGTHS, other)
+    assert torch.equal(changed[:, :-1], whole[:, :-1]) and not torch.allclose(changed[:, -1], whole[:, -1])
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
+    model = small_model("transformer", decoder=part(layers=layers), encoder=part(layers=layers))
+    assert isinstance(model.decoder, TransformerDecoder)
+    assert (model.decoder.attention.layer, model.decoder.attention.head) == (max(0, layers - 2), None)
+
+
+# --- dropout and initial values ---------------------------------------------------------------------------------------
+
+
+def test_embeddings_are_dropped_with_their_positions() -> None:
+    """Section 5.4: each unit of the sum is zero or doubled."""
+    model = small_model("transformer", dropout={"embedding": 0.5, "annotation": 0.0, "readout": 0.0})
+    embedded = []
+    for training in (False, True):
+        model.train(training)
+        embedded.append(torch.stack((model.embed_source(SOURCES), model.embed_target(SOURCES, 3))))
+    for whole, dropped in zip(*embedded, strict=True):
+        assert ((dropped == 0) | torch.isclose(dropped, 2 * whole)).all()
+        assert 0.3 < (dropped == 0).double().mean() < 0.7
+
+
+def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
+    model = small_model("transformer", encoder=part(dropout=0.5))
+    expected = model.encode(SOURCES, LENGTHS).annotations
+    assert torch.equal(model.encode(SOURCES, LENGTHS).annotations, expected)
+    assert not torch.allclose(model.train().encode(SOURCES, LENGTHS).annotations, expected)
+
+
+@pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
+@pytest.mark.parametrize("variant", ["transformer", "transformer relative", "transformer learned"])
+def test_normalization_starts_as_the_identity_and_every_matrix_at_random(variant: str, kind: str) -> None:
+    model = build_model(model_config(variant, initialization={"type": kind}), SOURCE, TARGET)
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert len(norms) == 2 * 3 + 3 * 3 + 2
+    for norm in norms:
+        assert torch.equal(norm.weight, torch.ones(8)) and torch.equal(norm.bias, torch.zeros(8))
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            assert 0 < parameter.std() < 1, name
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def translations(model: Seq2Seq, rows: slice, beam_size: int, precision: torch.dtype, kernels: Any) -> list[Any]:
+    searched = fast.search(model, precision, kernels, beam_size=beam_size)
+    lengths = LENGTHS[rows]
+    limits = Limits(1, 2, (0, 1), 2 * lengths + 3)
+    with torch.inference_mode(), searched.searching():
+        state = searched.start(searched.encode(SOURCES[rows, : int(lengths.max())], lengths))
+        if beam_size == 1:
+            found = greedy_search(searched, state, limits, length_penalty=1.0)
+        else:
+            found = beam_search(searched, state, limits, beam_size=beam_size, length_penalty=1.0)
+    return [(hypotheses[0].tokens, pytest.approx(hypotheses[0].score, abs=1e-5)) for hypotheses in found]
+
+
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("variant", ["transformer", "transformer relative", "recurrent encoder, transformer decoder"])
+def test_translations_do_not_depend_on_the_batch(variant: str, beam_size: int, kernels: str) -> None:
+    model = small_model(variant).float()
+    together = translations(model, slice(3), beam_size, torch.float32, kernels)
+    alone = [translations(model, slice(i, i + 1), beam_size, torch.float32, kernels)[0] for i in range(3)]
+    assert together == alone
+
+
+@pytest.mark.parametrize("variant", TRANSFORMERS)
+def test_bf16_steps_are_close(variant: str) -> None:
+    model = small_model(variant).float()
+    found = []
+    for precision in (torch.float32, torch.bfloat16):
+        searched = fast.search(model, precision, "auto", beam_size=2)
+        with torch.inference_mode(), searched.searching():
+            state = searched.start(searched.encode(SOURCES, LENGTHS)).expand(2)
+            for t in range(3):
+                log_probs, state, _ = searched.step(TARGETS[:, t].repeat_interleave(2), state)
+        found.append(log_probs)
+    assert torch.allclose(found[1], found[0], rtol=0, atol=0.1)
