@@ -24,7 +24,7 @@ from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 
 BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4, attention=True)
-BAHDANAU, LUONG, NONE = ATTENTIONS
+BAHDANAU, LUONG, NONE = ATTENTIONS[:3]
 
 
 @pytest.fixture(scope="module")
@@ -215,3 +215,12 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
     with pytest.raises(ConfigError):
         load_translator([runs[0], runs[2], runs[1]], "cpu")
+
+
+def test_runs_that_read_the_source_in_another_order_are_refused(tmp_path: Path) -> None:
+    runs = [save_run(tmp_path / name, NONE) for name in "ab"]
+    config = runs[1] / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"), "utf-8")
+    with pytest.raises(ConfigError, match=r"data.reverse_source is not that of"):
+        load_translator(runs, "cpu")
+    assert load_translator([runs[1]] * 2, "cpu").tokenizers.reverse_source
