@@ -11,8 +11,8 @@ from nmt.translation.translator import Translator
 def load_translator(runs: Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Translator:
     """Load the translator of one run, or of several that translate together, with the decoding options of the first.
 
-    Raises the errors of :meth:`Translator.load`, and ConfigError for runs whose tokenizers, or orders of the source,
-    differ.
+    Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
+    another order, or that write other pieces.
     """
     translators = [Translator.load(run, device, precision) for run in runs]
     first, *others = translators
@@ -28,8 +28,8 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
                 )
         if other.tokenizers.reverse_source != first.tokenizers.reverse_source:
             problems.append(
-                f"{run}: data.reverse_source is {str(other.tokenizers.reverse_source).lower()}, unlike that of "
-                f"{runs[0]}; the runs of an ensemble read the source in one order"
+                f"{run}: its data.reverse_source is not that of {runs[0]}; the runs of an ensemble read the source in "
+                "the same order"
             )
     if problems:
         raise ConfigError(*problems)
