@@ -9,8 +9,19 @@ from nmt.config.schema import AnyInitialization, PaperInitialization, UniformIni
 
 
 def initialize(model: nn.Module, config: AnyInitialization) -> None:
-    """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator."""
+    """Fill the parameters of the model, in the order in which it names them, from PyTorch's generator.
+
+    Layer normalizations start as the identity, and single numbers, as the scale of a score, as their module has them.
+    """
+    identities = {
+        parameter
+        for module in model.modules()
+        if isinstance(module, nn.LayerNorm)
+        for parameter in module.parameters()
+    }
     for name, parameter in model.named_parameters():
+        if parameter in identities or parameter.ndim == 0:
+            continue
         if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)
         elif isinstance(config, PaperInitialization):
