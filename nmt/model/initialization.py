@@ -14,10 +14,7 @@ def initialize(model: nn.Module, config: AnyInitialization) -> None:
     Layer normalizations start as the identity, and single numbers, as the scale of a score, as their module has them.
     """
     identities = {
-        parameter
-        for module in model.modules()
-        if isinstance(module, nn.LayerNorm)
-        for parameter in module.parameters()
+        parameter for module in model.modules() if isinstance(module, nn.LayerNorm) for parameter in module.parameters()
     }
     for name, parameter in model.named_parameters():
         if parameter in identities or parameter.ndim == 0:
