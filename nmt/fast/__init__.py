@@ -15,6 +15,7 @@ from nmt.fast.teacher_forcing import FastTraining
 from nmt.fast.textbook import textbook, textbook_encoder
 from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
+from nmt.model.attention import HardAttention
 from nmt.search import Searchable
 
 
@@ -36,9 +37,13 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *,
 
 
 def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
-    """Whether training replays its steps as CUDA graphs; a part without a twin may synchronize and rules that out."""
-    twins = textbook_encoder(model.encoder) and textbook(model.decoder)
-    return kernels == "auto" and device.type == "cuda" and twins
+    """Whether training replays its steps as CUDA graphs.
+
+    A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
+    """
+    if kernels != "auto" or device.type != "cuda" or not textbook_encoder(model.encoder) or not textbook(model.decoder):
+        return False
+    return not isinstance(model.decoder.attention, HardAttention)
 
 
 def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:

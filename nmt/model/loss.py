@@ -28,7 +28,7 @@ def cross_entropy(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothin
 def marginal_cross_entropy(
     readouts: Tensor, weights: Tensor, output: nn.Linear, targets: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`cross_entropy`, of the mixture p(y) = sum_j alpha_j p(y | h_j) (Deng et al. 2018, section 3).
+    """As :func:`cross_entropy`, of the mixture p(y) = sum_j alpha_j p(y | h_j) (Deng et al. 2018).
 
     readouts (N, S, O), weights alpha (N, S), targets (N,). The probabilities, (N, S, V), are computed in chunks of the
     tokens, and again in the backward pass.

@@ -33,6 +33,7 @@ class CustomPart(Section):
 class Recurrence(Section):
     """Options of every recurrent part."""
 
+    type: str  # here, so that it is the first key of a dumped section
     hidden: Width = 256
     """Units of the state, in each direction."""
     layers: Layers = 1
@@ -92,15 +93,15 @@ class RecurrentEncoder(Recurrence):
         return self.hidden * (2 if self.directions == "both" else 1)
 
 
-class GruEncoder(RecurrentEncoder, Gru):
+class GruEncoder(Gru, RecurrentEncoder):
     """GRU (Cho et al. 2014), by default in both directions (Bahdanau et al. 2015)."""
 
 
-class LstmEncoder(RecurrentEncoder, Lstm):
+class LstmEncoder(Lstm, RecurrentEncoder):
     """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
 
 
-class SsruEncoder(RecurrentEncoder, Ssru):
+class SsruEncoder(Ssru, RecurrentEncoder):
     """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
@@ -123,15 +124,15 @@ class RecurrentDecoder(Recurrence):
     ``model.attention.type: luong``, else maxout."""
 
 
-class GruDecoder(RecurrentDecoder, Gru):
+class GruDecoder(Gru, RecurrentDecoder):
     """GRU conditioned on the context."""
 
 
-class LstmDecoder(RecurrentDecoder, Lstm):
+class LstmDecoder(Lstm, RecurrentDecoder):
     """Long short-term memory conditioned on the context."""
 
 
-class SsruDecoder(RecurrentDecoder, Ssru):
+class SsruDecoder(Ssru, RecurrentDecoder):
     """Simpler simple recurrent unit; with ``model.attention`` of type luong and without input feeding, training
     needs no product after another."""
 
@@ -183,7 +184,7 @@ AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Discriminat
 
 
 class ExactMarginal(Section):
-    """The likelihood of each word is summed over all positions (Deng et al. 2018, section 3)."""
+    """The likelihood of each word is summed over all positions (Deng et al. 2018)."""
 
     type: Literal["marginal"]
 
@@ -201,10 +202,11 @@ class Reinforce(Section):
 
     type: Literal["reinforce"]
     baseline: Literal["moving", "learned"] = "moving"
-    """Subtracted from the reward: the moving average of the rewards, or a prediction from the readout before."""
+    """Subtracted from the reward: the moving average of the rewards, or that plus a prediction from the readout
+    before."""
     entropy: NotNegative = 0.01
-    """Weight of the entropy of the probabilities, which is added to the reward."""
-    weight: NotNegative = 1.0
+    """Weight of the entropy of the probabilities, which is added to the objective."""
+    weight: Positive = 1.0
     """Weight of the gradient of the probabilities (Xu et al.: lambda_r)."""
 
 
@@ -216,8 +218,9 @@ Score = Literal["additive", "concat", "dot", "scaled_dot", "general", "low_rank"
 
 
 class ScoredAttention(Section):
-    """Options of the attentions that compare the state of the decoder with the annotations."""
+    """Options of the attentions that weigh the annotations."""
 
+    type: str  # here, so that it is the first key of a dumped section
     score: Score
     """Score function; dot and scaled_dot need equally wide states and annotations."""
     hidden: Width | None
