@@ -49,9 +49,7 @@ def test_there_are_configurations() -> None:
     assert {path.stem for path in EXPERIMENTS} == {
         *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k")
     }
-    assert {path.stem for path in PAPERS} == {
-        *("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")
-    }
+    assert {path.stem for path in PAPERS} == {*("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")}
 
 
 def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,8 +204,8 @@ def test_systems_of_papers_are_built_and_differ(experiment: str) -> None:
 def test_systems_of_papers_are_named_for_what_they_are() -> None:
     for run in runs("bahdanau2015"):
         kind, words, *_ = run.system.split("-")
-        attention = {"rnnencdec": "none", "rnnsearch": "bahdanau"}[kind]
-        assert (run.config.model.attention.type, run.config.data.filter.max_words) == (attention, int(words))
+        wanted = {"rnnencdec": "none", "rnnsearch": "bahdanau"}[kind], int(words)
+        assert (run.config.model.attention.type, run.config.data.filter.max_words) == wanted
     for run in runs("luong2015"):
         attention, parts = run.config.model.attention, run.system.split("-")
         if parts[0] == "base":

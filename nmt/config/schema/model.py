@@ -70,6 +70,14 @@ class Ssru(Recurrence):
     type: Literal["ssru"]
 
 
+class CustomCell(Recurrence):
+    """Recurrent layers of a cell that a program of yours has registered in ``nmt.model.build.CELLS``."""
+
+    type: Literal["recurrent"]
+    cell: Text
+    """The name it is registered by."""
+
+
 class RecurrentEncoder(Recurrence):
     """Options of every recurrent encoder."""
 
@@ -96,7 +104,13 @@ class SsruEncoder(RecurrentEncoder, Ssru):
     """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
-AnyEncoder = Annotated[GruEncoder | LstmEncoder | SsruEncoder | TransformerEncoder | CustomPart, Discriminator("type")]
+class CustomCellEncoder(RecurrentEncoder, CustomCell):
+    """Any cell."""
+
+
+AnyEncoder = Annotated[
+    GruEncoder | LstmEncoder | SsruEncoder | TransformerEncoder | CustomCellEncoder | CustomPart, Discriminator("type")
+]
 
 
 class RecurrentDecoder(Recurrence):
@@ -122,6 +136,10 @@ class SsruDecoder(RecurrentDecoder, Ssru):
     needs no product after another."""
 
 
+class CustomCellDecoder(RecurrentDecoder, CustomCell):
+    """Any cell, conditioned on the context."""
+
+
 class CustomDecoder(CustomPart):
     """A decoder that a program of yours has registered in ``nmt.model.build``."""
 
@@ -130,7 +148,8 @@ class CustomDecoder(CustomPart):
 
 
 AnyDecoder = Annotated[
-    GruDecoder | LstmDecoder | SsruDecoder | TransformerDecoder | CustomDecoder, Discriminator("type")
+    GruDecoder | LstmDecoder | SsruDecoder | TransformerDecoder | CustomCellDecoder | CustomDecoder,
+    Discriminator("type"),
 ]
 
 
