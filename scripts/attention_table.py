@@ -30,10 +30,10 @@ from nmt.runs.directory import RunDirectory
 BEGIN = "<!-- results: written by scripts/attention_table.py -->"
 END = "<!-- end of results -->"
 NOTHING = "–"
-ABOUT = """Command: `nmt-experiment --config {config}`; written at commit {commit} on {date}; {machine}, {threads} of them
-for a run. BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p against {against}: paired bootstrap,
-two-sided. Perplexity is that of the validation set. Multiply-adds are those of teacher forcing for a target token of a mean
-pair, without what is computed once for each source token. Hours are those of training's updates."""
+ABOUT = """Command: `nmt-experiment --config {config}`; written at commit {commit} on {date}; {machine}, {threads} of
+them for a run. BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p against {against}: paired
+bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of teacher forcing for a target
+token of a mean pair, without what is computed once for each source token. Hours are those of training's updates."""
 
 
 def parser() -> argparse.ArgumentParser:
