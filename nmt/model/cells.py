@@ -18,8 +18,8 @@ class Cell(nn.Module):
 
     Args:
         hidden: H.
-        normalize: layer normalization of the input's part of the gates and of each product with the state, by itself (Ba
-            et al. 2016, supplement), before they are added; of an LSTM also of the memory that is shown.
+        normalize: layer normalization of the input's part of the gates and of each product with the state, each by
+            itself, before they are added; of an LSTM also of the memory that is shown (Ba et al. 2016, supplement).
     """
 
     gates: int
