@@ -358,7 +358,7 @@ def test_initial_state_only_is_blind_to_the_source_but_for_the_first_state() -> 
         memories = [model.encode(torch.tensor([ids]), torch.tensor([3])) for ids in ([1, 2, 3], [7, 8, 9])]
         bridge = model.encoder.bridge(memories[0].summary)
         first, second = (
-            model.decoder.unroll(model.embed_target(tokens), model.decoder.start(memory, bridge))[0]
+            model.decoder.unroll(model.embed_target(tokens, 0), model.decoder.start(memory, bridge))[0]
             for memory in memories
         )
         assert torch.equal(first, second) == same
@@ -391,7 +391,7 @@ def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
     memory = model.encode(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([3, 3]))
     state: Any = model.start(memory)
     starts = [each.chunk(2, -1) for each in (state.hidden, *state.upper)]
-    embedded = model.embed_target(tokens)
+    embedded = model.embed_target(tokens, 0)
     first = (torch.stack([h for h, _ in starts]).contiguous(), torch.stack([c for _, c in starts]).contiguous())
     outputs, _ = expected(embedded, first)
     units = decoder.state_readout(outputs) + decoder.embedding_readout(embedded)

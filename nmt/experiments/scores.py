@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from nmt.config.schema import Decoding
 from nmt.data.lines import read_lines
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.links import alignment_report, read_gold
