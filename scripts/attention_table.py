@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,7 +110,8 @@ def results(plan: Plan, against: str, said: Mapping[str, str]) -> str:
     missing = [system for system in plan.systems if system not in done]
     waiting = f" Not finished yet: {', '.join(missing)}." if missing else ""
     about = ABOUT.format(**said, source=plan.tests[test].source, signature=signature, against=against)
-    return f"{markdown(rows)}\n\n{about}{waiting}"
+    note = textwrap.fill(about + waiting, 120, break_on_hyphens=False, break_long_words=False)
+    return f"{markdown(rows)}\n\n{note}"
 
 
 def between_markers(page: str, text: str, file: str) -> str:
