@@ -105,7 +105,7 @@ class SsruEncoder(Ssru, RecurrentEncoder):
     """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
-class CustomCellEncoder(RecurrentEncoder, CustomCell):
+class CustomCellEncoder(CustomCell, RecurrentEncoder):
     """Any cell."""
 
 
@@ -137,7 +137,7 @@ class SsruDecoder(Ssru, RecurrentDecoder):
     needs no product after another."""
 
 
-class CustomCellDecoder(RecurrentDecoder, CustomCell):
+class CustomCellDecoder(CustomCell, RecurrentDecoder):
     """Any cell, conditioned on the context."""
 
 
