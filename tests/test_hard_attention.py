@@ -211,9 +211,9 @@ def test_the_learned_baseline_is_fitted_to_the_reward_per_word() -> None:
     words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)[0]
     predicted = torch.stack((learned(torch.zeros(2).double()), learned(readouts[0, 0].detach()))).squeeze(1) - 1.5
     error = (predicted[0] - words.detach().mean()) ** 2 + (predicted[1] - words[1].detach()) ** 2
-    expected = torch.autograd.grad(error, learned.parameters())
+    expected = torch.autograd.grad(error, list(learned.parameters()))
     torch.manual_seed(3)
-    found = torch.autograd.grad(objective(model, batch).objective, learned.parameters())
+    found = torch.autograd.grad(objective(model, batch).objective, list(learned.parameters()))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other)
 
