@@ -16,13 +16,18 @@ from nmt.config.decoding import describe
 from nmt.config.foreign_keys import COUNTERPARTS
 from nmt.config.schema import (
     Adam,
+    BahdanauAttention,
     ConstantSchedule,
     Decoding,
     FileCorpus,
+    GruDecoder,
+    GruEncoder,
     JsonlCorpus,
+    LstmEncoder,
     LuongAttention,
     NoAttention,
     Section,
+    SsruEncoder,
     XavierInitialization,
 )
 from nmt.config.schema_map import annotation_of, expected, find, keys_by_name, variants_of
@@ -127,6 +132,11 @@ def test_a_written_configuration_has_every_default_in_it(tmp_path: Path) -> None
 
     complete(written, load(tmp_path))
     assert written["decoding"]["max_length_factor"] == 2.0
+
+
+@pytest.mark.parametrize("part", [GruEncoder, LstmEncoder, SsruEncoder, GruDecoder, BahdanauAttention, LuongAttention])
+def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> None:
+    assert next(iter(part.model_fields)) == "type"
 
 
 # --- what is wrong, in whose words ------------------------------------------------------------------------------------

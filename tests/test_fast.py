@@ -5,13 +5,18 @@ import torch
 from torch import Tensor
 
 from nmt import fast
+from nmt.config.schema import Kernels
+from nmt.data.batching import Batch
 from nmt.errors import ConfigError
 from nmt.fast.inference import FastSearch, PlainSearch
 from nmt.fast.teacher_forcing import FastTraining
+from nmt.foundation.device import autocast
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.encoders import GruEncoder
-from tests.models import ATTENTIONS, forward, small_model
+from nmt.training.hard import hard_objective
+from nmt.training.objective import TeacherForcing
+from tests.models import ATTENTIONS, VARIANTS, forward, model_config, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
@@ -51,6 +56,30 @@ def test_graphs_are_for_fast_kernels_on_a_gpu() -> None:
     assert not fast.records_graphs(model, "plain", gpu) and not fast.records_graphs(model, "auto", cpu)
     model.encoder = Louder(5, 4, 1, 0.0)  # it has no twin, and may synchronize
     assert not fast.records_graphs(model, "auto", gpu)
+    assert not fast.records_graphs(small_model("hard by reinforce"), "auto", gpu)  # nor has its objective
+
+
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernels) -> None:
+    """Close to its fp32 self, with finite gradients of every parameter."""
+    model = small_model(variant).float()
+    objective = hard_objective(model_config(variant), model, 0.0) or TeacherForcing()
+    batch = Batch(SOURCES, LENGTHS, TARGETS, TARGETS.roll(-1, 1), torch.ones_like(TARGETS, dtype=torch.bool), 6)
+    losses = []
+    for precision in (torch.float32, torch.bfloat16):
+        torch.manual_seed(1)
+        network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
+        with autocast(torch.device("cpu"), precision):
+            loss = objective(network, batch)
+        loss.objective.backward()
+        losses.append(loss.likelihood.item())
+        searched = fast.search(model, precision, kernels)
+        with torch.inference_mode(), searched.searching():
+            log_probs, _, _ = searched.step(TARGETS[:, 0], searched.start(searched.encode(SOURCES, LENGTHS)))
+        assert log_probs.isfinite().all()
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

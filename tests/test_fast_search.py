@@ -11,7 +11,7 @@ from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.search import Searchable
-from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
 
@@ -40,7 +40,7 @@ def walk(model: Seq2Seq, searched: Seq2Seq | Searchable[Any], steps: int = 4) ->
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", VARIANTS)
 def test_fast_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
     model = network(attention).double()
     with torch.inference_mode():

@@ -355,6 +355,25 @@ def test_uniform_initialization_keeps_its_range() -> None:
     assert values.std().item() == pytest.approx(0.05 / 3**0.5, rel=0.1)
 
 
+@pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
+def test_normalizations_start_as_the_identity_and_scales_as_their_module_has_them(kind: str) -> None:
+    model = build_model(
+        model_config(
+            "deep lstm, normalized",
+            attention={"type": "luong", "score": "cosine"},
+            initialization={"type": kind},
+        ),
+        SOURCE,
+        TARGET,
+    )
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert norms
+    for norm in norms:
+        assert (norm.weight == 1).all()
+        assert (norm.bias == 0).all()
+    assert dict(model.named_parameters())["decoder.attention.log_scale"].exp().item() == pytest.approx(10)
+
+
 def test_stacked_encoder_ignores_padding_too() -> None:
     model = small_model("bahdanau", encoder={"hidden": 4, "layers": 3})
     together, _ = model(SOURCES, LENGTHS, TARGETS)
