@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.fast.teacher_forcing import read_both_ways
+from nmt.fast.teacher_forcing import read_at_once
 from nmt.model import Seq2Seq, build_model
 from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
@@ -113,7 +113,7 @@ def test_gated_update_is_pytorchs_gru_cell() -> None:
 def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
     encoder = GruEncoder(3, 4, layers=1, dropout=0.0).double()
     embedded, lengths = torch.randn(2, 5, 3, dtype=torch.double), torch.tensor([5, 3])
-    annotations, summary = read_both_ways(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
+    annotations, summary = read_at_once(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
     for i, length in enumerate((5, 3)):
         halves = []
         for suffix, order in (("", range(length)), ("_reverse", reversed(range(length)))):

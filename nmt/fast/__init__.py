@@ -9,10 +9,10 @@ import torch
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
+from nmt.fast.graphs import repeatable
 from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
 from nmt.fast.teacher_forcing import FastTraining
-from nmt.fast.textbook import textbook, textbook_encoder
 from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
 from nmt.search import Searchable
@@ -37,8 +37,7 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *,
 
 def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
     """Whether training replays its steps as CUDA graphs; a part without a twin may synchronize and rules that out."""
-    twins = textbook_encoder(model.encoder) and textbook(model.decoder)
-    return kernels == "auto" and device.type == "cuda" and twins
+    return kernels == "auto" and device.type == "cuda" and repeatable(model)
 
 
 def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
