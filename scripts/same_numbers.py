@@ -95,7 +95,7 @@ def train(
     run = folder / f"{model}-{kernels}-{precision}-{updates}"
     if not (run / "test.hypotheses.txt").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        schema = (checkout / "nmt" / "config" / "schema.py").read_text()
+        schema = "".join(path.read_text() for path in (checkout / "nmt" / "config").rglob("*.py"))
         key = "optimizer" if "optimizer:" in schema else "optimiser"
         config = configuration(model, kernels, precision, updates, corpus, key)
         path = run.with_suffix(".yaml")

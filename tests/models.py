@@ -45,6 +45,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "local-p": {"attention": LUONG | {"scope": {"type": "local_p", "window": 2}}},
     "local-p before": {"attention": BAHDANAU | {"scope": {"type": "local_p", "window": 2, "normalize": False}}},
     "heads": {"attention": BAHDANAU | {"heads": 2}},
+    "heads of location": {"attention": AFTER | {"heads": 2, "score": "location"}},
     "heads after, local": {
         "attention": AFTER | {"heads": 4, "score": "dot", "scope": {"type": "local_p", "window": 3}}
     },
@@ -67,6 +68,9 @@ RECURRENT: dict[str, dict[str, Any]] = {
         {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER
     ),
     "deep transition": recurrent({"transitions": 2}, {"transitions": 3}, BAHDANAU),
+    "deep transition, normalized": recurrent(
+        {"type": "lstm", "transitions": 2, "layer_norm": True}, {"transitions": 2, "layer_norm": True}, BAHDANAU
+    ),
     "normalized ssru, mean": recurrent(
         {"type": "ssru", "layer_norm": True, "summary": "mean"},
         {"type": "ssru", "layer_norm": True, "layers": 2},
@@ -79,6 +83,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "hard": {"attention": AFTER | {"hard": {"type": "marginal"}}},
     "hard by gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
     "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce", "baseline": "learned"}}},
+    "hard by reinforce, moving": {"attention": AFTER | {"hard": {"type": "reinforce"}}},
 }
 """Recurrent networks beyond those of the textbooks."""
 TRANSFORMER: dict[str, Any] = {

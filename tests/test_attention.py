@@ -1,21 +1,34 @@
 """Attention: hand-worked weights, and the properties that every score has."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from nmt.model import Memory
 from nmt.model.attention import (
     AdditiveAttention,
     Attention,
+    CosineAttention,
+    CoverageAttention,
     DotAttention,
     GeneralAttention,
+    InitialStateOnly,
+    LocationAttention,
+    LowRankAttention,
+    MultiHeadAttention,
     NoAttention,
+    ScaledDotAttention,
     ScoredAttention,
+    WeightedMean,
 )
+from nmt.model.decoders import RecurrentState
+from tests.models import small_model
 
 
 def memory(annotations: Tensor, lengths: list[int], attention: ScoredAttention) -> Memory:
@@ -36,8 +49,13 @@ def weigh(attention: ScoredAttention, queries: Tensor, memory: Memory) -> tuple[
 
 SCORES: dict[str, Callable[[], ScoredAttention]] = {
     "additive": lambda: AdditiveAttention(4, 4, 3),
+    "additive without bias": lambda: AdditiveAttention(4, 4, 3, bias=False),
     "dot": DotAttention,
+    "scaled dot": ScaledDotAttention,
     "general": lambda: GeneralAttention(4, 4),
+    "low rank": lambda: LowRankAttention(4, 4, 2),
+    "cosine": lambda: CosineAttention(4, 4),
+    "location": lambda: LocationAttention(4, 9),
 }
 
 
@@ -123,6 +141,8 @@ def test_context_depends_on_real_annotations_alone(attention: ScoredAttention) -
 
 
 def test_permuting_the_source_permutes_the_weights(attention: ScoredAttention) -> None:
+    if not attention.compares:
+        pytest.skip("the weights of a location score belong to the positions")
     annotations, query = torch.randn(1, 4, 4, dtype=torch.double), torch.randn(1, 1, 4, dtype=torch.double)
     order = torch.tensor([2, 0, 3, 1])
     context, alpha = weigh(attention, query, memory(annotations, [4], attention))
@@ -145,3 +165,232 @@ def test_no_attention_gives_the_summary_to_every_query() -> None:
     context, weights = read(NoAttention(), torch.randn(2, 5, 6), remembered)
     assert weights is None
     assert torch.equal(context, remembered.summary.unsqueeze(1).repeat(1, 5, 1))
+
+
+def test_initial_state_only_gives_contexts_without_units() -> None:
+    remembered = Memory(torch.randn(2, 3, 4), torch.randn(2, 4), torch.ones(2, 3, dtype=torch.bool))
+    context, weights = read(InitialStateOnly(), torch.randn(2, 5, 6), remembered)
+    assert weights is None
+    assert context.shape == (2, 5, 0)
+
+
+# --- each score against NumPy -----------------------------------------------------------------------------------------
+
+
+def energies_by_numpy(attention: ScoredAttention, s: Tensor, h: Tensor) -> float:
+    """The energy of one query (H,) and one annotation (C,), from the weights."""
+    w = {name: parameter.detach().numpy() for name, parameter in attention.named_parameters()}
+    query, annotation = s.numpy(), h.numpy()
+    match attention:
+        case AdditiveAttention():
+            hidden = w["query.weight"] @ query + w["key.weight"] @ annotation + w.get("key.bias", 0)
+            return float(w["energy.weight"][0] @ np.tanh(hidden))
+        case CosineAttention():
+            key = w["key.weight"] @ annotation
+            cosine = query @ key / np.linalg.norm(query) / np.linalg.norm(key)
+            return float(np.exp(w["log_scale"]) * cosine)
+        case LowRankAttention():
+            return float(query @ w["query.weight"].T @ w["key.weight"] @ annotation)
+        case GeneralAttention():
+            return float(query @ w["key.weight"] @ annotation)
+        case ScaledDotAttention():
+            return float(query @ annotation / 2)  # sqrt(4)
+    return float(query @ annotation)
+
+
+def test_energies_against_numpy(attention: ScoredAttention) -> None:
+    if not attention.compares:
+        pytest.skip("see the location score below")
+    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
+    _, alpha = weigh(attention, queries, memory(annotations, [5, 3], attention))
+    for b, length in enumerate((5, 3)):
+        for q in range(3):
+            energies = [energies_by_numpy(attention, queries[b, q], annotations[b, j]) for j in range(length)]
+            expected = np.exp(energies) / np.exp(energies).sum()
+            assert np.allclose(alpha[b, q, :length].detach().numpy(), expected)
+
+
+def test_scaled_dot_is_pytorchs() -> None:
+    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
+    whole = memory(annotations, [5, 2], ScaledDotAttention())
+    context, _ = weigh(ScaledDotAttention(), queries, whole)
+    expected = scaled_dot_product_attention(queries, annotations, annotations, whole.source_mask.unsqueeze(1))
+    assert torch.allclose(context, expected)
+
+
+def test_low_rank_of_full_rank_is_the_general_score() -> None:
+    low, general = LowRankAttention(4, 4, 4).double(), GeneralAttention(4, 4).double()
+    general.key.weight.data = low.query.weight.data.T @ low.key.weight.data
+    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
+    _, one = weigh(low, queries, memory(annotations, [5, 2], low))
+    _, other = weigh(general, queries, memory(annotations, [5, 2], general))
+    assert torch.allclose(one, other)
+
+
+def test_cosine_by_hand() -> None:
+    """Beside each other, opposite and at right angles: energies beta, -beta and 0, here with beta = ln 2."""
+    attention = CosineAttention(2, 2)
+    attention.key.weight.data = torch.eye(2)
+    attention.log_scale.data = torch.tensor(math.log(math.log(2)))
+    annotations = torch.tensor([[[5.0, 0.0], [-0.1, 0.0], [0.0, 3.0]]])
+    _, alpha = weigh(attention, torch.tensor([[[2.0, 0.0]]]), memory(annotations, [3], attention))
+    assert alpha[0, 0].tolist() == pytest.approx([2 / 3.5, 0.5 / 3.5, 1 / 3.5])
+
+
+def test_cosine_does_not_see_lengths() -> None:
+    attention = CosineAttention(4, 4).double()
+    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
+    _, alpha = weigh(attention, queries, memory(annotations, [5, 2], attention))
+    stretched = annotations * torch.arange(1.0, 6.0).view(1, 5, 1)
+    _, same = weigh(attention, 7 * queries, memory(stretched, [5, 2], attention))
+    assert torch.allclose(alpha, same)
+
+
+def test_location_by_hand() -> None:
+    """Energies are the first rows of W s; words beyond the positions that the score knows get nothing."""
+    attention = LocationAttention(1, 3)
+    attention.position.weight.data = torch.tensor([[0.0], [math.log(2)], [math.log(5)]])
+    query = torch.ones(1, 1, 1)
+    for length, expected in (
+        (1, [1.0]),
+        (2, [1 / 3, 2 / 3]),
+        (3, [1 / 8, 2 / 8, 5 / 8]),
+        (5, [1 / 8, 2 / 8, 5 / 8, 0, 0]),
+    ):
+        _, alpha = weigh(attention, query, memory(torch.randn(1, length, 2), [length], attention))
+        assert alpha[0, 0].tolist() == pytest.approx(expected)
+
+
+def test_gradients_of_location_are_finite_beyond_its_positions() -> None:
+    attention = LocationAttention(4, 3)
+    query = torch.randn(1, 2, 4, requires_grad=True)
+    context, _ = weigh(attention, query, memory(torch.randn(1, 6, 4), [6], attention))
+    context.sum().backward()
+    assert query.grad is not None
+    assert query.grad.isfinite().all()
+
+
+# --- several heads ----------------------------------------------------------------------------------------------------
+
+
+def heads_of(count: int, score: Callable[[int], WeightedMean], width: int = 8) -> MultiHeadAttention:
+    torch.manual_seed(4)
+    return MultiHeadAttention([score(width // count) for _ in range(count)], width, width).double()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_heads_of_the_scaled_dot_are_pytorchs(count: int) -> None:
+    attention = heads_of(count, lambda _: ScaledDotAttention())
+    expected = nn.MultiheadAttention(8, count, bias=False, batch_first=True).double()
+    assert isinstance(attention.key, nn.Linear)
+    expected.in_proj_weight.data = torch.cat(
+        [layer.weight for layer in (attention.query, attention.key, attention.value)]
+    )
+    expected.out_proj.weight.data = attention.output.weight.data
+    annotations, queries = torch.randn(2, 5, 8, dtype=torch.double), torch.randn(2, 3, 8, dtype=torch.double)
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    remembered = attention.prepare(Memory(annotations, annotations.sum(1), mask))
+    context, weights = attention(queries, torch.arange(3), remembered)
+    contexts, means = expected(queries, annotations, annotations, key_padding_mask=~mask)
+    assert torch.allclose(context, contexts)
+    assert torch.allclose(weights, means)
+
+
+SCORES_OF_HEADS: dict[str, Callable[[int], ScoredAttention]] = {
+    "additive": lambda width: AdditiveAttention(width, width, 3),
+    "general": lambda width: GeneralAttention(width, width),
+    "low rank": lambda width: LowRankAttention(width, width, 2),
+    "cosine": lambda width: CosineAttention(width, width),
+    "location": lambda width: LocationAttention(width, 9),
+}
+
+
+@pytest.mark.parametrize("score", SCORES_OF_HEADS)
+def test_one_head_with_identities_is_the_score_itself(score: str) -> None:
+    attention = heads_of(1, SCORES_OF_HEADS[score])
+    for layer in (attention.query, attention.key, attention.value, attention.output):
+        if isinstance(layer, nn.Linear):
+            layer.weight.data = torch.eye(8).double()
+    alone = attention.each[0]
+    annotations, queries = torch.randn(2, 5, 8, dtype=torch.double), torch.randn(2, 3, 8, dtype=torch.double)
+    plain = Memory(annotations, annotations.sum(1), torch.tensor([[True] * 5, [True, True, False, False, False]]))
+    for one, other in zip(
+        attention(queries, torch.arange(3), attention.prepare(plain)),
+        alone(queries, torch.arange(3), alone.prepare(plain)),
+        strict=True,
+    ):
+        assert torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("score", SCORES_OF_HEADS)
+def test_each_head_reads_its_own_part(score: str) -> None:
+    """Head by head, from the projections' rows and columns."""
+    attention = heads_of(2, SCORES_OF_HEADS[score])
+    annotations, queries = torch.randn(1, 5, 8, dtype=torch.double), torch.randn(1, 3, 8, dtype=torch.double)
+    whole = Memory(annotations, annotations.sum(1), torch.ones(1, 5, dtype=torch.bool))
+    context, weights = attention(queries, torch.arange(3), attention.prepare(whole))
+    expected, means = torch.zeros_like(context), torch.zeros_like(weights)
+    for k, head in enumerate(attention.each):
+        part = slice(4 * k, 4 * k + 4)
+        keyed = attention.key(annotations)[..., part]
+        alone = head.prepare(replace(whole, annotations=keyed))
+        values = annotations @ attention.value.weight[part].T
+        read_by_head, alpha = head(attention.query(queries)[..., part], torch.arange(3), replace(alone, values=values))
+        expected = expected + read_by_head @ attention.output.weight[:, part].T
+        means = means + alpha / 2
+    assert torch.allclose(context, expected)
+    assert torch.allclose(weights, means)
+    assert torch.allclose(weights.sum(-1), torch.ones(1, 3).double())
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def test_coverage_by_hand() -> None:
+    """One unit: e_j = tanh(s + h_j - covered_j / (2 sigmoid(h_j))), with h = (0, ln 3): fertilities 1 and 3/2."""
+    attention = CoverageAttention(1, 1, 1).double()
+    for layer, value in (
+        (attention.query, 1.0),
+        (attention.key, 1.0),
+        (attention.energy, 1.0),
+        (attention.fertility, 1.0),
+        (attention.coverage, -1.0),
+    ):
+        layer.weight.data.fill_(value)
+    assert attention.key.bias is not None
+    attention.key.bias.data.zero_()
+    annotations = torch.tensor([[[0.0], [math.log(3)]]]).double()
+    plain = Memory(annotations, annotations.sum(1), torch.ones(1, 2, dtype=torch.bool))
+    covered = replace(attention.prepare(plain), covered=torch.tensor([[[0.5, 0.75]]]).double())
+    energies = attention.energies(torch.full((1, 1, 1), 0.25).double(), covered)
+    expected = [math.tanh(0.25 - 0.5), math.tanh(0.25 + math.log(3) - 0.75 / 1.5)]
+    assert energies[0, 0].tolist() == pytest.approx(expected)
+
+
+def test_nothing_covered_is_the_additive_score() -> None:
+    coverage, additive = CoverageAttention(4, 4, 3).double(), AdditiveAttention(4, 4, 3).double()
+    additive.load_state_dict(
+        {name: value for name, value in coverage.state_dict().items() if name in additive.state_dict()}
+    )
+    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
+    plain = memory(annotations, [5, 2], additive)
+    prepared = replace(coverage.prepare(plain), covered=torch.zeros(2, 3, 5).double())
+    for one, other in zip(read(coverage, queries, prepared), read(additive, queries, plain), strict=True):
+        assert one is not None
+        assert other is not None
+        assert torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("variant", ["coverage", "coverage after"])
+def test_what_is_covered_is_the_sum_of_the_weights(variant: str) -> None:
+    model = small_model(variant)
+    source, tokens = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[2, 9, 4], [3, 3, 1]])
+    memory = model.encode(source, torch.tensor([3, 2]))
+    _, weights = model.unroll(tokens, memory)
+    assert weights is not None
+    state = model.start(memory)
+    for t in range(3):
+        assert isinstance(state, RecurrentState)
+        assert state.covered is not None
+        assert torch.allclose(state.covered, weights[:, :t].sum(1))
+        _, state, _ = model.step(tokens[:, t], state)

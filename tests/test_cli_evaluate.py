@@ -155,6 +155,20 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pyt
     assert run(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
 
 
+def test_evaluate_an_ensemble(models: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    options = ("--device", "cpu", "--coverage-penalty", "0.2", "--no-repeat-ngram", "3")
+
+    def evaluated(*runs: str) -> tuple[str, str]:
+        code, out, err = run(evaluate.main, *TEST_SET, "--model", *runs, *options)
+        assert code == 0 and f"{' + '.join(runs)}: 10 of 10 lines translated, " in err.splitlines()[-1]
+        return out, err
+
+    alone, both, twice = evaluated("bahdanau"), evaluated("bahdanau", "none"), evaluated("bahdanau", "bahdanau")
+    assert alone[0].splitlines()[:2] == twice[0].splitlines()[:2] != both[0].splitlines()[:2]
+    assert both[0].splitlines()[-1].startswith("bahdanau + none")
+
+
 def test_curve_of_files(files: Path, run: Run) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20", "--title", "Two systems")
     assert code == 0
@@ -219,7 +233,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     ]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100) and numbers["min_sentences"] == 7
-    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0}
+    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0, "search_options": ""}
     assert numbers["runs"] == {
         "a": [of_run | {"beam_size": 2, "updates": 1234}],
         "b": [of_run | {"beam_size": 3, "updates": None}],
@@ -356,6 +370,10 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
         (
             ("--model", "bahdanau", "--gold", "blank", "--reverse", "none"),
             "--reverse: none translates x to y; it must translate y to x, the opposite direction of bahdanau",
+        ),
+        (
+            ("--model", "bahdanau", "none", "--gold", "blank"),
+            "--gold: scores the attention of one run; give --model one run",
         ),
         (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link of words counted from 0"),
     ],

@@ -457,8 +457,8 @@ def test_minimum_bayes_risk_does_not_depend_on_the_batch(translate: Translate, u
         (["--dictionary", "words"], "--dictionary: has no effect without --replace-unknown"),
         (
             ["--replace-unknown"],
-            "--replace-unknown: {run}: the source and the target vocabulary has parts of words, where an unknown piece "
-            "is a character and no word; it needs tokenizer.type: word on both sides",
+            "--replace-unknown: {run}: the pieces of the source and the target side are parts of words, of which an "
+            "unknown one is a character and no word; it needs tokenizer.type: word on both sides",
         ),
     ],
 )

@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config, load_run_config
+from nmt.config.decoding import describe
 from nmt.config.foreign_keys import COUNTERPARTS
 from nmt.config.schema import (
     Adam,
     ConstantSchedule,
+    Decoding,
     FileCorpus,
     JsonlCorpus,
     LuongAttention,
@@ -616,6 +618,16 @@ def test_search_options_that_contradict_each_other_are_reported_together(tmp_pat
         "run.yaml: decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, "
         "such as 0.5",
     ]
+
+
+def test_the_options_of_a_search_in_effect_are_named() -> None:
+    assert describe(Decoding(beam_size=2, length_penalty=0.3)) == ""
+    options = Decoding(
+        beam_size=6, beam_groups=3, diversity=0.5, coverage_penalty=0.2, no_repeat_ngram=3, repetition_penalty=1.2
+    )
+    rules = "no repeat ngram 3, repetition penalty 1.2"
+    assert describe(options) == f"coverage penalty 0.2, beam groups 3, diversity 0.5, {rules}"
+    assert describe(options.model_copy(update={"beam_size": 1})) == rules
 
 
 # --- the map of the schema --------------------------------------------------------------------------------------------

@@ -4,17 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from nmt.cli.train import main
-from nmt.config import load_config
+from nmt.config import Config, load_config, schema
 from nmt.experiments.plan import Run, make_plan
 from nmt.experiments.schema import load_experiment
+from nmt.model import Seq2Seq, build_model
+from nmt.model.decoders import RecurrentDecoder
 from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "configs"
 EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.yaml"))
 SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
+PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
+"""Networks of the published sizes: built without memory, never trained here."""
+SYSTEMS_OF_PAPERS = [path for path in EXPERIMENTS if Path(load_experiment(path).base).parent.name == "papers"]
 LARGE = {"benchmark/reference.yaml", "europarl/gpu.yaml"}
 """Configurations whose networks are large."""
 BASES: dict[str, list[str | None]] = {path.stem: [None] for path in EXPERIMENTS}
@@ -39,7 +46,10 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_are_configurations() -> None:
     assert {"demo.yaml", "multi30k.yaml", "europarl/cpu.yaml", "small.yaml"} <= set(map(name, SHIPPED))
-    assert {path.stem for path in EXPERIMENTS} == {"attention", "demo", "europarl", "family", "multi30k"}
+    assert {path.stem for path in EXPERIMENTS} == {
+        *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k")
+    }
+    assert {path.stem for path in PAPERS} == {*("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")}
 
 
 def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +66,12 @@ def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=[pytest.mark.slow] * (name(path) in LARGE), id=name(path)) for path in SHIPPED]
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * (name(path) in LARGE), id=name(path))
+        for path in SHIPPED
+        if path not in PAPERS
+    ],
 )
 def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rehearse(str(path), (), tmp_path, capsys)
@@ -67,6 +82,7 @@ def systems() -> list[Any]:
     return [
         pytest.param(path.stem, base, number, marks=[pytest.mark.slow] * (path.stem == "europarl"))
         for path in EXPERIMENTS
+        if path not in SYSTEMS_OF_PAPERS
         for base in BASES[path.stem]
         for number in range(len(load_experiment(path).systems))
     ]
@@ -124,3 +140,97 @@ def test_every_run_has_a_place_of_its_own() -> None:
     assert None not in outputs and len(set(outputs)) == len(outputs)
     every = [str(run.path) for experiment in BASES for run in runs(experiment)]
     assert len(set(every)) == len(every)
+
+
+# --- papers -----------------------------------------------------------------------------------------------------------
+
+
+def built(config: Config, source_words: int, target_words: int) -> Seq2Seq:
+    """The network, without memory for its weights."""
+    with torch.device("meta"):
+        return build_model(config.model, source_words, target_words)
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+UNITS = {
+    "sutskever2014": (80_000, 1000, 1000, 1000),
+    "cho2014": (15_000, 100, 1000, 500),
+    "bahdanau2015": (30_000, 620, 2000, 500),
+    "luong2015": (50_000, 1000, 1000, 1000),
+    "vaswani2017": (37_000, 512, 512, 512),
+}
+"""By paper: words or pieces, and the units of an embedding, of an annotation and of the readout."""
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name)
+def test_papers_have_their_units(path: Path) -> None:
+    config = load_config(path)
+    words, embedding, annotation, readout = UNITS[path.stem]
+    assert config.tokenizer.model_dump()["vocabulary"] == words
+    model = built(config, words, words)
+    assert model.source_embedding.embedding_dim == model.target_embedding.embedding_dim == embedding
+    assert (model.encoder.width, model.decoder.readout_width) == (annotation, readout)
+    assert model.output.out_features == words
+
+
+def test_sutskever_has_the_parameters_of_the_paper() -> None:
+    """384 M (section 3.4) with 160,000 source words; here layers for first states and readout come on top."""
+    model = built(load_config(FOLDER / "papers/sutskever2014.yaml"), 160_000, 80_000)
+    decoder = model.decoder
+    assert isinstance(decoder, RecurrentDecoder)
+    first_states = parameters(decoder.initial) + sum(parameters(layer.initial) for layer in decoder.layers)
+    readout = sum(parameters(part) for name, part in decoder.named_children() if name.endswith("_readout"))
+    assert round((parameters(model) - first_states - readout) / 1e6) == 384
+    assert round(parameters(model.encoder) / 1e6) == 32
+
+
+def test_vaswani_has_the_parameters_of_the_paper() -> None:
+    """65 M in table 3, and 37,000 embeddings of 512 units are 19 M of them; here 63 M with exactly as many pieces."""
+    assert 62 < parameters(built(load_config(FOLDER / "papers/vaswani2017.yaml"), 37_000, 37_000)) / 1e6 < 66
+
+
+@pytest.mark.parametrize("experiment", [path.stem for path in SYSTEMS_OF_PAPERS])
+def test_systems_of_papers_are_built_and_differ(experiment: str) -> None:
+    every = runs(experiment)
+    for run in every:
+        assert parameters(built(run.config, 30_000, 30_000)) > 50e6, run.system
+    values = [run.config.model_dump(exclude={"output"}) for run in every]
+    assert all(value not in values[:place] for place, value in enumerate(values))
+
+
+def test_systems_of_papers_are_named_for_what_they_are() -> None:
+    for run in runs("bahdanau2015"):
+        kind, words, *_ = run.system.split("-")
+        wanted = {"rnnencdec": "none", "rnnsearch": "bahdanau"}[kind], int(words)
+        assert (run.config.model.attention.type, run.config.data.filter.max_words) == wanted
+    for run in runs("luong2015"):
+        attention, parts = run.config.model.attention, run.system.split("-")
+        if parts[0] == "base":
+            assert isinstance(attention, schema.NoAttention) and attention.context == "initial_state"
+            assert run.config.data.reverse_source == ("reversed" in parts)
+            assert (run.config.model.dropout.embedding > 0) == ("dropout" in parts)
+        else:
+            assert isinstance(attention, schema.LuongAttention) and attention.score in parts
+            assert attention.scope.type == ("global" if parts[0] == "global" else f"local_{parts[1]}")
+            assert attention.input_feeding == ("unfed" not in parts)
+
+
+# --- the width of the vector ------------------------------------------------------------------------------------------
+
+
+def test_the_bottleneck_is_as_wide_as_its_name_says() -> None:
+    """Systems without attention differ in the width of the vector alone; attention differs from 128 in itself alone."""
+    every = {run.system: run.config for run in runs("bottleneck")}
+    attending = every.pop("attention")
+    assert list(every) == [f"vector-{width}" for width in (32, 64, 128, 256, 512)]
+    for system, config in every.items():
+        assert built(config, 50, 50).encoder.width == int(system.partition("-")[2])
+        values = config.model_dump(exclude={"output"})
+        values["model"]["encoder"]["hidden"] = 128
+        assert values == every["vector-128"].model_dump(exclude={"output"})
+    values = attending.model_dump(exclude={"output"})
+    values["model"]["attention"] = every["vector-128"].model.attention.model_dump()
+    assert values == every["vector-128"].model_dump(exclude={"output"})

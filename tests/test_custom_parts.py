@@ -3,6 +3,8 @@
 Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C context, H hidden.
 """
 
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -17,9 +20,10 @@ from nmt import fast
 from nmt.config import Config, schema
 from nmt.errors import ConfigError
 from nmt.model import Memory, State, build, build_model
-from nmt.model.attention import Attention
+from nmt.model.attention import Attention, ScoredAttention
+from nmt.model.cells import Cell
 from nmt.model.decoders import Decoder
-from nmt.model.encoders import Encoder
+from nmt.model.encoders import Encoder, GruEncoder
 from nmt.runs.loading import load_run
 from nmt.translation.ensemble import load_translator
 from nmt.translation.options import SearchOptions
@@ -80,6 +84,72 @@ class CacheDecoder(Decoder):
         return readout, state.advanced(cache=cache), None if weights is None else weights.flatten(0, 1)
 
 
+# --- an attention -----------------------------------------------------------------------------------------------------
+
+
+class DistanceAttention(ScoredAttention):
+    """e_ij = -|s_i - W h_j|²: the nearest annotation weighs most."""
+
+    def __init__(self, config: schema.Model, encoder: Encoder) -> None:
+        super().__init__()
+        self.key = nn.Linear(encoder.width, config.decoder.hidden, bias=False)
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """W h_j, once for each source: (B, S, C) -> (B, S, H)."""
+        keys: Tensor = self.key(annotations)
+        return keys
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """At every step: (B, Q, H), (B, S, H) -> (B, Q, S)."""
+        return -(queries.unsqueeze(2) - keys.unsqueeze(1)).square().sum(-1)
+
+
+def test_distance_attention_by_hand() -> None:
+    """With W = I and s = (1, 0): squared distances 0 to (1, 0), and ln 3 to (1, sqrt(ln 3))."""
+    section = {"type": "custom", "name": "distance"}
+    values = {"attention": section, "encoder": {"hidden": 1}, "decoder": {"hidden": 2}}
+    attention = DistanceAttention(schema.Model.model_validate(values), GruEncoder(2, 1, 1, 0.0))
+    attention.key.weight.data = torch.eye(2)
+    annotations = torch.tensor([[[1.0, 0.0], [1.0, math.log(3) ** 0.5]]])
+    memory = attention.prepare(Memory(annotations, annotations[:, 0], torch.ones(1, 2, dtype=torch.bool)))
+    context, weights = attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([0]), memory)
+    assert weights[0, 0].tolist() == pytest.approx([3 / 4, 1 / 4])
+    assert context[0, 0].tolist() == pytest.approx([1.0, math.log(3) ** 0.5 / 4])
+
+
+# --- a cell -----------------------------------------------------------------------------------------------------------
+
+
+class MinimalCell(Cell):
+    """s' = (1 - f) * s + f * tanh(x_n + U_n (f * s)) with f = sigmoid(x_f + U_f s) (Zhou et al. 2016: MGU)."""
+
+    gates = 2  # x_f and x_n, each as wide as the state
+    groups = (1, 1)  # what layer_norm normalizes
+
+    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+        super().__init__(hidden, normalize=normalize)
+        self.recurrent = nn.Linear(hidden, hidden)  # U_f
+        self.candidate_recurrent = nn.Linear(hidden, hidden)  # U_n
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """One step: input_gates (R, 2H), state (R, H) -> (R, H)."""
+        forget, candidate = self.input_norm(input_gates).chunk(2, -1)
+        forget = torch.sigmoid(forget + self.recurrent(state))
+        candidate = torch.tanh(candidate + self.candidate_recurrent(forget * state))
+        return torch.lerp(state, candidate, forget)
+
+
+def test_minimal_cell_by_hand() -> None:
+    """One unit, U_f = 0 and U_n = 2: f = sigmoid(0) = 1/2, s' = s / 2 + tanh(x_n + s) / 2."""
+    cell = MinimalCell(1)
+    for parameter, value in ((cell.recurrent.weight, 0.0), (cell.candidate_recurrent.weight, 2.0)):
+        parameter.data.fill_(value)
+    for layer in (cell.recurrent, cell.candidate_recurrent):
+        layer.bias.data.zero_()
+    after = cell(torch.tensor([[0.0, 0.3]]), torch.tensor([[0.4]]))
+    assert after.item() == pytest.approx(0.2 + math.tanh(0.7) / 2)
+
+
 # --- a location attention ---------------------------------------------------------------------------------------------
 
 
@@ -122,7 +192,12 @@ class MeanAttention(Attention):
 PARTS: dict[str, dict[str, Any]] = {
     "encoder": {"encoder": {"type": "custom", "name": "forward", "hidden": 24}},
     "decoder": {"decoder": {"type": "custom", "name": "cache", "hidden": 24}},
-    "attention": {"attention": {"type": "custom", "name": "location", "options": {"window": 2}}},
+    "attention": {"attention": {"type": "custom", "name": "distance"}},
+    "cell": {
+        "encoder": {"type": "recurrent", "cell": "minimal", "hidden": 24},
+        "decoder": {"type": "recurrent", "cell": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
+    },
+    "attention with options": {"attention": {"type": "custom", "name": "location", "options": {"window": 2}}},
     "attention without weights": {"attention": {"type": "custom", "name": "mean"}},
     "attention after the update": {
         "attention": {"type": "custom", "name": "location", "after_update": True, "options": {"window": 2}}
@@ -134,6 +209,8 @@ PARTS: dict[str, dict[str, Any]] = {
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(build.ENCODERS, "forward", ForwardEncoder)
     monkeypatch.setitem(build.DECODERS, "cache", CacheDecoder)
+    monkeypatch.setitem(build.ATTENTIONS, "distance", DistanceAttention)
+    monkeypatch.setitem(build.CELLS, "minimal", MinimalCell)
     monkeypatch.setitem(build.ATTENTIONS, "location", LocationAttention)
     monkeypatch.setitem(build.ATTENTIONS, "mean", MeanAttention)
 
@@ -212,3 +289,50 @@ def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:
         build_model(configured(folder, "attention without weights", "x", 3).model, 9, 9).named_parameters()
     )
     assert (parameters["decoder.attention.unused.weight"] == 1).all()
+
+
+@pytest.mark.parametrize("cell", ["minimum", "gru"])
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_cell_that_nobody_registered_is_named(folder: Path, part: str, cell: str) -> None:
+    kind = {"encoder": schema.CustomCellEncoder, "decoder": schema.CustomCellDecoder}[part]
+    config = configured(folder, "encoder", "x", 3).model.model_copy(update={part: kind(type="recurrent", cell=cell)})
+    wanted = rf"model\.{part}\.cell: no custom cell is called '{cell}'; register it first: nmt\.model\.build\.CELLS\['"
+    with pytest.raises(ConfigError, match=wanted):
+        build_model(config, 9, 9)
+
+
+# --- docs/architecture.md ---------------------------------------------------------------------------------------------
+
+SECTION = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
+SECTION = SECTION.partition("\n## A part of your own\n")[2].partition("\n## ")[0]
+
+
+def printed(language: str) -> list[str]:
+    """The blocks of a language in the section on parts of one's own."""
+    return re.findall(rf"^```{language}\n(.*?)\n```$", SECTION, re.DOTALL | re.MULTILINE)
+
+
+def test_the_parts_of_the_architecture_are_those_of_this_file() -> None:
+    """The classes as they are printed, each registered by the name that it has here."""
+    here = Path(__file__).read_text("utf-8")
+    classes = set()
+    for block in printed("python"):
+        code, _, entry = block.partition("\n\n\nbuild.")
+        assert code in here, code
+        found = re.fullmatch(r"(\w+)\[\"(\w+)\"\] = (\w+)", entry)
+        assert found is not None, block
+        registry, name, part = found.groups()
+        assert getattr(build, registry)[name] is globals()[part]
+        classes.add(part)
+    assert classes == {"ForwardEncoder", "DistanceAttention", "MinimalCell", "CacheDecoder"}
+
+
+def test_the_configurations_of_the_architecture_are_tested_here() -> None:
+    sections = [yaml.safe_load(block)["model"] for block in printed("yaml")]
+    assert sections == [PARTS[part] for part in ("encoder", "attention", "cell", "decoder")]
+
+
+def test_a_cell_takes_under_forty_lines() -> None:
+    """With its entry and its configuration."""
+    [cell] = [block for block in printed("python") if "class MinimalCell" in block]
+    assert len(cell.splitlines()) + 4 < 40

@@ -24,7 +24,7 @@ from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 
 BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4, attention=True)
-BAHDANAU, LUONG, NONE = ATTENTIONS
+BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def one(searchable: Searchable[Any], rows: int = 2) -> Iterator[tuple[Tensor, Te
 
 
 @pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("members", [(BAHDANAU, NONE), (NONE, LUONG, BAHDANAU)], ids=len)
+@pytest.mark.parametrize("members", [(BAHDANAU, NONE), (NONE, TRANSFORMER, BAHDANAU, LUONG)], ids=len)
 @torch.inference_mode()
 def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
     make: Callable[..., Translator], members: tuple[dict[str, Any], ...], plain: bool
@@ -181,7 +181,7 @@ RULED = SearchOptions(
 
 @pytest.mark.parametrize("options", [BEAM, SAMPLED, RULED], ids=["beam", "sampling", "rules"])
 def test_output_does_not_depend_on_batches(make: Callable[..., Translator], options: SearchOptions) -> None:
-    translator = make(BAHDANAU, NONE, LUONG)
+    translator = make(BAHDANAU, NONE, TRANSFORMER)
     assert len({each.text for each in translator.translate(LINES, options)}) > 5
     expected = list(translator.translate(LINES[:20], options))
     for tokens in (1, 10_000):
@@ -215,3 +215,12 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
     with pytest.raises(ConfigError):
         load_translator([runs[0], runs[2], runs[1]], "cpu")
+
+
+def test_runs_that_read_the_source_in_another_order_are_refused(tmp_path: Path) -> None:
+    runs = [save_run(tmp_path / name, NONE) for name in "ab"]
+    config = runs[1] / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"), "utf-8")
+    with pytest.raises(ConfigError, match=r"data.reverse_source is not that of"):
+        load_translator(runs, "cpu")
+    assert load_translator([runs[1]] * 2, "cpu").tokenizers.reverse_source

@@ -13,6 +13,8 @@ import yaml
 from nmt.cli.experiment import main
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
+from nmt.evaluation.half_length import CurvePoint, half_length
+from nmt.evaluation.significance import FEWEST
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, Run, make_plan
@@ -269,6 +271,13 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
     assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
     assert row["aer"] == pytest.approx(sum(each["alignment"]["likeliest"]["error_rate"] for each in kept) / 2)
     assert (row["seeds"], row["updates"], row["bleu_from_40"]) == (2, 4, None)
+    by_length = [[each["bleu"] for each in one["by_length"]] for one in kept]
+    curve = [
+        CurvePoint(each["low"], each["high"], sum(both) / 2)
+        for each, *both in zip(kept[0]["by_length"], *by_length, strict=True)
+        if each["n"] >= FEWEST
+    ]
+    assert row["half_length"] == (None if half_length(curve) is None else pytest.approx(half_length(curve)))
     for run, each in zip(plan.runs, kept, strict=True):
         own_scores = json.loads((run.path / "test.scores.json").read_text())
         assert [each[name] for name in ("BLEU", "chrF")] == [own_scores[name] for name in ("BLEU", "chrF")]

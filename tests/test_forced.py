@@ -1,6 +1,7 @@
 """Forced decoding against stepping and against search."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,15 @@ def test_it_is_what_stepping_through_the_pair_gives(tokenizers: Tokenizers, atte
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
+@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("how", [{"beam_size": 4, "n_best": 4}, {"beam_size": 1}, {"sampling": Sampling(0.8)}], ids=str)
-def test_a_forced_score_is_the_score_that_search_reported(attention: dict[str, object], how: dict[str, object]) -> None:
+def test_a_forced_score_is_the_score_that_search_reported(
+    attention: dict[str, object], how: dict[str, object], reverse: bool
+) -> None:
     """Wherever the tokenizer cuts the translation into the pieces that search found: words are always cut so, but for
     two unknown ones side by side. The score of a hypothesis that search cut off has no end symbol."""
     tokenizers = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    tokenizers = replace(tokenizers, reverse_source=reverse)
     model, alpha = network(tokenizers, attention), 0.7
     with torch.no_grad():
         model.output.bias[tokenizers.target.eos_id] += 10  # shorter than the greatest length

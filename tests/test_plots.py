@@ -241,6 +241,8 @@ def test_the_caption_tells_what_is_known_of_the_runs() -> None:
     )
     about = replace(ABOUT, origins={"a": [replace(run, updates=None)], "b": [run]})
     assert about.caption([100])[0].endswith("length penalty 1. Updates: 20,000 (b).")
+    about = replace(ABOUT, origins={"a": [replace(run, search_options="coverage penalty 0.2")]})
+    assert "Search: beam 5, length penalty 1, coverage penalty 0.2. Updates" in about.caption([100])[0]
     assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
     several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
     origins = {each.name: [replace(run, updates=10 ** (k + 1))] for k, each in enumerate(several)}

@@ -263,18 +263,15 @@ def test_the_architecture_names_every_module() -> None:
 
 
 def test_the_attention_of_the_architecture_works() -> None:
-    """Its class and its test, as printed."""
-    [printed] = [
-        block for block in blocks(ARCHITECTURE, "python") if block.startswith("class ScaledDotAttention(Scored")
-    ]
-    [test] = [block for block in blocks(ARCHITECTURE, "python") if block.startswith("def test_")]
-    package: dict[str, Any] = vars(nmt.model.attention.scores) | {"math": math}
+    """Its class, its entry and its test, as printed; ``tests/test_custom_parts.py`` has the other parts."""
+    section = ARCHITECTURE.partition("\n## A part of the package\n")[2]
+    printed, entry, test = blocks(section, "python")
+    package = dict(vars(nmt.model.attention.scores))
     exec(printed, package)
-    names = vars(tests.test_attention) | {"math": math, "ScaledDotAttention": package["ScaledDotAttention"]}
+    attention = package["DistanceAttention"]
+    table: dict[str, Callable[..., Any]] = {}
+    exec(entry, {"SCORES": table, "DistanceAttention": attention})
+    assert isinstance(table["distance"](None, 4, 6), attention)
+    names = vars(tests.test_attention) | {"math": math, "DistanceAttention": attention}
     exec(test, names)
-    names["test_scaled_dot_score_by_hand"]()
-
-
-def test_the_encoder_of_the_architecture_is_the_tested_one() -> None:
-    [printed] = [block for block in blocks(ARCHITECTURE, "python") if block.startswith("class ForwardEncoder")]
-    assert printed.partition("\n\n\n")[0] in (ROOT / "tests" / "test_custom_parts.py").read_text("utf-8")
+    names["test_distance_score_by_hand"]()

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -570,13 +571,23 @@ def test_minimum_bayes_risk_needs_samples() -> None:
         MinimumBayesRisk(0)
 
 
-def test_attention_that_replaced_unknown_words_is_not_kept() -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_unknown_words_are_replaced_by_what_is_attended_to(reverse: bool) -> None:
+    """Whichever way the source is read; the attention is not kept for it longer than it is needed."""
     words = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    words = replace(words, reverse_source=reverse)
     model = network(words, ATTENTIONS[0])
     with torch.no_grad():
         model.output.bias[words.target.unk_id] += 100
     translator = translator_of(model, words)
-    for attention in (False, True):
-        (found,) = translator.translate(LINES[:1], with_(GREEDY, unknown=UnknownWords(), attention=attention))
-        assert "<unk>" in found.hypotheses[0].pieces and "\u2047" not in found.text
-        assert (found.hypotheses[0].attention is not None) == attention
+    options = with_(BEAM, unknown=UnknownWords(), attention=True)
+    for translation in translator.translate(LINES, options):
+        for hypothesis in translation.hypotheses:
+            assert hypothesis.attention is not None
+            likeliest = hypothesis.attention[:, :-1].argmax(1).tolist()
+            found = zip(hypothesis.text.split(), hypothesis.pieces, likeliest, strict=False)
+            replaced = [(word, place) for word, piece, place in found if piece == "<unk>"]
+            assert len(replaced) >= 5
+            assert all(word == translation.source.split()[place] for word, place in replaced)
+    for translation in translator.translate(LINES[:3], with_(options, attention=False)):
+        assert "\u2047" not in translation.text and translation.hypotheses[0].attention is None

@@ -72,9 +72,11 @@ def test_only_words_suit(tokenizers: Tokenizers) -> None:
     ]
     for other in others:
         reason = unsuitable(other)
-        assert reason is not None and reason.startswith("the source and the target vocabulary has parts of words")
+        assert reason is not None and reason.startswith(
+            "the pieces of the source and the target side are parts of words"
+        )
         reason = unsuitable(Tokenizers(tokenizers.source, other.target))
-        assert reason is not None and reason.startswith("the target vocabulary has parts of words")
+        assert reason is not None and reason.startswith("the pieces of the target side are parts of words")
         assert "tokenizer.type: word" in reason
 
 

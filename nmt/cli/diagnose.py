@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> None:
     function_words = most_frequent(references, unit=unit)
     measured: dict[str, list[Floats]] = {}
     for system, run in runs.items():
-        hypotheses = ready.get(system) or list(translate(system.path, arguments.source, sources, arguments))
+        hypotheses = ready.get(system) or list(translate([system.path], arguments.source, sources, arguments))
         say(f"{system.path}: scoring the references by forced decoding")
         forced = force(run.network, run.tokenizers, pairs, device)
         values = [

@@ -46,5 +46,5 @@ def risk(arguments: argparse.Namespace) -> "MinimumBayesRisk | None":
         return None
     utility: Utility = sentence_chrf
     if arguments.mbr_utility == "bleu":
-        utility = SentenceBleu(tokenizer_of_run(load_run_config(Path(arguments.model))).tokenizer)
+        utility = SentenceBleu(tokenizer_of_run(load_run_config(Path(arguments.model[0]))).tokenizer)
     return MinimumBayesRisk(arguments.mbr, utility)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.cli.decoding import SEARCH_OPTIONS
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
 from nmt.cli.test_set import read_aligned
 from nmt.config import Config, load_run_config
+from nmt.config.decoding import describe
 from nmt.errors import ConfigError, DataError, NmtError, tried
 from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import printable, read_json
@@ -139,7 +141,7 @@ def about(
     """Describe the figures of a command. Runs in ``ready`` have existing translations; files have no origin."""
     origins: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
-        search = given(arguments, ("beam_size", "length_penalty")) if system not in ready else {}
+        search = given(arguments, SEARCH_OPTIONS) if system not in ready else {}
         decoding = config.decoding.model_copy(update=search)
         origins[system.name].append(
             Origin(
@@ -148,6 +150,7 @@ def about(
                 decoding.beam_size,
                 decoding.length_penalty,
                 _updates(Path(system.path)),
+                describe(decoding),
             )
         )
     return About(printable(Path(arguments.source).name), resamples, binned_by, arguments.min_sentences, origins)

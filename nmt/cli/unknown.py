@@ -42,5 +42,5 @@ def unknown_words(arguments: argparse.Namespace, tokenizers: "Tokenizers") -> "U
     if not arguments.replace_unknown:
         return None
     if reason := unsuitable(tokenizers):
-        raise ConfigError(f"--replace-unknown: {arguments.model}: {reason}")
+        raise ConfigError(f"--replace-unknown: {', '.join(arguments.model)}: {reason}")
     return UnknownWords({} if arguments.dictionary is None else read_dictionary(arguments.dictionary))

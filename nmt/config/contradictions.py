@@ -16,7 +16,8 @@ def contradictions(config: Config) -> list[Problem]:
         problems += _of_score(config.model, attention)
         problems += _of_heads(config.model, attention)
         problems += _of_coverage(attention)
-        problems += _of_hard_attention(attention)
+        problems += _of_scope(attention)
+        problems += _of_hard_attention(config.model, attention)
     problems += _of_encoder(config.model)
     problems += _of_embeddings(config)
     problems += _of_transformers(config.model)
@@ -43,6 +44,16 @@ def _of_score(model: schema.Model, attention: Attention) -> Iterator[Problem]:
         text = f"has no effect for score '{score}', only for 'location'; leave it out"
         yield Problem("model.attention.positions", text)
     annotation = _annotation(model)
+    if score == "low_rank":
+        full = min(model.decoder.hidden, annotation) // attention.heads
+        rank = attention.hidden or model.decoder.hidden // attention.heads
+        if rank >= full:
+            which = "each head's states and annotations" if attention.heads > 1 else "states and annotations"
+            text = (
+                f"{rank} is no low rank: the matrix between {which} has a rank of up to {full}; use less, "
+                "or score 'general'"
+            )
+            yield Problem("model.attention.hidden", text)
     if score in ("dot", "scaled_dot") and model.decoder.hidden != annotation:
         both = isinstance(model.encoder, schema.RecurrentEncoder) and model.encoder.directions == "both"
         text = (
@@ -77,9 +88,24 @@ def _of_coverage(attention: Attention) -> Iterator[Problem]:
             )
 
 
-def _of_hard_attention(attention: Attention) -> Iterator[Problem]:
+def _of_scope(attention: Attention) -> Iterator[Problem]:
+    if attention.score == "location" and not isinstance(attention.scope, schema.GlobalScope):
+        text = (
+            f"'{attention.scope.type}' weighs the positions around a center, and score 'location' chooses positions "
+            "itself, of which a window may have none; use scope: {type: global}, or another score"
+        )
+        yield Problem("model.attention.scope.type", text)
+    if attention.hard and isinstance(attention.scope, schema.PredictiveScope) and not attention.scope.normalize:
+        text = "must be true with hard attention, which takes the weights for probabilities; leave it out"
+        yield Problem("model.attention.scope.normalize", text)
+
+
+def _of_hard_attention(model: schema.Model, attention: Attention) -> Iterator[Problem]:
     if attention.hard is None:
         return
+    if isinstance(model.decoder, schema.CustomDecoder) and not isinstance(attention.hard, schema.Gumbel):
+        text = f"'{attention.hard.type}' needs a decoder of type 'gru', 'lstm' or 'ssru'; use one, or 'gumbel'"
+        yield Problem("model.attention.hard.type", text)
     if attention.heads > 1:
         yield Problem("model.attention.hard", "reads one position, and there are several heads; use heads: 1")
     if isinstance(attention.hard, schema.ExactMarginal):

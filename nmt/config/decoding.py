@@ -3,6 +3,12 @@
 from typing import Protocol
 
 from nmt.config.problems import Problem
+from nmt.config.schema import Decoding
+
+OF_SEVERAL = ("coverage_penalty", "beam_groups", "diversity")
+"""Options that compare the hypotheses of a beam."""
+RULES = ("min_length_factor", "no_repeat_ngram", "repetition_penalty")
+"""Options that change which pieces may follow."""
 
 
 class Search(Protocol):
@@ -48,3 +54,13 @@ def search_contradictions(search: Search) -> list[Problem]:
         text = "has no effect for one group; must be 0, or decoding.beam_groups more than 1"
         problems.append(Problem("decoding.diversity", text))
     return problems
+
+
+def describe(decoding: Decoding) -> str:
+    """Name the options of OF_SEVERAL and RULES that are in effect, with their values; "" if none is."""
+    names = RULES if decoding.beam_size == 1 else (*OF_SEVERAL, *RULES)
+    given = {name: getattr(decoding, name) for name in names}
+    usual = Decoding()
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value != getattr(usual, name)
+    )

@@ -10,9 +10,10 @@ import numpy as np
 
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
-from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
+from nmt.evaluation.by_length import PERCENTILES, SEED, bins_by_length, training_statistics
+from nmt.evaluation.half_length import CurvePoint, half_length
 from nmt.evaluation.metrics import bleu_of_statistics
-from nmt.evaluation.significance import mean_bleu
+from nmt.evaluation.significance import FEWEST, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan, Run
 from nmt.foundation.files import digest, read_json
@@ -67,7 +68,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | None]:
-    """BLEU with its interval, of long sentences too, and the alignment error rate, of one system on one test set."""
+    """BLEU with its interval, of long sentences too, where it is half of its best, and the alignment error rate."""
     config, of = runs[0].config, plan.tests[test]
     references = list(read_lines(of.reference))
     statistics = training_statistics(
@@ -75,7 +76,13 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
     )
     [bleu], [resampled] = mean_bleu([statistics], config.evaluation.bootstrap, SEED)
     low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
-    long = lengths(read_lines(of.source), unit_of(config.data.source_language)) >= LONG
+    source_lengths = lengths(read_lines(of.source), unit_of(config.data.source_language))
+    long = source_lengths >= LONG
+    curve = [
+        CurvePoint(each.low, each.high, float(bleu_of_statistics(statistics[:, each.members].sum(axis=1)).mean()))
+        for each in bins_by_length(source_lengths, of.bins or ()).values()
+        if len(each.members) >= FEWEST
+    ]
     reports = [report for run in runs if (report := read_json(plan.scores(run, test)).get("alignment"))]
     return {
         "bleu": float(bleu),
@@ -83,6 +90,7 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
         "bleu_high": high,
         "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
         f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
+        "half_length": half_length(curve),
     }
 
 
@@ -130,4 +138,7 @@ def _cells(row: Row) -> dict[str, str]:
         "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]",
         "AER": shown(row["aer"], ".3f"),
         f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
+        "half of the best BLEU at": (
+            "never within the test" if row["half_length"] is None else f"{row['half_length']:.0f} words"
+        ),
     }

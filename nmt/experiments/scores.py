@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from nmt.config.schema import Decoding
 from nmt.data.lines import read_lines
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.links import alignment_report, read_gold
@@ -22,8 +23,15 @@ def is_translated(plan: Plan, run: Run, test: str) -> bool:
     return (
         hypotheses.exists()
         and kept.get("hypotheses_sha256") == digest(hypotheses)
-        and kept.get("translated_from") == translated_from(run, plan.tests[test])
+        and _with_defaults(kept.get("translated_from")) == translated_from(run, plan.tests[test])
     )
+
+
+def _with_defaults(origin: Any) -> Any:
+    """An option of decoding that was unknown when the translations were made had the effect of its default."""
+    if not isinstance(origin, dict) or not isinstance(origin.get("decoding"), dict):
+        return origin
+    return origin | {"decoding": Decoding().model_dump(mode="json") | origin["decoding"]}
 
 
 def is_scored(plan: Plan, run: Run, test: str) -> bool:

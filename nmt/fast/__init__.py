@@ -36,7 +36,10 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *,
 
 
 def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
-    """Whether training replays its steps as CUDA graphs; a part without a twin may synchronize and rules that out."""
+    """Whether training replays its steps as CUDA graphs.
+
+    A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
+    """
     return kernels == "auto" and device.type == "cuda" and repeatable(model)
 
 

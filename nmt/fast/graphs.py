@@ -3,6 +3,7 @@
 from torch import nn
 
 from nmt.model import Seq2Seq
+from nmt.model.attention import HardAttention
 from nmt.model.cells import GruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, Tanh
 from nmt.model.encoders import Encoder, GruEncoder
@@ -19,7 +20,7 @@ def _encoder(encoder: Encoder) -> bool:
 
 
 def _decoder(decoder: Decoder) -> bool:
-    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it."""
+    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and a soft attention."""
     if type(decoder) is BahdanauDecoder:
         shape = type(decoder.nonlinearity) is Maxout and decoder.feeding_gates is None
         shape = shape and isinstance(decoder.context_gates, nn.Linear)
@@ -28,4 +29,5 @@ def _decoder(decoder: Decoder) -> bool:
     else:
         return False
     gru = type(decoder.update) is GruCell and not decoder.update.normalized
-    return shape and gru and not decoder.layers and not decoder.attention.covers
+    hard = isinstance(decoder.attention, HardAttention)
+    return shape and gru and not decoder.layers and not decoder.attention.covers and not hard

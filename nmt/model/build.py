@@ -1,7 +1,8 @@
 """From configuration to network: the only place in ``nmt.model`` that reads the schema's choices.
 
 ``ENCODERS``, ``ATTENTIONS`` and ``DECODERS`` map the ``type`` of a section to the function that builds the part. An
-entry of your own is chosen by its name: ``encoder: {type: custom, name: NAME, options: {...}}``.
+entry of your own is chosen by its name: ``encoder: {type: custom, name: NAME, options: {...}}``. ``CELLS`` has the
+cells of recurrent parts; one of your own is chosen by ``encoder: {type: recurrent, cell: NAME}``.
 """
 
 from collections.abc import Callable, Mapping
@@ -74,11 +75,15 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
 
 
 def _builder(builders: Mapping[str, Builder], section: Any, kind: str) -> Builder:
-    custom = isinstance(section, schema.CustomPart)
-    name = section.name if custom else section.type
-    if name not in builders or (custom and name in BUILT_IN):
+    if isinstance(section, schema.CustomPart):
+        return _registered(builders, section.name, kind, f"model.{kind}.name")
+    return builders[section.type]
+
+
+def _registered(builders: Mapping[str, Builder], name: str, kind: str, key: str) -> Builder:
+    if name not in builders or name in BUILT_IN:
         raise ConfigError(
-            f"model.{kind}.name: no custom {kind} is called '{name}'; register it first: "
+            f"{key}: no custom {kind} is called '{name}'; register it first: "
             f"nmt.model.build.{kind.upper()}S['{name}'] = ..."
         )
     return builders[name]
@@ -89,26 +94,27 @@ def _builder(builders: Mapping[str, Builder], section: Any, kind: str) -> Builde
 
 def _cell(section: schema.Recurrence) -> Cell:
     """Make one layer of a recurrent part."""
-    if isinstance(section, schema.Gru) and section.reset == "before":
-        kind: type[Cell] = ResetBeforeGruCell
-    else:
-        kind = CELLS[type(section)]
+    kind = _kind_of_cell(section)
     cells = [kind(section.hidden, normalize=section.layer_norm) for _ in range(_transitions(section))]
     return DeepTransition(cells) if len(cells) > 1 else cells[0]
+
+
+def _kind_of_cell(section: Any) -> Callable[..., Cell]:
+    match section:
+        case schema.Gru(reset="before"):
+            return ResetBeforeGruCell
+        case schema.CustomCell(cell=name):
+            part = "encoder" if isinstance(section, schema.RecurrentEncoder) else "decoder"
+            return _registered(CELLS, name, "cell", f"model.{part}.cell")
+    return CELLS[section.type]
 
 
 def _transitions(section: schema.Recurrence) -> int:
     return section.transitions if isinstance(section, schema.Transitions) else 1
 
 
-CELLS: dict[type[schema.Recurrence], type[Cell]] = {
-    schema.GruEncoder: GruCell,
-    schema.GruDecoder: GruCell,
-    schema.LstmEncoder: LstmCell,
-    schema.LstmDecoder: LstmCell,
-    schema.SsruEncoder: SsruCell,
-    schema.SsruDecoder: SsruCell,
-}
+CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru": SsruCell}
+"""Functions, usually classes, of the number of units and of ``normalize``: whether the gates are normalized."""
 
 # --- encoders ---------------------------------------------------------------------------------------------------------
 
@@ -221,7 +227,7 @@ def _readout_width(config: schema.Model) -> int:
 
 
 ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {
-    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_encoder),
+    **dict.fromkeys((*CELLS, "recurrent"), _recurrent_encoder),
     "transformer": transformer_encoder,
 }
 ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
@@ -231,7 +237,7 @@ ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
     "transformer": transformer_attention,
 }
 DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {
-    **dict.fromkeys(("gru", "lstm", "ssru"), _recurrent_decoder),
+    **dict.fromkeys((*CELLS, "recurrent"), _recurrent_decoder),
     "transformer": transformer_decoder,
 }
 BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}

@@ -18,7 +18,8 @@ class Cell(nn.Module):
 
     Args:
         hidden: H.
-        normalize: layer normalization of each product of the gates (Ba et al. 2016, appendix).
+        normalize: layer normalization of the input's part of the gates and of each product with the state, each by
+            itself, before they are added; of an LSTM also of the memory that is shown (Ba et al. 2016, supplement).
     """
 
     gates: int
@@ -63,9 +64,9 @@ class GateNorm(nn.Module):
         self.sizes = [group * hidden for group in groups]
 
     def forward(self, gates: Tensor) -> Tensor:
-        """Normalize over the units of each group."""
+        """Normalize over the units of each group; autocast does so in fp32, and the gates keep their precision."""
         parts = zip(self.norms, gates.split(self.sizes, -1), strict=True)
-        return torch.cat([norm(part) for norm, part in parts], -1)
+        return torch.cat([norm(part) for norm, part in parts], -1).to(gates.dtype)
 
 
 class GruCell(Cell):
@@ -149,7 +150,7 @@ class LstmCell(Cell):
 
 
 class SsruCell(Cell):
-    """Simpler simple recurrent unit (Kim et al. 2019, section 3.1): gates depend on the input alone.
+    """Simpler simple recurrent unit (Kim et al. 2019): gates depend on the input alone.
 
     f = sigmoid(x_f), c' = f * c + (1 - f) * x_c, h' = relu(c'). The state is c; no product depends on it.
     """
@@ -159,8 +160,21 @@ class SsruCell(Cell):
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, 2H), state (R, H) -> (R, H)."""
+        keep, candidate = self.split(input_gates)
+        return torch.lerp(candidate, state, keep)
+
+    def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        """All gates at once; what is left of a step is one product of each unit."""
+        states = []
+        for keep, candidate in zip(*(part.unbind(1) for part in self.split(input_gates)), strict=True):
+            state = torch.lerp(candidate, state, keep)
+            states.append(state)
+        return torch.stack(states, 1)
+
+    def split(self, input_gates: Tensor) -> tuple[Tensor, Tensor]:
+        """f and x_c: (..., 2H) -> (..., H) each."""
         keep, candidate = self.input_norm(input_gates).chunk(2, -1)
-        return torch.lerp(candidate, state, torch.sigmoid(keep))
+        return torch.sigmoid(keep), candidate
 
     def output(self, state: Tensor) -> Tensor:
         """relu(c)."""
@@ -168,14 +182,16 @@ class SsruCell(Cell):
 
 
 class DeepTransition(Cell):
-    """Several cells in a row for each input (Miceli Barone et al. 2017, section 2.1).
+    """Several cells in a row for each input (Miceli Barone et al. 2017).
 
-    The first reads the input; the others read the state alone: their input gates are zero.
+    The first reads the input; the others read the state alone: their input gates are zero, and are not normalized.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         super().__init__(cells[0].hidden)
         self.first, self.others = cells[0], nn.ModuleList(cells[1:])
+        for cell in cells[1:]:
+            cell.input_norm = nn.Identity()
         self.gates, self.width = self.first.gates, self.first.width
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:

@@ -72,6 +72,7 @@ def cost(config: schema.Model, target_size: int) -> Cost:
 
 def _gates(section: schema.Recurrence) -> tuple[int, int]:
     """The multiples of H that a cell computes from its input, and from its state."""
+    assert not isinstance(section, schema.CustomCell)
     if isinstance(section, schema.Ssru):
         return 2, 0
     gates = 4 if isinstance(section, schema.Lstm) else 3

@@ -9,14 +9,15 @@ from nmt.config.schema import AnyInitialization, PaperInitialization, UniformIni
 
 
 def initialize(model: nn.Module, config: AnyInitialization) -> None:
-    """Fill every parameter of the model, in the order in which it names them, from PyTorch's generator.
+    """Fill the parameters of the model, in the order in which it names them, from PyTorch's generator.
 
-    Layer normalization keeps its gains of one and biases of zero.
+    Layer normalizations start as the identity, and single numbers, as the scale of a score, as their module has them.
     """
-    normalizations = (module for module in model.modules() if isinstance(module, nn.LayerNorm))
-    kept = {parameter for module in normalizations for parameter in module.parameters()}
+    identities = {
+        parameter for module in model.modules() if isinstance(module, nn.LayerNorm) for parameter in module.parameters()
+    }
     for name, parameter in model.named_parameters():
-        if parameter in kept:
+        if parameter in identities or parameter.ndim == 0:
             continue
         if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)

@@ -22,13 +22,13 @@ def cross_entropy(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothin
     log_probabilities = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     likelihood = functional.nll_loss(log_probabilities, targets, reduction="sum")
     uniform = -log_probabilities.mean(-1).sum()
-    return (1 - smoothing) * likelihood + smoothing * uniform, likelihood.detach()
+    return _smoothed(likelihood, uniform, smoothing)
 
 
 def marginal_cross_entropy(
     readouts: Tensor, weights: Tensor, output: nn.Linear, targets: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`cross_entropy`, of the mixture p(y) = sum_j alpha_j p(y | h_j) (Deng et al. 2018, section 3).
+    """As :func:`cross_entropy`, of the mixture p(y) = sum_j alpha_j p(y | h_j) (Deng et al. 2018).
 
     readouts (N, S, O), weights alpha (N, S), targets (N,). The probabilities, (N, S, V), are computed in chunks of the
     tokens, and again in the backward pass.
@@ -46,4 +46,9 @@ def marginal_cross_entropy(
     for parts in zip(readouts.split(rows), weights.split(rows), targets.split(rows), strict=True):
         of_chunk = checkpoint(chunk, *parts, use_reentrant=False)
         likelihood, uniform = likelihood + of_chunk[0], uniform + of_chunk[1]
+    return _smoothed(likelihood, uniform, smoothing)
+
+
+def _smoothed(likelihood: Tensor, uniform: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Mix the cross-entropies with the reference and with the uniform distribution -> objective and likelihood."""
     return (1 - smoothing) * likelihood + smoothing * uniform, likelihood.detach()

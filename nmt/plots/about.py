@@ -27,6 +27,8 @@ class Origin:
     length_penalty: float
     updates: int | None
     """Number of training updates; None if unknown."""
+    search_options: str = ""
+    """Other options of the search that differ from the defaults."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class About:
         """List languages, search options and updates as far as known, with the names of systems that differ."""
         facts: dict[str, Callable[[Origin], str | None]] = {
             "From ": lambda run: f"{run.source_language} to {run.target_language}",
-            "Search: ": lambda run: f"beam {run.beam_size}, length penalty {run.length_penalty:g}",
+            "Search: ": _search,
             "Updates: ": lambda run: None if run.updates is None else f"{run.updates:,}",
         }
         sentences = []
@@ -83,6 +85,11 @@ class About:
             "runs": {name: [asdict(run) for run in runs] for name, runs in self.origins.items()},
             "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": self.resamples, "seed": SEED},
         }
+
+
+def _search(run: Origin) -> str:
+    others = f", {run.search_options}" if run.search_options else ""
+    return f"beam {run.beam_size}, length penalty {run.length_penalty:g}{others}"
 
 
 def write_caption(figure: Figure, paragraphs: Sequence[str]) -> None:

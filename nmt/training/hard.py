@@ -1,5 +1,7 @@
 """Objectives of hard attention (Xu et al. 2015, section 4.1): exact marginal, Gumbel-softmax, REINFORCE.
 
+All of them end in the parameters' gradients of a sum over the words of a batch, as teacher forcing does.
+
 Shapes: B sentences, S source and T target positions, O readout.
 """
 
@@ -13,7 +15,7 @@ from nmt.config import schema
 from nmt.data.batching import Batch
 from nmt.model import Memory, Network, Seq2Seq
 from nmt.model.attention import SampledAttention
-from nmt.model.attention.hard import one_hot, perturbed
+from nmt.model.attention.hard import log, one_hot, perturbed
 from nmt.model.decoders import LuongDecoder, RecurrentDecoder
 from nmt.model.loss import marginal_cross_entropy
 from nmt.training.objective import Loss, TeacherForcing
@@ -52,10 +54,11 @@ class SampledTeacherForcing(TeacherForcing):
 
 @dataclass(frozen=True)
 class Reinforce(TeacherForcing):
-    """REINFORCE with a baseline and a bonus for entropy (Xu et al. 2015, eq. 11 and 12).
+    """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
 
     The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
-    later ones (``to_go``). The baseline predicts the mean reward of a word.
+    later ones (``to_go``). The baseline predicts the reward per word from what was known before the position was
+    chosen; anything later would depend on the choice, and the mean gradient would be another.
     """
 
     attention_gradients: bool = True
@@ -64,7 +67,7 @@ class Reinforce(TeacherForcing):
     weight: float = 1.0
     """Factor of the gradient of the probabilities."""
     entropy: float = 0.0
-    """Factor of the entropy, nats."""
+    """Factor of the sum of the entropies of the probabilities, nats."""
     to_go: bool = True
     """Whether later words depend on a position."""
 
@@ -79,36 +82,40 @@ class Reinforce(TeacherForcing):
         assert memory.noise is not None
         targets, mask = batch.target_output, batch.target_mask
         loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
-        with torch.no_grad():
-            rewards = -functional.cross_entropy(
-                network.output(readouts).float().transpose(1, 2), targets, reduction="none"
-            )
-            rewards = rewards.masked_fill(~mask, 0.0)
-        steps = mask.float()
-        baseline = self.baseline(readouts, rewards.sum() / steps.sum())  # of one word, (B, T)
-        missing = steps * (baseline - rewards).square()
-        advantage = (rewards - baseline.detach()) * steps
-        if self.to_go:
-            advantage = advantage.flip(1).cumsum(1).flip(1)
-        logs = probabilities.float().clamp_min(1e-30).log()
-        chosen = (one_hot(perturbed(probabilities.float(), memory.noise)) * logs).sum(-1)
-        entropy = -(probabilities.float() * logs).sum(-1)
-        bonus = (self.weight * advantage * chosen + self.entropy * entropy) * steps
-        return replace(loss, objective=loss.objective - bonus.sum() + missing.sum())
+        rewards = self.rewards(network, readouts, batch)  # (B, T), as all that follows
+        steps = mask.to(rewards.dtype)
+        words = from_here_on(steps) if self.to_go else steps
+        reward = from_here_on(rewards) if self.to_go else rewards
+        baseline = self.baseline(readouts, rewards.sum() / steps.sum())
+        missing = steps * (reward / words.clamp_min(1) - baseline)  # per word
+        logs = log(probabilities)
+        chosen = (one_hot(perturbed(probabilities, memory.noise)) * logs).sum(-1)
+        entropy = -(probabilities * logs).sum(-1)
+        bonus = self.weight * (words * missing).detach() * chosen + self.entropy * entropy * steps
+        return replace(loss, objective=loss.objective - bonus.sum() + missing.square().sum())
+
+    @torch.no_grad()
+    def rewards(self, network: Network, readouts: Tensor, batch: Batch) -> Tensor:
+        """log p of each target word, zero at padding: (B, T, O) -> (B, T), fp32 or finer."""
+        logits = network.output(readouts)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).transpose(1, 2)
+        losses = functional.cross_entropy(logits, batch.target_output, reduction="none")
+        return -losses.masked_fill(~batch.target_mask, 0.0)
 
     def baseline(self, readouts: Tensor, mean_reward: Tensor) -> Tensor:
-        """Predict the reward of a word before its position is chosen, from the readout before: (B, T, O) -> (B, T)."""
+        """Predict the reward per word from the readout before each position: (B, T, O) -> (B, T), or one number.
+
+        The moving average takes up the mean reward of this batch afterwards.
+        """
         assert self.attention is not None
-        learned, average = self.attention.baseline, self.attention.average_reward
-        if learned is not None:
-            before = functional.pad(readouts.detach(), (0, 0, 1, 0))[:, :-1]
-            predicted: Tensor = learned(before)
-            return predicted.squeeze(-1).float()
-        assert average is not None
+        average, learned = self.attention.average_reward, self.attention.baseline
         predicted = average.clone()
-        if bool(mean_reward.isfinite()):
-            average.lerp_(mean_reward.to(average.dtype), self.MOVING)
-        return predicted.expand(readouts.shape[:2])
+        average.lerp_(torch.where(mean_reward.isfinite(), mean_reward, average).to(average.dtype), self.MOVING)
+        if learned is None:
+            return predicted
+        before = functional.pad(readouts.detach(), (0, 0, 1, 0))[:, :-1]
+        difference: Tensor = learned(before).squeeze(-1)
+        return predicted + difference
 
 
 def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> TeacherForcing | None:
@@ -128,6 +135,11 @@ def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> Te
             later = not isinstance(model.decoder, LuongDecoder) or not model.decoder.at_once
             return Reinforce(smoothing, attention=attention, weight=weight, entropy=entropy, to_go=later)
     return None
+
+
+def from_here_on(numbers: Tensor) -> Tensor:
+    """Sum each number and all after it in its row: (B, T) -> (B, T)."""
+    return numbers.flip(1).cumsum(1).flip(1)
 
 
 def with_noise(memory: Memory, batch: Batch) -> Memory:

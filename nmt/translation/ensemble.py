@@ -11,7 +11,8 @@ from nmt.translation.translator import Translator
 def load_translator(runs: Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Translator:
     """Load the translator of one run, or of several that translate together, with the decoding options of the first.
 
-    Raises the errors of :meth:`Translator.load`, and ConfigError for runs whose tokenizers differ.
+    Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
+    another order, or that write other pieces.
     """
     translators = [Translator.load(run, device, precision) for run in runs]
     first, *others = translators
@@ -22,9 +23,14 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
         for side, known in first.tokenizers.sha256.items():
             if (found := other.tokenizers.sha256[side]) != known:
                 problems.append(
-                    f"{run}: its {side} tokenizer ({found[:12]}) is not that of {runs[0]} ({known[:12]}); the runs of "
-                    "an ensemble need the same tokenizers, as of training with tokenizer.type 'given'"
+                    f"{run}: its {side} tokenizer (SHA-256 {found[:12]}) is not that of {runs[0]} ({known[:12]}); the "
+                    "runs of an ensemble need the same tokenizers, learned from the same text or of type 'given'"
                 )
+        if other.tokenizers.reverse_source != first.tokenizers.reverse_source:
+            problems.append(
+                f"{run}: its data.reverse_source is not that of {runs[0]}; the runs of an ensemble read the source in "
+                "the same order"
+            )
     if problems:
         raise ConfigError(*problems)
     return Translator(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from nmt.config.decoding import search_contradictions
+from nmt.config.decoding import OF_SEVERAL, search_contradictions
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
@@ -17,10 +17,6 @@ MORE_PIECES = 10
 def longest(source: int, factor: float) -> int:
     """Return how many pieces a translation of ``source`` pieces may have, the end symbol of neither counted."""
     return int(source * factor) + MORE_PIECES
-
-
-OF_SEVERAL = {"coverage_penalty", "beam_groups", "diversity"}
-"""Options that compare the hypotheses of a beam."""
 
 
 @dataclass(frozen=True)
@@ -82,5 +78,5 @@ class SearchOptions:
         An override to a beam size of 1 leaves out the configuration's options that compare hypotheses.
         """
         given = {key: value for key, value in overrides.items() if value is not None}
-        names = {field.name for field in fields(cls)} - (OF_SEVERAL if given.get("beam_size") == 1 else set())
+        names = {field.name for field in fields(cls)} - set(OF_SEVERAL if given.get("beam_size") == 1 else ())
         return cls(**{key: value for key, value in decoding if key in names} | given)

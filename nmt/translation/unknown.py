@@ -57,13 +57,12 @@ class UnknownWords:
 
 def unsuitable(tokenizers: Tokenizers) -> str | None:
     """Return why unknown words cannot be replaced with these tokenizers, or None if they can be."""
-    sides = {"source": tokenizers.source, "target": tokenizers.target}
-    wrong = [side for side, tokenizer in sides.items() if not tokenizer.of_words]
+    wrong = [side for side, tokenizer in tokenizers.sides() if not tokenizer.of_words]
     if not wrong:
         return None
     return (
-        f"the {' and the '.join(wrong)} vocabulary has parts of words, where an unknown piece is a character and no "
-        "word; it needs tokenizer.type: word on both sides"
+        f"the pieces of the {' and the '.join(wrong)} side are parts of words, of which an unknown one is a character "
+        "and no word; it needs tokenizer.type: word on both sides"
     )
 
 

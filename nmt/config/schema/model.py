@@ -33,6 +33,7 @@ class CustomPart(Section):
 class Recurrence(Section):
     """Options of every recurrent part."""
 
+    type: str  # here, so that it is the first key of a dumped section
     hidden: Width = 256
     """Units of the state, in each direction."""
     layers: Layers = 1
@@ -70,6 +71,14 @@ class Ssru(Recurrence):
     type: Literal["ssru"]
 
 
+class CustomCell(Recurrence):
+    """Recurrent layers of a cell that a program of yours has registered in ``nmt.model.build.CELLS``."""
+
+    type: Literal["recurrent"]
+    cell: Text
+    """The name it is registered by."""
+
+
 class RecurrentEncoder(Recurrence):
     """Options of every recurrent encoder."""
 
@@ -84,19 +93,25 @@ class RecurrentEncoder(Recurrence):
         return self.hidden * (2 if self.directions == "both" else 1)
 
 
-class GruEncoder(RecurrentEncoder, Gru):
+class GruEncoder(Gru, RecurrentEncoder):
     """GRU (Cho et al. 2014), by default in both directions (Bahdanau et al. 2015)."""
 
 
-class LstmEncoder(RecurrentEncoder, Lstm):
+class LstmEncoder(Lstm, RecurrentEncoder):
     """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
 
 
-class SsruEncoder(RecurrentEncoder, Ssru):
+class SsruEncoder(Ssru, RecurrentEncoder):
     """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
-AnyEncoder = Annotated[GruEncoder | LstmEncoder | SsruEncoder | TransformerEncoder | CustomPart, Discriminator("type")]
+class CustomCellEncoder(RecurrentEncoder, CustomCell):
+    """Any cell."""
+
+
+AnyEncoder = Annotated[
+    GruEncoder | LstmEncoder | SsruEncoder | TransformerEncoder | CustomCellEncoder | CustomPart, Discriminator("type")
+]
 
 
 class RecurrentDecoder(Recurrence):
@@ -109,17 +124,21 @@ class RecurrentDecoder(Recurrence):
     ``model.attention.type: luong``, else maxout."""
 
 
-class GruDecoder(RecurrentDecoder, Gru):
+class GruDecoder(Gru, RecurrentDecoder):
     """GRU conditioned on the context."""
 
 
-class LstmDecoder(RecurrentDecoder, Lstm):
+class LstmDecoder(Lstm, RecurrentDecoder):
     """Long short-term memory conditioned on the context."""
 
 
-class SsruDecoder(RecurrentDecoder, Ssru):
+class SsruDecoder(Ssru, RecurrentDecoder):
     """Simpler simple recurrent unit; with ``model.attention`` of type luong and without input feeding, training
     needs no product after another."""
+
+
+class CustomCellDecoder(RecurrentDecoder, CustomCell):
+    """Any cell, conditioned on the context."""
 
 
 class CustomDecoder(CustomPart):
@@ -130,7 +149,8 @@ class CustomDecoder(CustomPart):
 
 
 AnyDecoder = Annotated[
-    GruDecoder | LstmDecoder | SsruDecoder | TransformerDecoder | CustomDecoder, Discriminator("type")
+    GruDecoder | LstmDecoder | SsruDecoder | TransformerDecoder | CustomCellDecoder | CustomDecoder,
+    Discriminator("type"),
 ]
 
 
@@ -164,7 +184,7 @@ AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Discriminat
 
 
 class ExactMarginal(Section):
-    """The likelihood of each word is summed over all positions (Deng et al. 2018, section 3)."""
+    """The likelihood of each word is summed over all positions (Deng et al. 2018)."""
 
     type: Literal["marginal"]
 
@@ -182,10 +202,11 @@ class Reinforce(Section):
 
     type: Literal["reinforce"]
     baseline: Literal["moving", "learned"] = "moving"
-    """Subtracted from the reward: the moving average of the rewards, or a prediction from the readout before."""
+    """Subtracted from the reward: the moving average of the rewards, or that plus a prediction from the readout
+    before."""
     entropy: NotNegative = 0.01
-    """Weight of the entropy of the probabilities, which is added to the reward."""
-    weight: NotNegative = 1.0
+    """Weight of the entropy of the probabilities, which is added to the objective."""
+    weight: Positive = 1.0
     """Weight of the gradient of the probabilities (Xu et al.: lambda_r)."""
 
 
@@ -197,8 +218,9 @@ Score = Literal["additive", "concat", "dot", "scaled_dot", "general", "low_rank"
 
 
 class ScoredAttention(Section):
-    """Options of the attentions that compare the state of the decoder with the annotations."""
+    """Options of the attentions that weigh the annotations."""
 
+    type: str  # here, so that it is the first key of a dumped section
     score: Score
     """Score function; dot and scaled_dot need equally wide states and annotations."""
     hidden: Width | None

@@ -63,7 +63,13 @@ class InitialStateOnly(NoAttention):
 
 
 class WeightedMean(Attention):
-    """c_i = sum_j alpha_ij v_j; a subclass says what the weights alpha are. The values v are the annotations."""
+    """c_i = sum_j alpha_ij v_j; a subclass says what the weights alpha are.
+
+    The values v are the annotations, unless the memory has others, as that of a head.
+    """
+
+    compares: ClassVar[bool] = True
+    """Whether the weights depend on the annotations, beyond their number."""
 
     @abstractmethod
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:

@@ -65,7 +65,7 @@ class GumbelAttention(HardAttention):
         if noise is None:
             return super().chosen(probabilities, None)
         relaxed = (perturbed(probabilities, noise) / self.temperature).softmax(-1)
-        return one_hot(relaxed) + relaxed - relaxed.detach()
+        return one_hot(relaxed) + (relaxed - relaxed.detach())  # the difference is exactly zero
 
 
 class SampledAttention(HardAttention):
@@ -73,22 +73,27 @@ class SampledAttention(HardAttention):
 
     Args:
         soft: gives the probabilities.
-        readout: width of the readout that a learned baseline reads; 0: the moving average of the rewards.
+        readout: width of the readout from which a learned baseline predicts what to add to the moving average of the
+            rewards; 0: the moving average alone.
     """
+
+    average_reward: Tensor
+    """Moving average of the reward of a word, nats."""
 
     def __init__(self, soft: WeightedMean, readout: int) -> None:
         super().__init__(soft)
         self.baseline = nn.Linear(readout, 1) if readout else None
-        self.register_buffer("average_reward", None if readout else torch.zeros(()))
-
-    average_reward: Tensor | None
-    """Moving average of the reward of a word, nats."""
+        self.register_buffer("average_reward", torch.zeros(()))
 
 
 def perturbed(probabilities: Tensor, noise: Tensor) -> Tensor:
-    """log p + noise, whose largest element is a sample of p if the noise is Gumbel's (B, Q, S)."""
-    tiny = 1e-30  # padding: far below any other; its logarithm's derivative stays finite
-    return probabilities.clamp_min(tiny).log() + noise
+    """log p + noise, whose largest element is a sample of p if the noise is Gumbel's: (B, Q, S) -> (B, Q, S)."""
+    return log(probabilities) + noise
+
+
+def log(probabilities: Tensor) -> Tensor:
+    """log p; of padding a number far below any other, so that p log p and its derivative stay finite."""
+    return probabilities.clamp_min(1e-30).log()
 
 
 def one_hot(scores: Tensor) -> Tensor:

@@ -40,12 +40,12 @@ class AdditiveAttention(ScoredAttention):
 class CoverageAttention(AdditiveAttention):
     """e_ij = v·tanh(W s_i + U h_j + V C_{i-1,j}) with linguistic coverage (Tu et al. 2016, section 3.1.1).
 
-    C_{i-1,j} is the sum of the earlier weights of j divided by its fertility, 2 sigmoid(U_f h_j) (eq. 9 and 10).
+    C_{i-1,j} is the sum of the earlier weights of j divided by its fertility, N sigmoid(U_f h_j).
     """
 
     covers = True
     MOST_WORDS = 2
-    """N: the largest fertility."""
+    """N: the largest fertility, the number of target words that a source word can be worth."""
 
     def __init__(self, state: int, annotation: int, hidden: int, *, bias: bool = True) -> None:
         super().__init__(state, annotation, hidden, bias=bias)
@@ -101,7 +101,7 @@ class GeneralAttention(DotAttention):
 
 
 class LowRankAttention(DotAttention):
-    """e_ij = (W s_i)·(U h_j): the general score with a matrix of rank A (Kim et al. 2017, section 3)."""
+    """e_ij = (W s_i)·(U h_j): the general score with a matrix of rank A (low-rank bilinear, Kim et al. 2017)."""
 
     def __init__(self, state: int, annotation: int, rank: int) -> None:
         super().__init__()
@@ -137,10 +137,12 @@ class CosineAttention(GeneralAttention):
 
 
 class LocationAttention(ScoredAttention):
-    """e_i = W s_i: the energy of a position depends on the state alone (Luong et al. 2015, section 3.1, eq. 8).
+    """e_ij = (W s_i)_j: the energy of a position depends on the state alone (Luong et al. 2015, section 3.1, eq. 8).
 
     Words beyond the number of positions get no weight.
     """
+
+    compares = False
 
     def __init__(self, state: int, positions: int) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nmt.model.attention import Attention, HardAttention, WeightedMean
 from nmt.model.cells import Cell
@@ -94,6 +95,8 @@ class LuongDecoder(RecurrentDecoder):
         assert isinstance(attention, WeightedMean | HardAttention)
         positions = torch.arange(outputs.size(1), device=outputs.device)
         weights = attention.weights(outputs, positions, memory)
-        each = memory.annotations.unsqueeze(1).expand(-1, outputs.size(1), -1, -1)
-        queries = outputs.unsqueeze(2).expand(-1, -1, each.size(2), -1)
-        return self.readout(each, queries), weights
+        context = memory.annotations.size(-1)
+        of_context = functional.linear(memory.annotations, self.combine.weight[:, :context])  # (B, S, ...)
+        of_output = functional.linear(outputs, self.combine.weight[:, context:], self.combine.bias)  # (B, T, ...)
+        readouts: Tensor = self.nonlinearity(of_context.unsqueeze(1) + of_output.unsqueeze(2))
+        return readouts, weights

@@ -129,11 +129,12 @@ class RecurrentDecoder(Decoder):
     def start(self, memory: Memory, bridge: Tensor) -> RecurrentState:
         """s_0 = tanh(W_s backward_1) (Bahdanau et al. 2015, A.2.2), in each layer; what is fed to step 0 is zero."""
         state = RecurrentState(self.attention.prepare(memory), 0, 1, torch.tanh(self.initial(bridge)))
+        fine = torch.promote_types(bridge.dtype, torch.float32)  # of a sum of many weights
         return replace(
             state,
             attentional=None if self.feeding_gates is None else bridge.new_zeros(state.rows, self.readout_width),
             upper=tuple(torch.tanh(layer.initial(bridge)) for layer in self.layers),
-            covered=torch.zeros_like(memory.source_mask, dtype=bridge.dtype) if self.attention.covers else None,
+            covered=torch.zeros_like(memory.source_mask, dtype=fine) if self.attention.covers else None,
         )
 
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:

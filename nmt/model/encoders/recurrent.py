@@ -25,8 +25,8 @@ class RecurrentEncoder(Encoder):
         layers: stacked layers.
         dropout: between layers.
         bidirectional: read in both directions.
-        residual: add the input of each layer above the first to its output.
-        mean: the summary is the mean of the annotations, not the last states.
+        residual: add the input of each layer above the first, before dropout, to its output.
+        mean: the summary is the mean of the annotations, not the last outputs of the last layer's cells.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class RecurrentEncoder(Encoder):
             below = self.dropout(annotations) if above else annotations
             read = [direction(below, mask, backward=way == 1) for way, direction in enumerate(directions)]
             outputs, last = (torch.cat(parts, -1) for parts in zip(*read, strict=True))
-            annotations = outputs + below if above and self.residual else outputs
+            annotations = outputs + annotations if above and self.residual else outputs
         annotations = annotations * mask.unsqueeze(-1)
         return annotations, mean_of(annotations, lengths) if self.mean else last
 

@@ -1,0 +1,410 @@
+"""Recurrent cells against hand-worked steps, PyTorch's own and NumPy; encoders of cells against PyTorch's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
+from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
+from nmt.model.encoders.recurrent import Direction
+from tests.models import recurrent, small_model
+
+Array = npt.NDArray[np.float64]
+CELLS: dict[str, Callable[..., Cell]] = {
+    "gru": GruCell,
+    "reset before": ResetBeforeGruCell,
+    "lstm": LstmCell,
+    "ssru": SsruCell,
+}
+
+
+def random(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def filled(module: Any, seed: int = 2) -> Any:
+    """The module in double precision with random parameters, gains and biases of normalizations too."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.double().parameters():
+        nn.init.uniform_(parameter, -0.8, 0.8, generator=generator)
+    return module
+
+
+@pytest.fixture(params=CELLS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# --- the cells --------------------------------------------------------------------------------------------------------
+
+
+def test_gru_is_pytorchs() -> None:
+    expected, cell = filled(nn.GRUCell(3, 4)), GruCell(4).double()
+    cell.recurrent.weight, cell.recurrent.bias = expected.weight_hh, expected.bias_hh
+    inputs, state = random(5, 3), random(5, 4, seed=3)
+    assert torch.allclose(cell(inputs @ expected.weight_ih.T + expected.bias_ih, state), expected(inputs, state))
+
+
+def test_lstm_is_pytorchs() -> None:
+    expected, cell = filled(nn.LSTMCell(3, 4)), LstmCell(4).double()
+    cell.recurrent.weight, cell.recurrent.bias = expected.weight_hh, expected.bias_hh
+    inputs, state = random(5, 3), random(5, 8, seed=3)
+    found = cell(inputs @ expected.weight_ih.T + expected.bias_ih, state)
+    assert torch.allclose(found, torch.cat(expected(inputs, state.chunk(2, -1)), -1))
+    assert torch.equal(cell.output(found), found[:, :4])
+
+
+def test_reset_before_by_hand() -> None:
+    """One unit: s = 2, r = sigmoid(0) = 1/2, z = sigmoid(ln 3) = 3/4, n = tanh(1 + 0.5 * 1/2 * 2) = tanh(1.5)."""
+    cell = ResetBeforeGruCell(1).double()
+    cell.recurrent.weight.data.zero_()
+    cell.recurrent.bias.data.zero_()
+    cell.candidate_recurrent.weight.data.fill_(0.5)
+    cell.candidate_recurrent.bias.data.zero_()
+    gates = torch.tensor([[0.0, np.log(3), 1.0]]).double()
+    found = cell(gates, torch.tensor([[2.0]]).double()).item()
+    assert found == pytest.approx(0.25 * np.tanh(1.5) + 0.75 * 2)
+
+
+def test_the_two_grus_differ_by_the_place_of_the_reset_gate_alone() -> None:
+    """With a reset gate of one they are the same."""
+    after, before = filled(GruCell(4)), ResetBeforeGruCell(4).double()
+    before.recurrent.weight.data, before.candidate_recurrent.weight.data = after.recurrent.weight.data.split((8, 4))
+    before.recurrent.bias.data, before.candidate_recurrent.bias.data = after.recurrent.bias.data.split((8, 4))
+    gates, state = random(5, 12), random(5, 4, seed=3)
+    assert not torch.allclose(after(gates, state), before(gates, state))
+    gates[:, :4] = 1e3
+    assert torch.allclose(after(gates, state), before(gates, state))
+
+
+def test_ssru_by_hand() -> None:
+    """f = sigmoid(ln 3) = 3/4: c' = 3/4 * 2 + 1/4 * -10 = -1, h' = 0."""
+    cell = SsruCell(1)
+    state = cell(torch.tensor([[float(np.log(3)), -10.0]]), torch.tensor([[2.0]]))
+    assert state.item() == pytest.approx(-1)
+    assert cell.output(state).item() == 0
+    assert cell.output(-state).item() == pytest.approx(1)
+
+
+def test_ssru_has_no_parameters_and_its_closed_form() -> None:
+    """c_t = (prod f) c_0 + sum_k (prod of f after k) (1 - f_k) x_k, for all steps at once."""
+    cell = SsruCell(3)
+    assert list(cell.parameters()) == []
+    gates, start = random(2, 6, 6), random(2, 3, seed=3)
+    f, x = (part.numpy() for part in (gates[..., :3].sigmoid(), gates[..., 3:]))
+    found = cell.unroll(gates, start)
+    for t in range(6):
+        expected = f[:, : t + 1].prod(1) * start.numpy()
+        for k in range(t + 1):
+            expected = expected + f[:, k + 1 : t + 1].prod(1) * (1 - f[:, k]) * x[:, k]
+        assert np.allclose(found[:, t].numpy(), expected)
+
+
+@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalized"])
+def test_unrolling_is_stepping(kind: str, normalize: bool) -> None:
+    cell = filled(CELLS[kind](3, normalize=normalize))
+    gates, state = random(2, 5, cell.gates * 3), random(2, cell.width * 3, seed=3)
+    states = cell.unroll(gates, state)
+    for t in range(5):
+        state = cell(gates[:, t], state)
+        assert torch.allclose(states[:, t], state)
+
+
+# --- layer normalization ----------------------------------------------------------------------------------------------
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def normalized(x: Array, norm: nn.Module) -> Array:
+    """Ba et al. 2016: (x - mean) / deviation * gain + bias, over the last axis."""
+    gain, bias = (parameter.detach().numpy() for parameter in norm.parameters())
+    centred = x - x.mean(-1, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias)
+
+
+def parts(norm: Any, x: Array) -> list[Array]:
+    """The groups of gates, each normalized by itself."""
+    pieces, begin = [], 0
+    for each in norm.norms:
+        (size,) = each.normalized_shape
+        pieces.append(normalized(x[..., begin : begin + size], each))
+        begin += size
+    assert begin == x.shape[-1]
+    return pieces
+
+
+def product(layer: nn.Linear, x: Array) -> Array:
+    return np.asarray(x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy())
+
+
+def normalized_gru(cell: GruCell, gates: Array, s: Array) -> Array:
+    both, new = parts(cell.input_norm, gates)
+    both_s, new_s = parts(cell.recurrent_norm, product(cell.recurrent, s))
+    r, z = np.split(sigmoid(both + both_s), 2, -1)
+    return np.asarray((1 - z) * np.tanh(new + r * new_s) + z * s)
+
+
+def normalized_reset_before(cell: ResetBeforeGruCell, gates: Array, s: Array) -> Array:
+    both, new = parts(cell.input_norm, gates)
+    (both_s,) = parts(cell.recurrent_norm, product(cell.recurrent, s))
+    r, z = np.split(sigmoid(both + both_s), 2, -1)
+    (new_s,) = parts(cell.candidate_norm, product(cell.candidate_recurrent, r * s))
+    return np.asarray((1 - z) * np.tanh(new + new_s) + z * s)
+
+
+def normalized_lstm(cell: LstmCell, gates: Array, state: Array) -> Array:
+    h, c = np.split(state, 2, -1)
+    (x,), (u,) = parts(cell.input_norm, gates), parts(cell.recurrent_norm, product(cell.recurrent, h))
+    i, f, g, o = np.split(x + u, 4, -1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    (shown,) = parts(cell.memory_norm, c)
+    return np.concatenate((sigmoid(o) * np.tanh(shown), c), -1)
+
+
+def normalized_ssru(cell: SsruCell, gates: Array, c: Array) -> Array:
+    keep, x = parts(cell.input_norm, gates)
+    f = sigmoid(keep)
+    return np.asarray(f * c + (1 - f) * x)
+
+
+NORMALIZED: dict[str, Callable[..., Array]] = {
+    "gru": normalized_gru,
+    "reset before": normalized_reset_before,
+    "lstm": normalized_lstm,
+    "ssru": normalized_ssru,
+}
+
+
+def test_layer_normalization_against_numpy(kind: str) -> None:
+    cell = filled(CELLS[kind](4, normalize=True))
+    gates, state = random(5, cell.gates * 4), random(5, cell.width * 4, seed=3)
+    found = cell(gates, state).detach().numpy()
+    assert np.allclose(found, NORMALIZED[kind](cell, gates.numpy(), state.numpy()))
+
+
+def test_the_scale_of_the_input_gates_means_nothing_to_a_normalized_cell(kind: str) -> None:
+    """Up to the small number in the denominator."""
+    cell = filled(CELLS[kind](4, normalize=True))
+    gates, state = 1e3 * random(5, cell.gates * 4), random(5, cell.width * 4, seed=3)
+    assert torch.allclose(cell(gates, state), cell(7 * gates, state), atol=1e-6)
+
+
+def test_normalized_gates_keep_their_precision(kind: str) -> None:
+    """A GPU normalizes in fp32 under autocast; an update of mixed precisions would be an error."""
+    cell = CELLS[kind](4, normalize=True)
+    assert isinstance(cell.input_norm, nn.Module)
+    gates = random(2, cell.gates * 4).bfloat16()
+    assert cell.input_norm.bfloat16()(gates).dtype == torch.bfloat16
+
+
+# --- deep transition --------------------------------------------------------------------------------------------------
+
+
+def test_deep_transition_of_one_cell_is_the_cell(kind: str) -> None:
+    cell = filled(CELLS[kind](4))
+    deep = DeepTransition([cell])
+    gates, state = random(5, cell.gates * 4), random(5, cell.width * 4, seed=3)
+    assert torch.equal(deep(gates, state), cell(gates, state))
+    assert torch.equal(deep.output(state), cell.output(state))
+    assert (deep.gates, deep.width, deep.hidden) == (cell.gates, cell.width, 4)
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_deep_transition_is_pytorchs_cells_in_a_row(kind: str) -> None:
+    """The upper cells read an input of zero, and their biases."""
+    library: type[nn.GRUCell | nn.LSTMCell] = nn.GRUCell if kind == "gru" else nn.LSTMCell
+    expected = [filled(library(3, 4), seed) for seed in (1, 2, 3)]
+    cells: list[Any] = [CELLS[kind](4).double() for _ in expected]
+    for cell, each in zip(cells, expected, strict=True):
+        cell.recurrent.weight.data, cell.recurrent.bias.data = each.weight_hh.data, each.bias_hh.data
+    for each in expected[1:]:
+        each.bias_ih.data.zero_()
+    inputs, state = random(5, 3), random(5, cells[0].width * 4, seed=3)
+    found = DeepTransition(cells)(inputs @ expected[0].weight_ih.T + expected[0].bias_ih, state)
+    value: Any = state if kind == "gru" else state.chunk(2, -1)
+    for place, each in enumerate(expected):
+        value = each(torch.zeros_like(inputs) if place else inputs, value)
+    assert torch.allclose(found, value if kind == "gru" else torch.cat(value, -1))
+
+
+def test_normalized_upper_cells_of_a_deep_transition_normalize_no_zeros() -> None:
+    deep = DeepTransition([GruCell(4, normalize=True) for _ in range(3)])
+    assert [name for name, _ in deep.named_parameters() if "input_norm" in name] == [
+        f"first.input_norm.norms.{group}.{what}" for group in (0, 1) for what in ("weight", "bias")
+    ]
+
+
+# --- encoders of cells ------------------------------------------------------------------------------------------------
+
+LENGTHS = torch.tensor([5, 1, 3])
+
+
+def of_cells(library: GruEncoder | LstmEncoder, layers: int, *, bidirectional: bool, mean: bool) -> RecurrentEncoder:
+    """An encoder of cells with the weights of one of PyTorch's."""
+    cell = GruCell if isinstance(library, GruEncoder) else LstmCell
+    made = RecurrentEncoder(
+        3, lambda: cell(4), layers, 0.0, bidirectional=bidirectional, residual=False, mean=mean
+    ).double()
+    for layer, directions in enumerate(made.directions):
+        for suffix, direction in zip(("", "_reverse"), directions, strict=False):
+            weights = {
+                name: getattr(library.rnn, f"{name}_l{layer}{suffix}").data
+                for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+            }
+            assert isinstance(direction.cell, GruCell | LstmCell)
+            direction.input_gates.weight.data, direction.input_gates.bias.data = (
+                weights["weight_ih"],
+                weights["bias_ih"],
+            )
+            direction.cell.recurrent.weight.data = weights["weight_hh"]
+            direction.cell.recurrent.bias.data = weights["bias_hh"]
+    return made
+
+
+@pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
+@pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("library", [GruEncoder, LstmEncoder])
+def test_an_encoder_of_cells_is_pytorchs(
+    library: type[GruEncoder | LstmEncoder], layers: int, bidirectional: bool, mean: bool
+) -> None:
+    expected = filled(library(3, 4, layers, 0.0, bidirectional=bidirectional, mean=mean))
+    found = of_cells(expected, layers, bidirectional=bidirectional, mean=mean)
+    assert (found.width, found.bridge_width) == (expected.width, expected.bridge_width)
+    embedded = random(3, 5, 3)
+    for one, other in zip(found(embedded, LENGTHS), expected(embedded, LENGTHS), strict=True):
+        assert torch.allclose(one, other)
+    summary = random(3, found.width)
+    assert torch.equal(found.bridge(summary), expected.bridge(summary))
+
+
+@pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
+@pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
+def test_what_summary_and_bridge_are(bidirectional: bool, mean: bool) -> None:
+    """The last forward and the first backward annotation, of which the backward one goes on; or the mean, whole."""
+    encoder: Encoder = filled(GruEncoder(3, 4, 2, 0.0, bidirectional=bidirectional, mean=mean))
+    annotations, summary = encoder(random(3, 5, 3), LENGTHS)
+    for i, length in enumerate(LENGTHS.tolist()):
+        real = annotations[i, :length]
+        halves = (real[-1, :4], real[0, 4:]) if bidirectional else (real[-1],)
+        assert torch.allclose(summary[i], real.mean(0) if mean else torch.cat(halves))
+    expected = summary[:, 4:] if bidirectional and not mean else summary
+    assert torch.equal(encoder.bridge(summary), expected)
+    assert encoder.bridge(summary).size(1) == encoder.bridge_width
+
+
+def residual_encoder(*, residual: bool, dropout: float = 0.0) -> RecurrentEncoder:
+    made: RecurrentEncoder = filled(
+        RecurrentEncoder(3, lambda: GruCell(4), 3, dropout, bidirectional=True, residual=residual, mean=False)
+    )
+    return made
+
+
+def test_residual_layers_add_what_they_read() -> None:
+    """Layer by layer with the same parts."""
+    encoder, embedded = residual_encoder(residual=True), random(3, 5, 3)
+    mask = torch.arange(5) < LENGTHS.unsqueeze(1)
+    below = embedded
+    for above, directions in enumerate(encoder.directions):
+        read = [direction(below, mask, backward=way == 1)[0] for way, direction in enumerate(directions)]
+        below = torch.cat(read, -1) + (below if above else 0)
+    annotations, _ = encoder(embedded, LENGTHS)
+    assert torch.allclose(annotations, below * mask.unsqueeze(-1))
+    assert not torch.allclose(annotations, residual_encoder(residual=False)(embedded, LENGTHS)[0])
+
+
+def test_the_residual_connection_is_not_dropped() -> None:
+    """With cells that output zero, all that is left above the first layer is the connection."""
+    encoder = residual_encoder(residual=True, dropout=0.5)
+    embedded = random(3, 5, 3)
+    expected = encoder.eval()
+    for directions in encoder.directions[1:]:
+        for direction in directions:
+            for parameter in direction.parameters():
+                parameter.data.zero_()
+    whole, _ = expected(embedded, LENGTHS)
+    torch.manual_seed(1)
+    assert torch.equal(encoder.train()(embedded, LENGTHS)[0], whole)
+
+
+def test_a_direction_skips_padding() -> None:
+    direction = Direction(3, filled(LstmCell(4))).double()
+    below, mask = random(1, 6, 3), torch.tensor([[True, True, True, False, False, False]])
+    for backward in (False, True):
+        outputs, last = direction(below, mask, backward=backward)
+        alone, alone_last = direction(below[:, :3], mask[:, :3], backward=backward)
+        assert torch.allclose(outputs[:, :3], alone)
+        assert torch.allclose(last, alone_last)
+        assert torch.equal(last, outputs[:, 0 if backward else -1])
+
+
+# --- decoders ---------------------------------------------------------------------------------------------------------
+
+
+def test_initial_state_only_is_blind_to_the_source_but_for_the_first_state() -> None:
+    """Two sources with one bridge give the same numbers; every-step contexts tell them apart."""
+    tokens = torch.tensor([[2, 9, 4]])
+    for context, same in (("initial_state", True), ("every_step", False)):
+        model = small_model(
+            "sutskever", attention={"type": "none", "context": context}, encoder={"type": "lstm", "hidden": 4}
+        )
+        memories = [model.encode(torch.tensor([ids]), torch.tensor([3])) for ids in ([1, 2, 3], [7, 8, 9])]
+        bridge = model.encoder.bridge(memories[0].summary)
+        first, second = (
+            model.decoder.unroll(model.embed_target(tokens, 0), model.decoder.start(memory, bridge))[0]
+            for memory in memories
+        )
+        assert torch.equal(first, second) == same
+
+
+def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
+    """Sutskever's decoder: no context, so the stack is nn.LSTM from the same first states."""
+    sections = recurrent(
+        {"type": "lstm", "directions": "forward"},
+        {"type": "lstm", "layers": 3},
+        {"type": "none", "context": "initial_state"},
+    )
+    model = small_model("bahdanau", **sections)
+    decoder: Any = model.decoder
+    expected = nn.LSTM(5, 8, 3, batch_first=True).double()
+    for layer in range(3):
+        of_input, cell = (
+            (decoder.upper[layer - 1].input_gates, decoder.upper[layer - 1].cell)
+            if layer
+            else (decoder.embedding_gates, decoder.update)
+        )
+        for name, value in (
+            ("weight_ih", of_input.weight),
+            ("bias_ih", of_input.bias),
+            ("weight_hh", cell.recurrent.weight),
+            ("bias_hh", cell.recurrent.bias),
+        ):
+            getattr(expected, f"{name}_l{layer}").data = value.data
+    tokens = torch.tensor([[2, 9, 4], [3, 3, 1]])
+    memory = model.encode(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([3, 3]))
+    state: Any = model.start(memory)
+    starts = [each.chunk(2, -1) for each in (state.hidden, *state.upper)]
+    embedded = model.embed_target(tokens, 0)
+    first = (torch.stack([h for h, _ in starts]).contiguous(), torch.stack([c for _, c in starts]).contiguous())
+    outputs, _ = expected(embedded, first)
+    units = decoder.state_readout(outputs) + decoder.embedding_readout(embedded)
+    readouts, _ = decoder.unroll(embedded, state)
+    assert torch.allclose(readouts, torch.maximum(units[..., ::2], units[..., 1::2]))
+
+
+def test_residual_decoder_layers_add_what_they_read() -> None:
+    model = small_model("deep")
+    decoder: Any = model.decoder
+    layer = decoder.upper[0]
+    below, state = random(2, 8), random(2, 8, seed=3)
+    output, after = layer(below, state)
+    assert torch.allclose(output, layer.cell.output(after) + below)
+    unrolled = layer.unroll(below.unsqueeze(1), state)
+    assert torch.allclose(unrolled.squeeze(1), output)

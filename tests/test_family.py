@@ -1,0 +1,113 @@
+"""Every system of the tests' table goes the whole way: trained, stopped, resumed, moved, asked for translations."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt import fast
+from nmt.config import Config
+from nmt.runs.loading import load_run
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translator
+from tests.models import AFTER, VARIANTS, model_config, recurrent
+from tests.small_run import config, metrics, options, train, translate
+from tests.test_resume import assert_same_run
+
+CPU = torch.device("cpu")
+LINES = ["oak elm ash", "fir", "yew box bay fig oak", "elm elm", "ash bay"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus and its cache; each test names a run of its own."""
+    return tmp_path_factory.mktemp("family")
+
+
+def of_variant(folder: Path, variant: str, output: str) -> Config:
+    """A run of three updates with dropout."""
+    common: dict[str, Any] = {"log_every": 4, "validation": {"every": 3, "metric": "loss", "sentences": 2}}
+    made = config(folder, output=output, updates=3, **common)
+    dropout = {"embedding": 0.1, "annotation": 0.1, "readout": 0.1}
+    return made.model_copy(update={"model": model_config(variant, dropout=dropout)})
+
+
+def translations(run: Path, batch_tokens: int) -> list[tuple[str, float]]:
+    """Text and score of the translations of a few lines by beam search."""
+    loaded = load_run(run, CPU, "last")
+    translator = Translator(
+        lambda beam_size: fast.search(loaded.model, torch.float32, beam_size=beam_size), loaded.tokenizers, CPU
+    )
+    asked = replace(SearchOptions.from_config(loaded.config.decoding), beam_size=3, batch_tokens=batch_tokens)
+    best = [each.hypotheses[0] for each in translator.translate(LINES, asked)]
+    return [(each.text, each.score) for each in best]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_stopped_resumed_and_moved_is_never_stopped(folder: Path, variant: str) -> None:
+    name = variant.replace(" ", "-")
+    train(of_variant(folder, variant, f"whole-{name}"))
+    parts = of_variant(folder, variant, name)
+    train(parts, stop_after=2)
+    assert "resumed after update 2" in train(parts, resume=True)
+    assert_same_run(folder / name, folder / f"whole-{name}")
+    found = translations(folder / name, 1000)
+    (folder / "moved").mkdir(exist_ok=True)
+    moved = (folder / name).rename(folder / "moved" / name)
+    alone = translations(moved, 1)
+    assert [score for _, score in alone] == pytest.approx([score for _, score in found], abs=1e-5)
+    assert [text for text, _ in alone] == [text for text, _ in found]
+
+
+def learned(folder: Path, model: dict[str, Any], updates: int = 300) -> tuple[float, list[float]]:
+    """Train on the reversal task; -> share of the test set translated without a mistake, validation losses."""
+    values = options(
+        folder,
+        updates=updates,
+        batch_tokens=200,
+        optimizer={"type": "adam", "learning_rate": 8e-3},
+        schedule={"type": "inverse_square_root", "warmup": 60},
+        validation={"every": updates // 3},
+    )
+    values["model"] |= model
+    train(Config.model_validate(values))
+    found = (folder / "run/test.hypotheses.txt").read_text("utf-8").splitlines()
+    sources = (folder / "test.low").read_text("utf-8").splitlines()
+    share = sum(translate(line) == each for line, each in zip(sources, found, strict=True)) / len(sources)
+    return share, [line["loss"] for line in metrics(folder / "run", "validation")]
+
+
+WIDE: dict[str, Any] = {"encoder": {"hidden": 32}, "decoder": {"hidden": 48, "readout": 32}}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "lstm": WIDE | {"encoder": {"type": "lstm", "hidden": 32}, "decoder": {"type": "lstm", "hidden": 48}},
+    "ssru": WIDE
+    | {"encoder": {"type": "ssru", "hidden": 32}, "decoder": {"type": "ssru", "hidden": 48}, "attention": AFTER},
+    "deep": recurrent(
+        {"hidden": 32, "layers": 2, "residual": True, "layer_norm": True},
+        {"hidden": 48, "layers": 2, "readout": 32, "residual": True, "layer_norm": True},
+        {"type": "bahdanau", "hidden": 32},
+    ),
+    "heads": WIDE | {"attention": {"type": "bahdanau", "hidden": 32, "heads": 4}},
+    "location": WIDE | {"attention": {"type": "luong", "score": "location", "positions": 10}},
+    "local-p": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_p", "window": 2}}},
+    "hard": WIDE | {"attention": AFTER | {"hard": {"type": "marginal"}}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", LEARNERS)
+def test_it_learns_to_reverse(tmp_path: Path, system: str) -> None:
+    share, _ = learned(tmp_path, LEARNERS[system])
+    assert share >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
+def test_sampled_positions_learn_too(tmp_path: Path, estimator: str) -> None:
+    """More slowly: what is asked is that the loss falls, update after update."""
+    share, losses = learned(tmp_path, WIDE | {"attention": AFTER | {"hard": {"type": estimator}}})
+    assert losses[-1] < losses[0]
+    assert losses[-1] < 1.0
+    print(estimator, share, losses)

@@ -1,0 +1,398 @@
+"""Hard attention against exact gradients: every sequence of positions of a toy is enumerated in double precision."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmt.data.batching import Batch
+from nmt.model import Memory, Seq2Seq, loss
+from nmt.model.attention import DotAttention, GumbelAttention, HardAttention, SampledAttention
+from nmt.model.decoders import RecurrentDecoder
+from nmt.model.loss import marginal_cross_entropy
+from nmt.training import hard
+from nmt.training.hard import ExactMarginal, Reinforce, hard_objective
+from tests.models import model_config, small_model
+
+AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
+REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}
+TINY: dict[str, Any] = {
+    "embeddings": {"size": 3},
+    "encoder": {"hidden": 2},
+    "decoder": {"hidden": 3, "readout": 2},
+    "dropout": {"embedding": 0.0, "annotation": 0.0, "readout": 0.0},
+}
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "states depend on no position": AFTER,
+    "fed": AFTER | {"input_feeding": True},
+    "before the update": {"type": "bahdanau", "hidden": 2},
+}
+SENTENCES = 20_000
+
+
+def pairs(count: int = 1) -> Batch:
+    """A sentence of three words with a translation of two, ``count`` times."""
+    source = torch.tensor([[1, 4, 2]]).expand(count, -1)
+    target = torch.tensor([[2, 5, 3]]).expand(count, -1)
+    mask = torch.ones(count, 2, dtype=torch.bool)
+    return Batch(source, torch.full((count,), 3), target[:, :2], target[:, 1:], mask, 2 * count)
+
+
+def toy(section: dict[str, Any]) -> Seq2Seq:
+    """A tiny network whose weights are large, so that it matters which position is read."""
+    model = small_model(section, **TINY)
+    for parameter in model.parameters():
+        parameter.data *= 5
+    return model
+
+
+def attention(model: Seq2Seq) -> SampledAttention:
+    assert isinstance(model.decoder, RecurrentDecoder)
+    assert isinstance(model.decoder.attention, SampledAttention)
+    return model.decoder.attention
+
+
+def noise_of(places: Tensor) -> Tensor:
+    """Noise that makes hard attention read these positions: (B, T) -> (B, T, 3)."""
+    return 1e4 * functional.one_hot(places, 3).double()
+
+
+def log_likelihoods(model: Seq2Seq) -> tuple[Tensor, Tensor, Tensor]:
+    """Of all nine pairs of positions, each (9, 2): log p of each word, log p of each position, the entropies."""
+    places = torch.tensor(list(itertools.product(range(3), repeat=2)))
+    batch = pairs(9)
+    memory = replace(model.encode(batch.source, batch.source_lengths), noise=noise_of(places))
+    readouts, alpha = model.unroll(batch.target_input, memory)
+    assert alpha is not None
+    words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)
+    chosen = alpha.log().gather(-1, places.unsqueeze(-1)).squeeze(-1)
+    return words, chosen, -(alpha * alpha.log()).sum(-1)
+
+
+def expected_gradient(model: Seq2Seq, value: Callable[[Tensor, Tensor, Tensor], Tensor]) -> dict[str, Tensor]:
+    """Gradient of a value that is made of all pairs of positions."""
+    return gradients(model, value(*log_likelihoods(model)))
+
+
+def gradients(model: Seq2Seq, value: Tensor) -> dict[str, Tensor]:
+    names, parameters = zip(*((n, p) for n, p in model.named_parameters() if ".baseline." not in n), strict=True)
+    found = torch.autograd.grad(value, parameters, allow_unused=True)
+    return {n: torch.zeros_like(p) if g is None else g for n, p, g in zip(names, parameters, found, strict=True)}
+
+
+def expected_log_likelihood(words: Tensor, chosen: Tensor, entropies: Tensor) -> Tensor:
+    """E[log p(y | positions)], the value that REINFORCE follows."""
+    return (chosen.sum(1).exp() * words.sum(1)).sum()
+
+
+# --- REINFORCE --------------------------------------------------------------------------------------------------------
+
+
+def all_draws(model: Seq2Seq, objective: Reinforce, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
+    """The objective at each of the nine pairs of positions, and their probabilities."""
+    values = []
+    before = attention(model).average_reward.clone()
+    for places in itertools.product(range(3), repeat=2):
+        noise = noise_of(torch.tensor([places]))
+        monkeypatch.setattr(hard, "with_noise", lambda memory, batch, noise=noise: replace(memory, noise=noise))
+        attention(model).average_reward.copy_(before)
+        values.append(objective(model, pairs()).objective)
+    _, chosen, _ = log_likelihoods(model)
+    return torch.stack(values), chosen.sum(1).exp().detach()
+
+
+def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinforce]:
+    """A toy whose baselines are far from zero, and its objective."""
+    chosen = section | {"hard": REINFORCE | options}
+    model = toy(chosen)
+    attention(model).average_reward.fill_(-1.5)
+    objective = hard_objective(model_config(chosen, **TINY), model, 0.0)
+    assert isinstance(objective, Reinforce)
+    return model, objective
+
+
+@pytest.mark.parametrize("baseline", ["moving", "learned"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_mean_gradient_of_reinforce_is_that_of_the_expected_log_likelihood(
+    system: str, baseline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mean over all positions, each with its probability, is exact: no baseline moves it."""
+    model, objective = reinforce(SYSTEMS[system], baseline=baseline)
+    assert objective.to_go == (system != "states depend on no position")
+    objectives, probabilities = all_draws(model, objective, monkeypatch)
+    found = gradients(model, (probabilities * objectives).sum())
+    expected = expected_gradient(model, expected_log_likelihood)
+    assert any(gradient.abs().max() > 1e-3 for name, gradient in expected.items() if ".soft." in name)
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], -gradient, atol=1e-10), name
+
+
+@pytest.mark.parametrize("system", ["states depend on no position", "fed"])
+def test_rewards_to_go_are_needed_where_later_words_depend_on_a_position(
+    system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All later rewards may always be counted; the own word alone only where the others do not depend on it."""
+    model, objective = reinforce(SYSTEMS[system])
+    expected = expected_gradient(model, expected_log_likelihood)
+    for to_go in (True, False):
+        objectives, probabilities = all_draws(model, replace(objective, to_go=to_go), monkeypatch)
+        found = gradients(model, (probabilities * objectives).sum())
+        same = all(torch.allclose(found[name], -gradient, atol=1e-10) for name, gradient in expected.items())
+        assert same == (to_go or system != "fed")
+
+
+@pytest.mark.parametrize("baseline", ["moving", "learned"])
+def test_samples_of_reinforce_have_the_exact_mean(baseline: str) -> None:
+    """With drawn noise: each element of the mean gradient lies within four standard errors."""
+    model, objective = reinforce(SYSTEMS["fed"], baseline=baseline)
+    expected = expected_gradient(model, expected_log_likelihood)
+    torch.manual_seed(5)
+    groups = []
+    for _ in range(20):
+        attention(model).average_reward.fill_(-1.5)
+        count = SENTENCES // 20
+        groups.append(gradients(model, objective(model, pairs(count)).objective / count))
+    for name, gradient in expected.items():
+        each = torch.stack([group[name] for group in groups])
+        error = each.std(0) / len(groups) ** 0.5
+        assert ((each.mean(0) + gradient).abs() <= 4 * error + 1e-9).all(), name
+
+
+def test_the_entropy_bonus_is_the_gradient_of_the_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where states depend on no position, the mean gradient is that of E[log p] + 0.7 times the entropies."""
+    model, objective = reinforce(AFTER, entropy=0.7)
+    objectives, probabilities = all_draws(model, objective, monkeypatch)
+    found = gradients(model, (probabilities * objectives).sum())
+    expected = expected_gradient(
+        model,
+        lambda words, chosen, entropies: expected_log_likelihood(words, chosen, entropies) + 0.7 * entropies[0].sum(),
+    )
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], -gradient, atol=1e-10), name
+
+
+def test_the_weight_scales_the_gradient_of_the_probabilities_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The score's parameters get no other gradient."""
+    found = []
+    for weight in (1.0, 3.0):
+        model, objective = reinforce(AFTER, weight=weight)
+        objectives, probabilities = all_draws(model, objective, monkeypatch)
+        found.append(gradients(model, (probabilities * objectives).sum()))
+    assert torch.allclose(
+        found[1]["decoder.attention.soft.key.weight"], 3 * found[0]["decoder.attention.soft.key.weight"]
+    )
+    assert torch.equal(found[1]["output.weight"], found[0]["output.weight"])
+
+
+def test_the_moving_baseline_takes_up_a_tenth_of_each_mean_reward() -> None:
+    model, objective = reinforce(AFTER)
+    torch.manual_seed(1)
+    result = objective(model, pairs(3))
+    mean = -result.likelihood.item() / 6
+    assert attention(model).average_reward.item() == pytest.approx(0.9 * -1.5 + 0.1 * mean)
+
+
+def test_the_learned_baseline_is_fitted_to_the_reward_per_word() -> None:
+    """Its gradient is that of the squared error of the mean reward from each word on."""
+    model, objective = reinforce(SYSTEMS["fed"], baseline="learned")
+    learned = attention(model).baseline
+    assert learned is not None
+    torch.manual_seed(3)
+    noise = -torch.empty(1, 2, 3).exponential_().log()
+    batch = pairs()
+    readouts, _ = model.unroll(
+        batch.target_input, replace(model.encode(batch.source, batch.source_lengths), noise=noise)
+    )
+    words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)[0]
+    predicted = torch.stack((learned(torch.zeros(2).double()), learned(readouts[0, 0].detach()))).squeeze(1) - 1.5
+    error = (predicted[0] - words.detach().mean()) ** 2 + (predicted[1] - words[1].detach()) ** 2
+    expected = torch.autograd.grad(error, list(learned.parameters()))
+    torch.manual_seed(3)
+    found = torch.autograd.grad(objective(model, batch).objective, list(learned.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("baseline", ["moving", "learned"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_padding_changes_no_gradient_of_reinforce(system: str, baseline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, objective = reinforce(SYSTEMS[system], baseline=baseline, entropy=0.3)
+    noise = -torch.empty(1, 3, 5).exponential_(generator=torch.Generator().manual_seed(2)).log().double()
+    monkeypatch.setattr(
+        hard,
+        "with_noise",
+        lambda memory, batch: replace(
+            memory, noise=noise[:, : batch.target_input.size(1), : memory.source_mask.size(1)]
+        ),
+    )
+    short = pairs()
+    long = Batch(
+        functional.pad(short.source, (0, 2)),
+        short.source_lengths,
+        functional.pad(short.target_input, (0, 1)),
+        functional.pad(short.target_output, (0, 1)),
+        functional.pad(short.target_mask, (0, 1)),
+        2,
+    )
+    found = []
+    for batch in (short, long):
+        attention(model).average_reward.fill_(-1.5)
+        objective_of_batch = objective(model, batch).objective
+        found.append(torch.autograd.grad(objective_of_batch, list(model.parameters()), allow_unused=True))
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert torch.allclose(one, other, atol=1e-12)
+
+
+# --- exact marginal ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_exact_marginal_is_the_sum_over_all_positions(smoothing: float) -> None:
+    """Value and gradient: log of the probability of the words, summed over all nine pairs of positions."""
+    section = AFTER | {"hard": {"type": "marginal"}}
+    model = toy(section)
+    objective = hard_objective(model_config(section, **TINY), model, smoothing)
+    assert isinstance(objective, ExactMarginal)
+    result = objective(model, pairs())
+    words, chosen, _ = log_likelihoods(model)
+    likelihood = (words.sum(1) + chosen.sum(1)).logsumexp(0)
+    assert result.likelihood.item() == pytest.approx(-likelihood.item())
+    expected = -(1 - smoothing) * likelihood + smoothing * smoothing_term(model)
+    assert result.objective.item() == pytest.approx(expected.item())
+    found, exact = gradients(model, result.objective), gradients(model, expected)
+    for name, gradient in exact.items():
+        assert torch.allclose(found[name], gradient, atol=1e-10), name
+
+
+def smoothing_term(model: Seq2Seq) -> Tensor:
+    """Cross-entropy between the uniform distribution and the mixture of each of the two words."""
+    batch = pairs()
+    memory = model.encode(batch.source, batch.source_lengths)
+    total = torch.zeros(()).double()
+    for t in range(2):
+        mixture = torch.zeros(13).double()
+        for j in range(3):
+            noise = noise_of(torch.full((1, 2), j))
+            readouts, alpha = model.unroll(batch.target_input, replace(memory, noise=noise))
+            assert alpha is not None
+            mixture = mixture + alpha[0, t, j] * model.output(readouts[0, t]).softmax(-1)
+        total = total - mixture.log().mean()
+    return total
+
+
+def test_the_marginal_by_hand() -> None:
+    """Two positions with weights 1/4 and 3/4 that give the word 1/2 and 1/10: 1/8 + 3/40 = 1/5."""
+    output = nn.Linear(2, 2, bias=False).double()
+    output.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).double()
+    readouts = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]]).double().log()
+    objective, likelihood = marginal_cross_entropy(
+        readouts, torch.tensor([[0.25, 0.75]]).double(), output, torch.tensor([0]), 0.0
+    )
+    assert objective.exp().item() == likelihood.exp().item() == pytest.approx(5)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 100])
+def test_chunks_of_the_marginal_change_nothing(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    output = nn.Linear(3, 5).double()
+    readouts = torch.randn(7, 4, 3, generator=generator, dtype=torch.double, requires_grad=True)
+    scores = torch.randn(7, 4, generator=generator, dtype=torch.double, requires_grad=True)
+    targets = torch.randint(5, (7,), generator=generator)
+    monkeypatch.setattr(loss, "LARGEST_CHUNK", rows * 4 * 5)
+    found, likelihood = marginal_cross_entropy(readouts, scores.softmax(-1), output, targets, 0.1)
+    mixture = (scores.softmax(-1).unsqueeze(-1) * output(readouts).softmax(-1)).sum(1)
+    expected = -(0.9 * mixture.log()[torch.arange(7), targets] + 0.1 * mixture.log().mean(-1)).sum()
+    assert found.item() == pytest.approx(expected.item())
+    assert likelihood.item() == pytest.approx(-mixture.log()[torch.arange(7), targets].sum().item())
+    inputs = [readouts, scores, *output.parameters()]
+    for one, other in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        assert torch.allclose(one, other)
+
+
+def test_the_marginal_of_one_position_is_the_cross_entropy() -> None:
+    output, readouts, targets = nn.Linear(3, 5), torch.randn(6, 3), torch.arange(6) % 5
+    one = marginal_cross_entropy(readouts.unsqueeze(1), torch.ones(6, 1), output, targets, 0.1)
+    for found, expected in zip(one, loss.cross_entropy(readouts, output, targets, 0.1), strict=True):
+        assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def remembered(noise: Tensor | None) -> tuple[Tensor, Memory]:
+    """A query whose dot products with three annotations, behind them padding, give the weights 0.2, 0.5 and 0.3."""
+    energies = torch.tensor([0.2, 0.5, 0.3]).double().log()
+    annotations = torch.zeros(1, 4, 2).double()
+    annotations[0, :3, 0] = energies
+    annotations[0, :3, 1] = torch.tensor([1.0, 2.0, 3.0])
+    mask = torch.tensor([[True, True, True, False]])
+    return torch.tensor([[[1.0, 0.0]]]).double(), Memory(
+        annotations, annotations.sum(1), mask, annotations, noise=noise
+    )
+
+
+@pytest.mark.parametrize("kind", [HardAttention, SampledAttention, GumbelAttention])
+def test_samples_have_the_probabilities_of_the_soft_attention(kind: type[HardAttention]) -> None:
+    made: dict[type[HardAttention], Callable[[], HardAttention]] = {
+        HardAttention: lambda: HardAttention(DotAttention()),
+        SampledAttention: lambda: SampledAttention(DotAttention(), 0),
+        GumbelAttention: lambda: GumbelAttention(DotAttention(), 0.5),
+    }
+    count = 20_000
+    noise = -torch.empty(1, count, 4).exponential_(generator=torch.Generator().manual_seed(1)).log()
+    query, memory = remembered(noise)
+    contexts, weights = made[kind]()(query.expand(1, count, 2), torch.arange(count), memory)
+    assert torch.allclose(weights, torch.tensor([0.2, 0.5, 0.3, 0.0]).double())
+    values = contexts[0, :, 1]
+    for value, probability in ((1.0, 0.2), (2.0, 0.5), (3.0, 0.3)):
+        found = (values == value).double().mean().item()  # exactly an annotation, never a mean of some
+        assert abs(found - probability) < 4 * (probability * (1 - probability) / count) ** 0.5
+    assert (values == 0).sum() == 0  # padding
+
+
+@pytest.mark.parametrize("made", [lambda: HardAttention(DotAttention()), lambda: GumbelAttention(DotAttention(), 0.5)])
+def test_without_noise_the_likeliest_position_is_read(made: Callable[[], HardAttention]) -> None:
+    query, memory = remembered(None)
+    context, weights = made()(query, torch.arange(1), memory)
+    assert weights[0, 0].tolist() == [0, 1, 0, 0]
+    assert context[0, 0, 1].item() == 2
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax(temperature: float) -> None:
+    noise = -torch.empty(1, 1, 4).exponential_(generator=torch.Generator().manual_seed(4)).log().double()
+    attention = GumbelAttention(DotAttention(), temperature)
+    query, memory = remembered(noise)
+    query.requires_grad_()
+    context, _ = attention(query, torch.arange(1), memory)
+    (found,) = torch.autograd.grad(context[0, 0, 1], query)
+    energies = query[0, 0] @ memory.annotations[0, :3].T
+    relaxed = ((energies.log_softmax(-1) + noise[0, 0, :3]) / temperature).softmax(-1)
+    (expected,) = torch.autograd.grad(relaxed @ memory.annotations[0, :3, 1], query)
+    assert torch.allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
+def test_noise_is_drawn_in_training_alone(estimator: str) -> None:
+    section = AFTER | {"hard": {"type": estimator}}
+    model = toy(section)
+    objective = hard_objective(model_config(section, **TINY), model, 0.0)
+    assert objective is not None
+    batch = pairs(8)
+    before = torch.get_rng_state()
+    model.unroll(batch.target_input, model.encode(batch.source, batch.source_lengths))
+    assert torch.equal(torch.get_rng_state(), before)
+    objective(model, batch)
+    assert not torch.equal(torch.get_rng_state(), before)
+
+
+def test_soft_attention_has_no_objective_of_its_own() -> None:
+    model = small_model("bahdanau")
+    assert hard_objective(model_config("bahdanau"), model, 0.1) is None

@@ -1,0 +1,142 @@
+"""Local attention (Luong et al. 2015, section 3.2): windows, centers, Gaussians, the ends of sentences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.model import Memory
+from nmt.model.attention import DotAttention, LocalAttention, MonotonicLocalAttention, PredictiveLocalAttention
+
+LENGTHS = [7, 3, 1]
+
+
+def monotonic(window: int) -> MonotonicLocalAttention:
+    return MonotonicLocalAttention(DotAttention(), window)
+
+
+def predictive(window: int, *, normalize: bool = True) -> PredictiveLocalAttention:
+    torch.manual_seed(3)
+    return PredictiveLocalAttention(DotAttention(), window, 4, 5, normalize=normalize).double()
+
+
+def remembered(lengths: list[int] = LENGTHS, seed: int = 1) -> Memory:
+    generator = torch.Generator().manual_seed(seed)
+    annotations = torch.randn(len(lengths), max(lengths), 4, generator=generator, dtype=torch.double)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return DotAttention().prepare(Memory(annotations * mask.unsqueeze(-1), annotations.sum(1), mask))
+
+
+def queries(count: int, sentences: int = len(LENGTHS)) -> Tensor:
+    return torch.randn(sentences, count, 4, generator=torch.Generator().manual_seed(2), dtype=torch.double)
+
+
+def weights(attention: LocalAttention, count: int = 9) -> Tensor:
+    found: Tensor = attention.weights(queries(count), torch.arange(count), remembered())
+    return found
+
+
+ALL = [monotonic(1), monotonic(2), predictive(1), predictive(2), predictive(2, normalize=False)]
+
+
+@pytest.mark.parametrize("attention", ALL, ids=lambda each: f"{type(each).__name__} {each.window}")
+def test_nothing_outside_the_window_nor_on_padding(attention: LocalAttention) -> None:
+    alpha = weights(attention)
+    centers = attention.centers(queries(9), torch.arange(9), torch.tensor(LENGTHS)).detach()
+    for b, length in enumerate(LENGTHS):
+        for t in range(9):
+            center = float(centers[b].expand(9)[t])
+            for j in range(7):
+                inside = j < length and abs(j - center) <= attention.window
+                assert (alpha[b, t, j] > 0) == inside
+    total = alpha.sum(-1)
+    if isinstance(attention, PredictiveLocalAttention) and not attention.normalize:
+        assert ((total > 0) & (total <= 1)).all()
+    else:
+        assert torch.allclose(total, torch.ones_like(total))
+
+
+def test_local_m_by_hand() -> None:
+    """Equal energies: at the left end two of three positions, in the middle three, behind the end the last two."""
+    annotations = torch.zeros(1, 4, 2)
+    plain = Memory(annotations, annotations.sum(1), torch.ones(1, 4, dtype=torch.bool), annotations)
+    alpha = monotonic(1).weights(torch.ones(1, 7, 2), torch.arange(7), plain)[0]
+    third = [1 / 3] * 3
+    end = [0, 0, 0.5, 0.5]
+    for t, expected in enumerate(([0.5, 0.5, 0, 0], [*third, 0], [0, *third], end, end, end, end)):
+        assert alpha[t].tolist() == pytest.approx(expected)
+
+
+def test_local_m_follows_the_position_not_the_place_among_the_queries() -> None:
+    """The hypotheses of a sentence are at one position; all positions of one are at many."""
+    attention, memory, query = monotonic(1), remembered(), queries(5)
+    together = attention.weights(query, torch.arange(5), memory)
+    for t in range(5):
+        alone = attention.weights(query[:, t : t + 1].expand(-1, 2, -1), torch.full((2,), t), memory)
+        assert torch.allclose(alone, together[:, t : t + 1].expand(-1, 2, -1))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_local_p_against_numpy(normalize: bool) -> None:
+    """Eq. 9 and 10, position by position."""
+    attention, memory, query = predictive(2, normalize=normalize), remembered(), queries(4)
+    alpha = attention.weights(query, torch.arange(4), memory).detach().numpy()
+    hidden, center = attention.hidden.weight.detach().numpy(), attention.center.weight.detach().numpy()[0]
+    for b, length in enumerate(LENGTHS):
+        for t in range(4):
+            s, h = query[b, t].numpy(), memory.annotations[b, :length].numpy()
+            p = length / (1 + np.exp(-center @ np.tanh(hidden @ s)))
+            places = np.arange(length)
+            energies = np.exp(h @ s) * (abs(places - p) <= 2)
+            expected = energies / energies.sum() * np.exp(-((places - p) ** 2) / (2 * 1.0**2))  # sigma = D / 2 = 1
+            expected = expected / expected.sum() if normalize else expected
+            assert np.allclose(alpha[b, t, :length], expected)
+            assert (alpha[b, t, length:] == 0).all()
+
+
+def test_local_p_by_hand() -> None:
+    """A center in the middle of four positions, at 2, and equal energies: Gaussians of deviation 1 at -2, -1, 0, 1."""
+    attention = predictive(2, normalize=False)
+    attention.center.weight.data.zero_()
+    annotations = torch.zeros(1, 4, 4).double()
+    plain = Memory(annotations, annotations.sum(1), torch.ones(1, 4, dtype=torch.bool), annotations)
+    alpha = attention.weights(torch.ones(1, 1, 4).double(), torch.arange(1), plain)[0, 0]
+    gaussians = [math.exp(-2), math.exp(-0.5), 1, math.exp(-0.5)]
+    assert alpha.tolist() == pytest.approx([each / 4 for each in gaussians])
+    attention.normalize = True
+    alpha = attention.weights(torch.ones(1, 1, 4).double(), torch.arange(1), plain)[0, 0]
+    assert alpha.tolist() == pytest.approx([each / sum(gaussians) for each in gaussians])
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_very_large_window_is_global_attention(normalize: bool) -> None:
+    expected = DotAttention().weights(queries(9), torch.arange(9), remembered())
+    assert torch.allclose(weights(predictive(10**6, normalize=normalize)), expected, atol=1e-9)
+    assert torch.allclose(weights(monotonic(100)), expected)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_center_at_the_very_end_leaves_something_to_read(sign: int, normalize: bool) -> None:
+    """The sigmoid is 0 or 1 to the last digit, so that the center is the first position, or one behind the last."""
+    attention = predictive(1, normalize=normalize)
+    attention.hidden.weight.data.fill_(sign * 1e3)
+    attention.center.weight.data.fill_(1e3)
+    query = queries(2).abs().requires_grad_()
+    alpha = attention.weights(query, torch.arange(2), remembered())
+    total = alpha.sum(-1)
+    assert (total > 0).all()
+    assert alpha.isfinite().all()
+    (gradient,) = torch.autograd.grad(alpha[..., 0].sum(), query)
+    assert gradient.isfinite().all()
+
+
+def test_the_prediction_learns_through_the_gaussian() -> None:
+    """The window itself has no gradient."""
+    attention = predictive(2)
+    (weights(attention) @ torch.arange(7.0).double()).sum().backward()  # the mean positions
+    for parameter in attention.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.any()
