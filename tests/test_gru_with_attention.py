@@ -12,7 +12,7 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.recurrence import GRU, cell_sequence
-from nmt.fast.teacher_forcing import read_both_ways
+from nmt.fast.teacher_forcing import read_at_once
 from nmt.model import Seq2Seq, build_model
 from nmt.model.encoders import GruEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, forward, model_config
@@ -120,10 +120,10 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     model = build_model(config, SOURCE, TARGET)
     encoder, embedded, lengths = model.encoder, torch.randn(2, 3, 5), torch.tensor([3, 2])
     assert isinstance(encoder, GruEncoder)
-    first, second = (read_both_ways(encoder, embedded, lengths)[0] for _ in range(2))
+    first, second = (read_at_once(encoder, embedded, lengths)[0] for _ in range(2))
     assert not torch.equal(first, second)
     model.eval()
-    first, second = (read_both_ways(encoder, embedded, lengths)[0] for _ in range(2))
+    first, second = (read_at_once(encoder, embedded, lengths)[0] for _ in range(2))
     assert torch.equal(first, second)
 
 

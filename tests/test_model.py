@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.data.batching import Batch
-from nmt.fast.teacher_forcing import read_both_ways
+from nmt.fast.teacher_forcing import read_at_once
 from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentState
 from nmt.model.encoders import GruEncoder
@@ -111,7 +111,7 @@ def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
 def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
     encoder = GruEncoder(3, 4, layers=1, dropout=0.0).double()
     embedded, lengths = torch.randn(2, 5, 3, dtype=torch.double), torch.tensor([5, 3])
-    annotations, summary = read_both_ways(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
+    annotations, summary = read_at_once(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
     for i, length in enumerate((5, 3)):
         halves = []
         for suffix, order in (("", range(length)), ("_reverse", reversed(range(length)))):

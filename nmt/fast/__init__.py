@@ -9,13 +9,12 @@ import torch
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
+from nmt.fast.graphs import repeatable
 from nmt.fast.inference import PlainSearch, fast_search
 from nmt.fast.kernels.int8 import rates
 from nmt.fast.teacher_forcing import FastTraining
-from nmt.fast.textbook import textbook, textbook_encoder
 from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
-from nmt.model.attention import HardAttention
 from nmt.search import Searchable
 
 
@@ -41,9 +40,7 @@ def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bo
 
     A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
     """
-    if kernels != "auto" or device.type != "cuda" or not textbook_encoder(model.encoder) or not textbook(model.decoder):
-        return False
-    return not isinstance(model.decoder.attention, HardAttention)
+    return kernels == "auto" and device.type == "cuda" and repeatable(model)
 
 
 def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:

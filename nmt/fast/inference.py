@@ -5,14 +5,16 @@ annotations once instead of to the context of each hypothesis at each step: C su
 That pays where a sentence has several hypotheses; with one hypothesis it saves nothing and needs more memory.
 Products that share their input are one. Products are computed in the given precision, everything else in fp32.
 
-Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, A alignment
-units, P what the layers that read a context make of it.
+Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, W state of a
+layer, G input gates of the first one, U units of the readout before its nonlinearity, O readout, A alignment units, P
+what the layers that read a context make of it.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,14 +22,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.errors import ConfigError
-from nmt.fast.inference_encoder import FastEncoder, Layer, gated_update
+from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
+from nmt.fast.inference_encoder import FastEncoder
 from nmt.fast.kernels.int8 import Int8Linear
 from nmt.fast.kernels.product import linear
-from nmt.fast.textbook import recurrent, textbook, textbook_encoder
+from nmt.fast.recurrent import has_kernels, stack_of, weights_of
 from nmt.foundation.device import autocast
-from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, NoAttention
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
-from nmt.model.encoders import Encoder, GruEncoder
+from nmt.model.attention import (
+    AdditiveAttention,
+    CosineAttention,
+    DotAttention,
+    GeneralAttention,
+    InitialStateOnly,
+    LocationAttention,
+    LowRankAttention,
+    NoAttention,
+    ScaledDotAttention,
+)
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.decoders.recurrent import Unread
 from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
@@ -64,8 +77,7 @@ class PlainSearch(Searchable[State]):
 class FastSearch(Searchable[RecurrentState]):
     """What search asks of a network, for inference alone.
 
-    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, except for the attention; and
-    ``fed``, the width of the readout where the next step is fed it.
+    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, except for the attention.
 
     Args:
         model: the network; its weights must stay as they are.
@@ -75,29 +87,38 @@ class FastSearch(Searchable[RecurrentState]):
         ahead: apply what reads a context to the annotations ahead of the search, if the attention is one of ``LINEAR``.
     """
 
-    from_context: Layer
+    from_context: Linear
 
     def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         self.model = model
         self.attends = model.attends
         self.attention = decoder.attention
-        self.fixed = type(decoder.attention) is NoAttention
+        self.fixed = type(decoder.attention) in (NoAttention, InitialStateOnly)
         self.precision = precision
         self.ahead = ahead and type(decoder.attention) in LINEAR
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.output = self._layer(*_weight_and_bias(model.output))
-        twin = ENCODERS[type(model.encoder)] if textbook_encoder(model.encoder) else None
-        source = model.source_embedding.weight.detach().to(self.high)
-        self.encoder = twin and twin(
-            model.encoder,
-            table=lambda weight, bias: self._table(source, weight, bias),
-            layer=self._layer,
-            dtype=self.high,
-        )
-        weight, bias = _weight_and_bias(recurrent(decoder))
-        self.initial = self._layer(*_weight_and_bias(decoder.initial))
-        self.fed = 0
+        source, stack = model.source_embedding.weight.detach().to(self.high), stack_of(model.encoder)
+        self.encoder = None
+        if stack is not None:
+            self.encoder = FastEncoder(stack, table=partial(self._table, source), linear=self._layer, dtype=self.high)
+        weights = weights_of(decoder.embedding_gates, decoder.update)
+        self.gates = len(weights.from_input)
+        self.cell = STEPS[weights.cell](weights, self._layer)
+        self.upper = [
+            RecurrentStep(weights_of(layer.input_gates, layer.cell), self._layer, self._layer)
+            for layer in decoder.layers
+        ]
+        self.residual = [layer.residual for layer in decoder.layers]
+        self.initial = [
+            self._layer(*_weight_and_bias(each))
+            for each in (decoder.initial, *(layer.initial for layer in decoder.layers))
+        ]
+        self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
+        feeding = decoder.feeding_gates
+        self.fed = 0 if feeding is None else feeding.in_features
+        self.feeding = None if feeding is None else self._layer(*_weight_and_bias(feeding))
         self.units = 0
         if type(self.attention) is AdditiveAttention:
             attention = self.attention
@@ -106,20 +127,22 @@ class FastSearch(Searchable[RecurrentState]):
             self.query = -2 * attention.query.weight
             weight_of_keys, bias_of_keys = _weight_and_bias(attention.key)
             self.key = self._layer(-2 * weight_of_keys, -2 * bias_of_keys)
-        self.recurrent = self._layer(*self._recurrent(weight, bias))
+        self.recurrent = self._layer(*self._recurrent(self.cell.recurrent, self.cell.bias))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weight and bias applied to the previous state."""
+        """Return the weight and bias applied to the output of the first layer's previous state."""
         return weight, bias
 
-    def _layer(self, weight: Tensor, bias: Tensor) -> Layer:
+    def _layer(self, weight: Tensor, bias: Tensor) -> Linear:
+        if not len(weight):
+            return lambda x: x[..., :0]
         weight, bias = weight.detach(), bias.detach()
         if self.precision == torch.int8:
             return Int8Linear(weight, bias)
         low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
         return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
 
-    def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Layer:
+    def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
         """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
         layer = self._layer(weight, bias)
         if embedding.size(0) * len(bias) > LARGEST_LOOKUP:
@@ -139,9 +162,10 @@ class FastSearch(Searchable[RecurrentState]):
 
     def start(self, memory: Memory) -> RecurrentState:
         """As ``Seq2Seq.start``."""
-        hidden = self.initial(self.model.encoder.bridge(memory.summary).contiguous()).tanh_()
+        bridge = self.model.encoder.bridge(memory.summary).contiguous()
+        hidden, *upper = (initial(bridge).tanh_() for initial in self.initial)
         fed = hidden.new_zeros(len(hidden), self.fed) if self.fed else None
-        return RecurrentState(self._prepare(memory), 0, 1, hidden, fed)
+        return RecurrentState(self._prepare(memory), 0, 1, hidden, fed, tuple(upper))
 
     def _prepare(self, memory: Memory) -> Memory:
         """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
@@ -162,9 +186,29 @@ class FastSearch(Searchable[RecurrentState]):
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``: previous (R,) -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
 
+    def _fed(self, gates: Tensor, state: RecurrentState) -> Tensor:
+        """Add what is fed from the step before to the gates (R, G)."""
+        if self.feeding is not None and state.attentional is not None:
+            gates += self.feeding(state.attentional)
+        return gates
+
+    def _climb(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Take one step of the layers above the first, whose new state is given.
+
+        hidden (R, W) -> output of the last layer (R, H), the states of those above the first.
+        """
+        output, after = self.cell.output(hidden), []
+        for step, residual, before in zip(self.upper, self.residual, state.upper, strict=True):
+            above, now = step(output, before)
+            output = above + output if residual else above
+            after.append(now)
+        return output, tuple(after)
+
     def _attend(self, state: RecurrentState, queries: Tensor) -> tuple[Tensor, Tensor | None]:
         """Queries (R, A) -> projected contexts (R, P), weights (R, S) or None."""
         memory, width = state.memory, state.width
+        if self.fixed:
+            return memory.summary.unsqueeze(1).expand(-1, width, -1).flatten(0, 1), None
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
         if self.units:  # v·tanh(q + k) is, but for a constant, 2 v·sigmoid(2q + 2k) = 2 v·1 / (1 + exp(-2q) exp(-2k))
             assert memory.keys is not None
@@ -177,8 +221,21 @@ class FastSearch(Searchable[RecurrentState]):
             positions = torch.full((width,), state.position, device=queries.device)
             contexts, weights = self.attention(queries, positions, memory)
         contexts = contexts.flatten(0, 1)
-        projected = contexts if self.ahead or self.fixed else self.from_context(contexts)
+        projected = contexts if self.ahead else self.from_context(contexts)
         return projected, None if weights is None else weights.flatten(0, 1)
+
+    def _read(
+        self,
+        units: Tensor,
+        state: RecurrentState,
+        hidden: Tensor,
+        upper: tuple[Tensor, ...],
+        weights: Tensor | None,
+    ) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """End a step: units of the readout (R, U), the state before it, those of its layers, and its weights."""
+        readout = self.nonlinearity(units)
+        fed = readout if self.fed else None
+        return self._log_probs(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
 
     def _log_probs(self, readout: Tensor) -> Tensor:
         logits = self.output(readout).float()
@@ -192,8 +249,12 @@ class FastBahdanau(FastSearch):
         super().__init__(model, decoder, precision, ahead=ahead)
         gates, readout = _weight_and_bias(decoder.embedding_gates), _weight_and_bias(decoder.embedding_readout)
         self.from_token = self._table(self.embedding, *_joined(gates, readout))
-        gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
-        self.from_context = self._layer(*_joined(gates, readout))
+        self.reads_context = not isinstance(decoder.context_gates, Unread)
+        if self.reads_context:
+            gates, readout = _weight_and_bias(decoder.context_gates), _weight_and_bias(decoder.context_readout)
+            self.from_context = self._layer(*_joined(gates, readout))
+        else:
+            self.from_context = _none_of
         self.from_state = self._layer(*_weight_and_bias(decoder.state_readout))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,13 +263,16 @@ class FastBahdanau(FastSearch):
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``."""
-        products = self.recurrent(state.hidden)  # (R, A + 3H)
-        context, weights = self._attend(state, products[:, : self.units] if self.units else state.hidden)
-        inputs = self.from_token(previous).add_(context)  # (R, 3H + 2O)
-        gates = 3 * state.hidden.size(1)
-        hidden = gated_update(inputs[:, :gates], products[:, self.units :], state.hidden)
-        pairs = self.from_state(hidden).add_(inputs[:, gates:]).unflatten(-1, (-1, 2))
-        return self._log_probs(torch.maximum(*pairs.unbind(-1))), state.advanced(hidden=hidden), weights
+        output = self.cell.output(state.hidden)
+        products = self.recurrent(output)  # (R, A + P)
+        context, weights = self._attend(state, products[:, : self.units] if self.units else output)
+        inputs = self.from_token(previous)  # (R, G + U)
+        if self.reads_context:
+            inputs += context
+        gates = self._fed(inputs[:, : self.gates], state)
+        hidden = self.cell(gates, products[:, self.units :], state.hidden)
+        output, upper = self._climb(hidden, state)
+        return self._read(self.from_state(output).add_(inputs[:, self.gates :]), state, hidden, upper, weights)
 
 
 class FastLuong(FastSearch):
@@ -217,12 +281,8 @@ class FastLuong(FastSearch):
     def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         super().__init__(model, decoder, precision, ahead=ahead)
         self.from_token = self._table(self.embedding, *_weight_and_bias(decoder.embedding_gates))
-        self.feeding = None
-        if decoder.feeding_gates is not None:
-            self.feeding = self._layer(*_weight_and_bias(decoder.feeding_gates))
-            self.fed = decoder.feeding_gates.in_features
         weight, bias = _weight_and_bias(decoder.combine)
-        annotation = weight.size(1) - recurrent(decoder).in_features
+        annotation = weight.size(1) - decoder.update.hidden
         self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
         self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
         if self.units:
@@ -230,14 +290,11 @@ class FastLuong(FastSearch):
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``."""
-        gates = self.from_token(previous)
-        if self.feeding is not None and state.attentional is not None:
-            gates += self.feeding(state.attentional)
-        hidden = gated_update(gates, self.recurrent(state.hidden), state.hidden)
-        context, weights = self._attend(state, self.to_query(hidden) if self.units else hidden)
-        readout = self.from_state(hidden).add_(context).tanh_()
-        fed = None if self.feeding is None else readout
-        return self._log_probs(readout), state.advanced(hidden=hidden, attentional=fed), weights
+        gates = self._fed(self.from_token(previous), state)
+        hidden = self.cell(gates, self.recurrent(self.cell.output(state.hidden)), state.hidden)
+        output, upper = self._climb(hidden, state)
+        context, weights = self._attend(state, self.to_query(output) if self.units else output)
+        return self._read(self.from_state(output).add_(context), state, hidden, upper, weights)
 
 
 def _none_of(annotations: Tensor) -> Tensor:
@@ -262,10 +319,29 @@ def _joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[T
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
 
 
-LINEAR = {AdditiveAttention, DotAttention, GeneralAttention}
+def _maxout(units: Tensor) -> Tensor:
+    return torch.maximum(*units.unflatten(-1, (-1, 2)).unbind(-1))
+
+
+LINEAR = {
+    AdditiveAttention,
+    DotAttention,
+    ScaledDotAttention,
+    GeneralAttention,
+    LowRankAttention,
+    CosineAttention,
+    LocationAttention,
+}
 """Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
-ENCODERS: dict[type[Encoder], Callable[..., FastEncoder]] = {GruEncoder: FastEncoder}
+READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, Tanh: Tensor.tanh_}
 DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
+
+
+def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
+    """Look up the twin of a network with this decoder."""
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.attention.covers:
+        return None
+    return DECODERS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
 
 
 def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
@@ -273,7 +349,10 @@ def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searc
 
     Raises ConfigError for int8 if the decoder has no twin.
     """
-    twin = DECODERS[type(model.decoder)] if textbook(model.decoder) else None
+    twin = twin_of(model.decoder)
     if twin is None and precision == torch.int8:
-        raise ConfigError("precision: int8 needs a built-in recurrent decoder; use fp32 or bf16")
+        raise ConfigError(
+            "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
+            "coverage; use fp32 or bf16"
+        )
     return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)

@@ -1,51 +1,46 @@
 """The encoder made fast for search: its weights cast once, both directions in one walk, no work on padding.
 
-The plain twin is ``nmt.model.encoders.GruEncoder``. The backward direction reads each sentence reversed, so that both
-directions start at step 0 and a sentence of n pieces takes n steps; sentences are sorted, the longest first, so that
-those still being read are the first rows.
+The plain twins are the recurrent encoders of ``nmt.model.encoders``. The backward direction reads each sentence
+reversed, so that both directions start at step 0 and a sentence of n pieces takes n steps; sentences are sorted, the
+longest first, so that those still being read are the first rows.
 
-Shapes: B sentences, S source positions, n sentences still being read, D = 2 directions, H hidden.
+Shapes: B sentences, S source positions, n sentences still being read, D directions, H hidden, W state, C = DH
+annotation.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from nmt.model.encoders import GruEncoder
-
-Layer = Callable[[Tensor], Tensor]
-"""W x + b: (..., I) -> (..., O) in fp32 or finer; or the same for the embedding of a token, (...) ids -> (..., O)."""
-MakeLayer = Callable[[Tensor, Tensor], Layer]
-"""Makes a layer of a weight (O, I) and a bias (O,)."""
-
-WAYS = ("", "_reverse")
+from nmt.fast.inference_cells import MakeLinear, RecurrentStep
+from nmt.fast.recurrent import Stack
+from nmt.model.encoders.rnn import mean_of
 
 
 class FastEncoder:
     """Annotates sentences, for as long as the encoder's weights stay as they are.
 
     Args:
-        encoder: whose weights to take.
+        stack: the encoder's layers.
         table: makes a layer over token ids.
-        layer: makes a layer over states.
+        linear: makes a layer over states.
         dtype: of the states.
     """
 
-    def __init__(self, encoder: GruEncoder, *, table: MakeLayer, layer: MakeLayer, dtype: torch.dtype) -> None:
-        self.hidden = encoder.rnn.hidden_size
+    def __init__(self, stack: Stack, *, table: MakeLinear, linear: MakeLinear, dtype: torch.dtype) -> None:
+        first = stack.layers[0][0]
+        self.hidden = first.recurrent.size(1)
+        self.state_width = first.cell.width * self.hidden
+        self.residual, self.mean = stack.residual, stack.mean
         self.dtype = dtype
-
-        def both(name: str, number: int, make: MakeLayer) -> list[Layer]:
-            ends = [f"_{name}_l{number}{way}" for way in WAYS]
-            return [make(getattr(encoder.rnn, "weight" + end), getattr(encoder.rnn, "bias" + end)) for end in ends]
-
-        layers = range(encoder.rnn.num_layers)
-        self.input = [both("ih", number, layer if number else table) for number in layers]
-        self.recurrent = [both("hh", number, layer) for number in layers]
+        self.layers = [
+            [RecurrentStep(way, linear if above else table, linear) for way in ways]
+            for above, ways in enumerate(stack.layers)
+        ]
 
     def __call__(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """source (B, S) ids, lengths (B,) on the CPU -> annotations (B, S, 2H), zero at padding, summary (B, 2H)."""
+        """source (B, S) ids, lengths (B,) on the CPU -> annotations (B, S, C), zero at padding, summary (B, C)."""
         order = lengths.argsort(descending=True, stable=True)
         moved = bool((order.diff() < 0).any())
         if moved:
@@ -55,41 +50,28 @@ class FastEncoder:
         # where each direction is at each step, (2, S, B)
         places = torch.stack((positions.expand(-1, len(source)), lengths - 1 - positions)).to(source.device)
         annotations, summary = source, source
-        for input_layers, recurrent_layers in zip(self.input, self.recurrent, strict=True):
-            annotations, summary = self._walk(annotations, places, reading, input_layers, recurrent_layers)
+        for above, ways in enumerate(self.layers):
+            outputs, summary = self._walk(annotations, places, reading, ways)
+            annotations = outputs + annotations if above and self.residual else outputs
+        if self.mean:
+            summary = mean_of(annotations, lengths)
         if moved:
             back = order.argsort().to(source.device)
             annotations, summary = annotations[back], summary[back]
         return annotations, summary
 
     def _walk(
-        self,
-        inputs: Tensor,
-        places: Tensor,
-        reading: list[int],
-        input_layers: list[Layer],
-        recurrent_layers: list[Layer],
+        self, inputs: Tensor, places: Tensor, reading: list[int], ways: Sequence[RecurrentStep]
     ) -> tuple[Tensor, Tensor]:
-        """One layer: ids (B, S) or states (B, S, 2H) -> states (B, S, 2H), zero at padding, and the last (B, 2H)."""
+        """One layer: ids (B, S) or (B, S, C) -> outputs (B, S, C), zero at padding, and the last ones (B, C)."""
         sentences, steps = inputs.shape[:2]
         rows = torch.arange(sentences, device=inputs.device)
-        state = torch.zeros(2, sentences, self.hidden, dtype=self.dtype, device=inputs.device)
-        states = state.new_zeros(sentences, steps, 2, self.hidden)
+        state = torch.zeros(len(ways), sentences, self.state_width, dtype=self.dtype, device=inputs.device)
+        last = state.new_zeros(sentences, len(ways), self.hidden)
+        outputs = state.new_zeros(sentences, steps, len(ways), self.hidden)
         for t, n in enumerate(reading):
-            for way in range(2):
+            for way, step in enumerate(ways):
                 where = rows[:n], places[way, t, :n]
-                gates = input_layers[way](inputs[where])  # (n, 3H)
-                now = state[way, :n]
-                states[:, :, way][where] = gated_update(gates, recurrent_layers[way](now), now, out=now)
-        return states.flatten(2), state.transpose(0, 1).flatten(1)
-
-
-def gated_update(input_gates: Tensor, recurrent_gates: Tensor, hidden: Tensor, out: Tensor | None = None) -> Tensor:
-    """As ``nmt.model.cells.GruCell``, its product done: (R, 3H), (R, 3H), (R, H) -> (R, H).
-
-    Overwrites the recurrent gates.
-    """
-    both = 2 * hidden.size(1)
-    reset, update = recurrent_gates[:, :both].add_(input_gates[:, :both]).sigmoid_().chunk(2, 1)
-    candidate = torch.addcmul(input_gates[:, both:], reset, recurrent_gates[:, both:]).tanh_()
-    return torch.lerp(candidate, hidden, update, out=out)
+                output, state[way, :n] = step(inputs[where], state[way, :n])
+                outputs[:, :, way][where] = last[:n, way] = output
+        return outputs.flatten(2), last.flatten(1)

@@ -17,16 +17,23 @@ from torch.nn import functional
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.feeding import feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.fast.kernels.recurrence import GRU, cell_sequence, input_gates
-from nmt.fast.textbook import recurrent, textbook, textbook_encoder
-from nmt.model.attention import AdditiveAttention, Attention, DotAttention, GeneralAttention, NoAttention
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
-from nmt.model.dropout import dropout
-from nmt.model.encoders import Encoder, GruEncoder
+from nmt.fast.recurrent import WALKED, Weights, gates_of, has_kernels, outputs_of, stack_of, weights_of
+from nmt.model.attention import (
+    AdditiveAttention,
+    Attention,
+    DotAttention,
+    GeneralAttention,
+    InitialStateOnly,
+    NoAttention,
+)
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.encoders import Encoder
+from nmt.model.encoders.rnn import mean_of
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
 Unrolled = tuple[Tensor, Tensor | None]
+Unroll = Callable[..., Unrolled]
 
 
 class FastTraining:
@@ -38,9 +45,8 @@ class FastTraining:
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
         decoder = model.decoder
-        read = ENCODERS[type(model.encoder)] if textbook_encoder(model.encoder) else None
-        self._read = partial(read, model.encoder) if read else model.encoder
-        unroll = _decoder_twin(decoder)
+        self._read = partial(read_at_once, model.encoder) if stack_of(model.encoder) else model.encoder
+        unroll = unroll_of(decoder)
         if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
             unroll = None
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
@@ -67,117 +73,117 @@ class FastTraining:
         return output_loss(readouts[mask], output.weight, output.bias, targets[mask], smoothing)
 
 
-def _decoder_twin(decoder: Decoder) -> "Callable[..., Unrolled] | None":
-    if not textbook(decoder):
-        return None
-    twins = DECODERS[type(decoder)]
-    if type(decoder) is LuongDecoder and decoder.feeding_gates is not None:
-        twins = FEEDING
-    return twins.get(type(decoder.attention), twins.get(None))
-
-
 # --- encoders ---------------------------------------------------------------------------------------------------------
 
 
-def read_both_ways(encoder: GruEncoder, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def read_at_once(encoder: Encoder, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Run both directions in one walk, one of them over the sentences reversed with their padding.
 
-    embedded (B, S, E), lengths (B,) -> annotations (B, S, 2H), summary (B, 2H), as ``GruEncoder``.
+    embedded (B, S, E), lengths (B,) -> annotations (B, S, C), summary (B, C), as the encoder.
     """
-    rnn = encoder.rnn
-    annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, 2H)
-    steps, sentences, _ = annotations.shape
-    padded = ~source_mask(lengths, steps, embedded.device).T  # (S, B)
+    stack = stack_of(encoder)
+    assert stack is not None
+    annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, C)
+    padded = ~source_mask(lengths, len(annotations), embedded.device).T  # (S, B)
     # checking on a GPU would synchronize
-    some = lengths.device.type != "cpu" or bool((lengths < steps).any())
-    padding = torch.stack((padded, padded.flip(0)), 1) if some else None
-    for layer in range(rnn.num_layers):
-        if layer:
-            annotations = dropout(annotations, rnn.dropout) if encoder.training else annotations
-        w_ih, w_hh, b_ih, b_hh = (
-            torch.stack([getattr(rnn, f"{name}_l{layer}{way}") for way in ("", "_reverse")])
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        gates = input_gates(torch.stack((annotations, annotations.flip(0)), 1), w_ih, b_ih)  # (S, 2, 3H, B)
-        initial = gates.new_zeros(2, rnn.hidden_size, sentences)
-        states, _ = cell_sequence(GRU, gates, initial, w_hh, b_hh, padding)  # (S, 2, H, B)
-        forward, backward = states.unbind(1)
-        annotations = torch.cat((forward, backward.flip(0)), 1).transpose(1, 2)  # (S, B, 2H)
+    some = lengths.device.type != "cpu" or bool((lengths < len(annotations)).any())
+    for above, ways in enumerate(stack.layers):
+        below = stack.dropout(annotations) if above else annotations
+        padding = torch.stack((padded, padded.flip(0))[: len(ways)], 1) if some else None
+        gates = gates_of(torch.stack((below, below.flip(0))[: len(ways)], 1), ways)  # (S, D, G, B)
+        outputs = outputs_of(gates, ways, padding=padding)  # (S, D, H, B)
+        forward, *backward = outputs.unbind(1)
+        annotations = torch.cat((forward, *(each.flip(0) for each in backward)), 1).transpose(1, 2)  # (S, B, C)
+        annotations = annotations + below if above and stack.residual else annotations
     annotations = annotations.transpose(0, 1)
-    if padding is not None:
+    if some:
         annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
-    return annotations.contiguous(), states[-1].flatten(0, 1).T
+    summary = mean_of(annotations, lengths) if stack.mean else outputs[-1].flatten(0, 1).T
+    return annotations.contiguous(), summary
 
 
 # --- decoders ---------------------------------------------------------------------------------------------------------
 
 
-def _embedding_gates(decoder: RecurrentDecoder, embedded: Tensor) -> Tensor:
-    """The embeddings' part of the gates of all positions, as the kernels read it: (B, T, E) -> (T, 3H, B)."""
-    inputs = embedded.transpose(0, 1).unsqueeze(1)
-    weight, bias = decoder.embedding_gates.weight.unsqueeze(0), decoder.embedding_gates.bias.unsqueeze(0)
-    return input_gates(inputs, weight, bias).squeeze(1)
+def _gates(layer: Weights, inputs: Tensor) -> Tensor:
+    """The input's part of the gates of all positions, as the kernels read it: (B, T, I) -> (T, G, B)."""
+    return gates_of(inputs.transpose(0, 1).unsqueeze(1), [layer]).squeeze(1)
 
 
-def _states(decoder: RecurrentDecoder, gates: Tensor, hidden: Tensor) -> Tensor:
-    """All steps where no input depends on a state: gates (T, 3H, B), s_0 (B, H) -> states (B, T, H)."""
-    weight, bias = recurrent(decoder).weight.unsqueeze(0), recurrent(decoder).bias.unsqueeze(0)
-    states, _ = cell_sequence(GRU, gates.unsqueeze(1), hidden.T.unsqueeze(0), weight, bias)  # (T, 1, H, B)
-    return states.squeeze(1).permute(2, 0, 1)
+def _outputs(layer: Weights, gates: Tensor, state: Tensor) -> Tensor:
+    """All steps where no input depends on a state: gates (T, G, B), first state (B, W) -> outputs (B, T, H)."""
+    return outputs_of(gates.unsqueeze(1), [layer], state.T.unsqueeze(0)).squeeze(1).permute(2, 0, 1)
+
+
+def _first(decoder: RecurrentDecoder) -> Weights:
+    return weights_of(decoder.embedding_gates, decoder.update)
+
+
+def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
+    """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
+    for layer, state in zip(decoder.layers, start.upper, strict=True):
+        weights = weights_of(layer.input_gates, layer.cell)
+        above = _outputs(weights, _gates(weights, layer.dropout(outputs)), state)
+        outputs = above + outputs if layer.residual else above
+    return outputs
 
 
 def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
-    """Add the context, which is the same at every step, to all gates; then walk the recurrence in one operation."""
-    context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
-    gates = _embedding_gates(decoder, embedded) + decoder.context_gates(context.squeeze(1)).T
-    return decoder.readout(embedded, context, _states(decoder, gates, state.hidden)), None
+    """Add the context, which is the same at every step, to all gates; then walk each layer in one operation."""
+    first, context = _first(decoder), state.memory.summary.unsqueeze(1)  # (B, 1, C)
+    # a context without units adds a single zero
+    gates = _gates(first, embedded) + torch.atleast_2d(decoder.context_gates(context.squeeze(1))).T
+    outputs = _climb(decoder, _outputs(first, gates, state.hidden), state)
+    return decoder.readout(embedded, context, outputs), None
 
 
 def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
-    """Attend and update in one operation for all steps. The weights carry no gradient."""
-    memory, attention = state.memory, decoder.attention
+    """Attend and update in one operation for all steps; then walk the other layers. The weights carry no gradient."""
+    first, memory, attention = _first(decoder), state.memory, decoder.attention
     assert isinstance(attention, AdditiveAttention)
     assert memory.keys is not None
-    states, contexts, weights = attending_sequence(
-        GRU,
-        _embedding_gates(decoder, embedded),
+    outputs, contexts, weights = attending_sequence(
+        WALKED[first.cell],
+        _gates(first, embedded),
         state.hidden.T,
         memory.keys,
         memory.annotations,
         memory.source_mask,
-        recurrent=recurrent(decoder).weight,
-        bias=recurrent(decoder).bias,
+        recurrent=first.recurrent,
+        bias=first.recurrent_bias,
         query=attention.query.weight,
         energy=attention.energy.weight.squeeze(0),
         context=cast(Tensor, decoder.context_gates.weight),
     )
-    readouts = decoder.readout(embedded, contexts.transpose(0, 1), states.permute(2, 0, 1))
-    return readouts, weights.transpose(0, 1)
+    outputs = _climb(decoder, outputs.permute(2, 0, 1), state)
+    return decoder.readout(embedded, contexts.transpose(0, 1), outputs), weights.transpose(0, 1)
 
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
-    """Without input feeding, walk the recurrence in one operation, then attend from all states at once."""
-    return decoder.attend_at_once(_states(decoder, _embedding_gates(decoder, embedded), state.hidden), state)
+    """Without input feeding, walk each layer in one operation, then attend from all outputs at once."""
+    first = _first(decoder)
+    outputs = _outputs(first, _gates(first, embedded), state.hidden)
+    return decoder.attend_at_once(_climb(decoder, outputs, state), state)
 
 
 def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
-    memory, attention, hidden = state.memory, decoder.attention, state.hidden.size(1)
+    first, memory, attention, hidden = _first(decoder), state.memory, decoder.attention, decoder.update.hidden
     assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
     query, energy = None, None
     if isinstance(attention, AdditiveAttention):
         query, energy = attention.query.weight, attention.energy.weight.squeeze(0)
     from_context, from_state = decoder.combine.weight.split((decoder.combine.in_features - hidden, hidden), 1)
     readouts, weights = feeding_sequence(
-        GRU,
-        _embedding_gates(decoder, embedded),
+        WALKED[first.cell],
+        _gates(first, embedded),
         state.hidden.T,
         state.attentional.T,
         memory.keys,
         functional.linear(memory.annotations, from_context),
         memory.source_mask,
-        recurrent=recurrent(decoder).weight,
-        bias=recurrent(decoder).bias,
+        recurrent=first.recurrent,
+        bias=first.recurrent_bias,
         combine=from_state,
         combine_bias=decoder.combine.bias,
         feeding=decoder.feeding_gates.weight,
@@ -189,16 +195,28 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-ENCODERS: dict[type[Encoder], Callable[..., tuple[Tensor, Tensor]]] = {GruEncoder: read_both_ways}
-DECODERS: dict[type[Decoder], dict[type[Attention] | None, Callable[..., Unrolled]]] = {
-    BahdanauDecoder: {NoAttention: unroll_without_attention, AdditiveAttention: unroll_bahdanau},
-    LuongDecoder: {None: unroll_luong},
+DECODERS: dict[tuple[type[Decoder], bool], dict[type[Attention] | None, Unroll]] = {
+    (BahdanauDecoder, False): {
+        NoAttention: unroll_without_attention,
+        InitialStateOnly: unroll_without_attention,
+        AdditiveAttention: unroll_bahdanau,
+    },
+    (LuongDecoder, False): {None: unroll_luong},
+    (LuongDecoder, True): dict.fromkeys((AdditiveAttention, DotAttention, GeneralAttention), unroll_feeding),
 }
-"""By the decoder's type, then by its attention's; None stands for every other one."""
-FEEDING: dict[type[Attention] | None, Callable[..., Unrolled]] = {
-    AdditiveAttention: unroll_feeding,
-    DotAttention: unroll_feeding,
-    GeneralAttention: unroll_feeding,
-}
-"""Of Luong's decoder with input feeding."""
+"""By the decoder's type and whether it has input feeding, then by its attention's; None stands for every other one."""
 NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
+"""Those that walk a cell and an attention together."""
+
+
+def unroll_of(decoder: Decoder) -> Unroll | None:
+    """Look up the twin of a decoder's ``unroll``."""
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.attention.covers:
+        return None
+    twins = DECODERS.get((type(decoder), decoder.feeding_gates is not None), {})
+    unroll = twins.get(type(decoder.attention), twins.get(None))
+    if unroll in NO_ATTENTION_GRADIENTS and type(decoder.update) not in WALKED:
+        return None
+    if unroll is unroll_feeding and (decoder.layers or type(decoder.nonlinearity) is not Tanh):
+        return None
+    return unroll

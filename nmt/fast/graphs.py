@@ -1,0 +1,33 @@
+"""Whose training steps a CUDA graph may repeat: the shapes of the textbooks, whose twins have no synchronization."""
+
+from torch import nn
+
+from nmt.model import Seq2Seq
+from nmt.model.attention import HardAttention
+from nmt.model.cells import GruCell
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, Tanh
+from nmt.model.encoders import Encoder, GruEncoder
+
+
+def repeatable(model: Seq2Seq) -> bool:
+    """Whether all batches of a shape take the same operations, none of which waits for the GPU."""
+    return _encoder(model.encoder) and _decoder(model.decoder)
+
+
+def _encoder(encoder: Encoder) -> bool:
+    """A GRU in both directions whose last states are the summary."""
+    return type(encoder) is GruEncoder and encoder.bidirectional and not encoder.mean
+
+
+def _decoder(decoder: Decoder) -> bool:
+    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and a soft attention."""
+    if type(decoder) is BahdanauDecoder:
+        shape = type(decoder.nonlinearity) is Maxout and decoder.feeding_gates is None
+        shape = shape and isinstance(decoder.context_gates, nn.Linear)
+    elif type(decoder) is LuongDecoder:
+        shape = type(decoder.nonlinearity) is Tanh
+    else:
+        return False
+    gru = type(decoder.update) is GruCell and not decoder.update.normalized
+    hard = isinstance(decoder.attention, HardAttention)
+    return shape and gru and not decoder.layers and not decoder.attention.covers and not hard
