@@ -1,4 +1,4 @@
-"""The choice of fast twins: by the exact type of a part, as plain kernels and the loss allow."""
+"""The choice of fast twins: which systems have them; by the exact type of a part, as plain kernels and the loss allow."""
 
 import pytest
 import torch
@@ -9,14 +9,17 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.errors import ConfigError
 from nmt.fast.inference import FastSearch, PlainSearch
-from nmt.fast.teacher_forcing import FastTraining
+from nmt.fast.recurrent import stack_of
+from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.foundation.device import autocast
+from nmt.model import Seq2Seq
 from nmt.model.attention import AdditiveAttention, GeneralAttention
-from nmt.model.decoders import RecurrentDecoder
-from nmt.model.encoders import GruEncoder
+from nmt.model.cells import GruCell
+from nmt.model.decoders import Layer, Maxout, RecurrentDecoder
+from nmt.model.encoders import GruEncoder, RecurrentEncoder
 from nmt.training.hard import hard_objective
 from nmt.training.objective import TeacherForcing
-from tests.models import ATTENTIONS, VARIANTS, forward, model_config, small_model
+from tests.models import ATTENTIONS, TRANSFORMERS, VARIANTS, forward, model_config, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
@@ -30,11 +33,73 @@ class Louder(GruEncoder):
         return 2 * annotations, 2 * summary
 
 
+class Slower(GruCell):
+    """Made from a built-in cell, but not the same."""
+
+    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
+        return torch.lerp(super().forward(input_gates, state), state, 0.5)
+
+
+class Higher(Layer):
+    """Made from a built-in layer, but not the same."""
+
+    def add(self, below: Tensor, state: Tensor) -> Tensor:
+        return super().add(below, state) + 1
+
+
+class Minimum(Maxout):
+    """Made from a built-in readout, but not the same."""
+
+    def forward(self, units: Tensor) -> Tensor:
+        return -super().forward(-units)
+
+
 class Sharper(AdditiveAttention):
     """Made from a built-in attention, but not the same."""
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return 3 * super().score(queries, keys)
+
+
+NORMALIZED_OR_DEEP = {name for name in VARIANTS if "normalized" in name or "deep transition" in name}
+"""Cells with layer normalization, and deep transitions."""
+TRANSFORMER_ENCODERS = {name for name in TRANSFORMERS if not name.startswith("recurrent encoder")}
+TRANSFORMER_DECODERS = {name for name in TRANSFORMERS if not name.startswith("transformer encoder")}
+COVERAGE = {"coverage", "coverage after"}
+STEP_BY_STEP = {
+    # another score than the additive one before the update
+    "bahdanau scaled dot",
+    "bahdanau location",
+    "local-p before",
+    "heads",
+    "hard by gumbel",
+    # input feeding with another score than the dot product, general and additive ones, or another readout
+    "bahdanau fed, tanh",
+    "luong low rank",
+    "luong cosine, maxout",
+    "local-m",
+    "local-p",
+    "hard by reinforce",
+    # attention before the update of another cell than GRU and LSTM
+    "gru, reset before",
+    "ssru before",
+}
+"""Decoders whose steps run one by one in training: a state depends on a context, and no kernel walks both."""
+
+
+def test_which_systems_have_fast_twins() -> None:
+    """All but these; whoever adds one without a twin says so here."""
+    models = {name: small_model(name) for name in VARIANTS}
+    assert {name for name, model in models.items() if stack_of(model.encoder) is None} == (
+        NORMALIZED_OR_DEEP | TRANSFORMER_ENCODERS
+    )
+    assert {name for name, model in models.items() if unroll_of(model.decoder) is None} == (
+        NORMALIZED_OR_DEEP | TRANSFORMER_DECODERS | COVERAGE | STEP_BY_STEP
+    )
+    searched = {name: fast.search(model, torch.float32) for name, model in models.items()}
+    assert {name for name, each in searched.items() if isinstance(each, PlainSearch)} == (
+        NORMALIZED_OR_DEEP | TRANSFORMER_DECODERS | COVERAGE
+    )
 
 
 def test_plain_kernels_are_the_network_itself() -> None:
@@ -57,6 +122,14 @@ def test_graphs_are_for_fast_kernels_on_a_gpu() -> None:
     model.encoder = Louder(5, 4, 1, 0.0)  # it has no twin, and may synchronize
     assert not fast.records_graphs(model, "auto", gpu)
     assert not fast.records_graphs(small_model("hard by reinforce"), "auto", gpu)  # nor has its objective
+
+
+def test_graphs_are_for_the_networks_of_the_textbooks() -> None:
+    """With any soft attention; no other twin has run on a GPU."""
+    recorded = {name for name in VARIANTS if fast.records_graphs(small_model(name), "auto", torch.device("cuda"))}
+    others = {"bahdanau scaled dot", "bahdanau without bias", "bahdanau location", "luong low rank"}
+    others |= {"local-m", "local-p", "local-p before", "heads", "heads after, local", "heads of location"}
+    assert recorded == {*ATTENTIONS, *others}
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
@@ -96,6 +169,32 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(attention: str,
         decoder.attention.__class__ = Sharper
     else:
         decoder.attention = GeneralAttention(8, 8).double()
+    check_that_twins_agree(model)
+
+
+@pytest.mark.parametrize("part", ["cell", "layer", "readout", "cell of the encoder"])
+@pytest.mark.parametrize("variant", ["deep", "none"])
+def test_a_smaller_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, part: str) -> None:
+    model = small_model(variant)
+    decoder, encoder = model.decoder, model.encoder
+    assert isinstance(decoder, RecurrentDecoder)
+    if part == "cell":
+        decoder.update.__class__ = Slower
+    elif part == "readout":
+        decoder.nonlinearity.__class__ = Minimum
+    elif part == "layer" and decoder.layers:
+        decoder.layers[0].__class__ = Higher
+    elif part == "cell of the encoder" and isinstance(encoder, RecurrentEncoder):
+        encoder.directions[1][0].cell.__class__ = Slower
+    else:
+        return
+    before, _ = small_model(variant)(SOURCES, LENGTHS, TARGETS)
+    assert not torch.allclose(before, model(SOURCES, LENGTHS, TARGETS)[0])
+    check_that_twins_agree(model)
+
+
+def check_that_twins_agree(model: Seq2Seq) -> None:
+    """In training and in search."""
     logits, _ = model(SOURCES, LENGTHS, TARGETS)
     found, _ = forward(fast.training(model), SOURCES, LENGTHS, TARGETS)
     assert torch.allclose(found, logits, atol=1e-12)

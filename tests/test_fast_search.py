@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.fast.inference import fast_search
+from nmt.fast.inference import PlainSearch, fast_search
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.decoders import RecurrentDecoder
-from nmt.search import Searchable
+from nmt.search import Limits, Searchable, beam_search
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
@@ -53,16 +53,28 @@ def test_fast_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
             assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)
 
 
+ENCODERS: dict[str, dict[str, Any]] = {
+    "one layer": {},
+    "two layers": {"layers": 2},
+    "forward alone, the mean": {"directions": "forward", "summary": "mean", "layers": 2},
+    "lstm": {"type": "lstm", "layers": 2},
+    "reset before, residual": {"reset": "before", "layers": 3, "residual": True},
+    "ssru, forward alone": {"type": "ssru", "directions": "forward", "layers": 2},
+    "normalized": {"layer_norm": True},
+}
+
+
 @pytest.mark.parametrize("table", [True, False])
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("lengths", [[5, 2, 1], [1, 5, 3, 5], [4]], ids=str)
 def test_fast_encoder_is_the_plain_encoder(
-    lengths: list[int], layers: int, table: bool, monkeypatch: pytest.MonkeyPatch
+    lengths: list[int], encoder: str, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not table:
         monkeypatch.setattr("nmt.fast.inference.LARGEST_LOOKUP", 0)
     torch.manual_seed(3)
-    model = build_model(model_config(encoder={"hidden": 4, "layers": layers}), SOURCE, TARGET).double().eval()
+    config = model_config(encoder={"hidden": 4} | ENCODERS[encoder])
+    model = build_model(config, SOURCE, TARGET).double().eval()
     source = torch.randint(SOURCE, (len(lengths), max(lengths)))
     with torch.inference_mode():
         plain = model.encode(source, torch.tensor(lengths))
@@ -73,9 +85,26 @@ def test_fast_encoder_is_the_plain_encoder(
     assert not fast.annotations[~fast.source_mask].any()
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_beams_find_the_same_hypotheses(variant: str, beam_size: int) -> None:
+    model = network(variant).double()
+    source = torch.randint(SOURCE, (3, 5), generator=torch.Generator().manual_seed(3))
+    limits = Limits(1, 2, (0, 1), torch.full((3,), 6))
+    found = []
+    for searched in (PlainSearch(model, torch.double), fast_search(model, torch.double, ahead=beam_size > 1)):
+        with torch.inference_mode():
+            state = searched.start(searched.encode(source, LENGTHS))
+            lists = beam_search(searched, state, limits, beam_size=beam_size, length_penalty=1.0)
+        found.append([[(each.tokens, pytest.approx(each.score, abs=1e-5)) for each in beam] for beam in lists])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("attention", VARIANTS)
 def test_other_precisions_are_close(attention: str) -> None:
     model = network(attention)
+    if isinstance(fast_search(model, torch.float32, ahead=True), PlainSearch):
+        return
     with torch.inference_mode():
         plain = walk(model, model)
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):

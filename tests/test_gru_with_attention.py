@@ -3,6 +3,7 @@
 import itertools
 import statistics
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +13,11 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.recurrence import GRU, cell_sequence
-from nmt.fast.teacher_forcing import read_at_once
+from nmt.fast.recurrent import stack_of
+from nmt.fast.teacher_forcing import read_at_once, unroll_of
 from nmt.model import Seq2Seq, build_model
 from nmt.model.encoders import GruEncoder
-from tests.models import ATTENTIONS, SOURCE, TARGET, forward, model_config
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, forward, model_config
 
 LENGTHS = {
     "mixed lengths": [5, 2, 1],
@@ -29,10 +31,20 @@ KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
-def network(attention: str, layers: int, *, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT) -> Seq2Seq:
+TWO_LAYERS: dict[str, Any] = {"encoder": {"hidden": 4, "layers": 2}}
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in VARIANTS},
+    **{f"{name}, two layers": (name, TWO_LAYERS) for name in ATTENTIONS},
+}
+"""A variant and sections in place of its own."""
+CELLS = ["none", "bahdanau", "luong general without feeding", "lstm", "lstm luong", "gru, reset before", "ssru", "deep"]
+"""Variants that, between them, take every kernel."""
+
+
+def network(name: str, *, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT) -> Seq2Seq:
     torch.manual_seed(seed)
-    config = model_config(attention, encoder={"hidden": 4, "layers": layers}, dropout=dropout)
-    model = build_model(config, SOURCE, TARGET).double()
+    variant, sections = NETWORKS[name]
+    model = build_model(model_config(variant, **sections, dropout=dropout), SOURCE, TARGET).double()
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5)
     return model
@@ -50,42 +62,46 @@ def outcome(
 
 
 @pytest.mark.parametrize("steps", [1, 4])
-@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_fused_and_plain_networks_agree(attention: str, lengths: list[int], layers: int, steps: int) -> None:
-    plain, plain_weights, plain_gradients = outcome(network(attention, layers), "plain", lengths, steps)
-    fused, fused_weights, fused_gradients = outcome(network(attention, layers), "auto", lengths, steps)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_fused_and_plain_networks_agree(name: str, lengths: list[int], steps: int) -> None:
+    model = network(name)
+    if stack_of(model.encoder) is None and unroll_of(model.decoder) is None:
+        return  # both are the network itself
+    plain, plain_weights, plain_gradients = outcome(network(name), "plain", lengths, steps)
+    fused, fused_weights, fused_gradients = outcome(model, "auto", lengths, steps)
     assert torch.allclose(plain, fused, rtol=0, atol=1e-12)
     assert (plain_weights is None) == (fused_weights is None)
     if plain_weights is not None and fused_weights is not None:
         assert torch.allclose(plain_weights, fused_weights, rtol=0, atol=1e-12)
     assert plain_gradients.keys() == fused_gradients.keys()
-    for name, gradient in plain_gradients.items():
-        assert torch.allclose(gradient, fused_gradients[name], rtol=1e-9, atol=1e-12), name
+    for parameter, gradient in plain_gradients.items():
+        assert torch.allclose(gradient, fused_gradients[parameter], rtol=1e-9, atol=1e-12), parameter
 
 
 @pytest.mark.parametrize("variational", [False, True])
 @pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], [*NO_DROPOUT, "word"]], ids=",".join)
-@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+@pytest.mark.parametrize(
+    "attention", ["none", "bahdanau", "luong general without feeding", "lstm luong", "ssru", "deep", "heads after, local"]
+)
 def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str], variational: bool) -> None:
-    """Of one layer: between layers the library's GRU draws from a generator of its own."""
+    """The library's GRU and LSTM have one layer: between several they draw from a generator of their own."""
     dropout = NO_DROPOUT | dict.fromkeys(places, 0.4) | {"variational": variational}
     found = []
     for kernels in KERNELS:
-        model = network(attention, 1, dropout=dropout)
+        model = network(attention, dropout=dropout)
         torch.manual_seed(5)
         found.append(outcome(model, kernels, [5, 2, 1], 4))
     (plain, _, plain_gradients), (logits, _, gradients) = found
     assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
-    assert not torch.allclose(plain, outcome(network(attention, 1), "plain", [5, 2, 1], 4)[0])
+    assert not torch.allclose(plain, outcome(network(attention), "plain", [5, 2, 1], 4)[0])
     for name, gradient in plain_gradients.items():
         assert torch.allclose(gradient, gradients[name], rtol=1e-9, atol=1e-12), name
 
 
-@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+@pytest.mark.parametrize("attention", CELLS)
 def test_fp32_agrees_with_float64_to_1e_5(attention: str) -> None:
-    model = network(attention, 1)
+    model = network(attention)
     exact, _, exact_gradients = outcome(model, "auto", [5, 2, 1], 4)
     model.zero_grad()
     single, _, gradients = outcome(model.float(), "auto", [5, 2, 1], 4)
@@ -95,13 +111,15 @@ def test_fp32_agrees_with_float64_to_1e_5(attention: str) -> None:
         assert torch.allclose(gradient, gradients[name].double(), rtol=1e-5, atol=1e-6 * largest), name
 
 
-@pytest.mark.parametrize("attention", ["bahdanau", "luong general", "luong general without feeding"])
+@pytest.mark.parametrize(
+    "attention", ["bahdanau", "luong general", "luong general without feeding", "lstm", "lstm luong", "deep", "heads"]
+)
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_a_loss_on_the_attention_reaches_the_parameters(attention: str, kernels: Kernels) -> None:
     """With the same gradients, whatever the kernels."""
     found = []
     for each in ("plain", kernels):
-        model = network(attention, 1)
+        model = network(attention)
         twin = fast.training(model, each, attention_gradients=True)
         memory = twin.encode(torch.ones(2, 4).long(), torch.tensor([4, 3]))
         _, weights = twin.unroll(torch.ones(2, 3).long(), memory)
@@ -109,7 +127,7 @@ def test_a_loss_on_the_attention_reaches_the_parameters(attention: str, kernels:
         weights.sin().sum().backward()
         found.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     plain, fused = found
-    assert plain.keys() == fused.keys() and "encoder.rnn.weight_hh_l0" in plain
+    assert plain.keys() == fused.keys() and any(name.startswith("encoder.") for name in plain)
     for name, gradient in plain.items():
         assert gradient.any() or "initial" in name, name
         assert torch.allclose(gradient, fused[name], rtol=1e-9, atol=1e-12), name
@@ -184,7 +202,7 @@ def test_gradients_of_attending_are_the_numerical_ones() -> None:
     assert torch.autograd.gradcheck(states_and_contexts, inputs)
 
 
-@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+@pytest.mark.parametrize("attention", CELLS)
 def test_bf16_is_no_rougher_than_the_plain_path(attention: str) -> None:
     """Under autocast both paths round their products to bf16; the fused one may not lose much more by it.
 
@@ -193,7 +211,7 @@ def test_bf16_is_no_rougher_than_the_plain_path(attention: str) -> None:
     outputs: dict[str, list[float]] = {name: [] for name in KERNELS}
     lost_gradients: dict[str, list[float]] = {name: [] for name in KERNELS}
     for seed, kernels in itertools.product(range(9), KERNELS):
-        model = network(attention, 1, seed=seed)
+        model = network(attention, seed=seed)
         exact, _, exact_gradients = outcome(model, kernels, [5, 2, 1], 4)
         model.float().zero_grad()
         with torch.autocast("cpu", torch.bfloat16):

@@ -93,8 +93,8 @@ def read_at_once(encoder: Encoder, embedded: Tensor, lengths: Tensor) -> tuple[T
         gates = gates_of(torch.stack((below, below.flip(0))[: len(ways)], 1), ways)  # (S, D, G, B)
         outputs = outputs_of(gates, ways, padding=padding)  # (S, D, H, B)
         forward, *backward = outputs.unbind(1)
-        annotations = torch.cat((forward, *(each.flip(0) for each in backward)), 1).transpose(1, 2)  # (S, B, C)
-        annotations = annotations + below if above and stack.residual else annotations
+        both = torch.cat((forward, *(each.flip(0) for each in backward)), 1).transpose(1, 2)  # (S, B, C)
+        annotations = both + annotations if above and stack.residual else both
     annotations = annotations.transpose(0, 1)
     if some:
         annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
