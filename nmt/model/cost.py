@@ -49,7 +49,7 @@ class Cost:
 def cost(config: schema.Model, target_size: int) -> Cost:
     """Count the multiply-adds of a network with a target vocabulary of this size.
 
-    With the exact marginal of hard attention, the readout and the output layer are computed for each source token.
+    With the exact marginal of hard attention, the output layer is computed for each source token.
     """
     assert not isinstance(config.encoder, schema.CustomPart)
     annotation, embedding = config.encoder.width, config.embeddings.size
@@ -113,7 +113,8 @@ def _reading(config: schema.Model, decoder: schema.RecurrentDecoder, annotation:
     if not after:
         read += Cost(target_token=annotation * gates + units * embedding)
     if isinstance(attention.hard, schema.ExactMarginal):
-        read = Cost(pair=read.target_token - annotation)  # the context of one position is no product
+        each = output.target_token - annotation  # the context of one position is no product
+        read = Cost(source_token=units * annotation, target_token=units * state, pair=each)
     feeding = Cost(target_token=gates * readout if attention.input_feeding else 0)
     return _attention(attention, state, annotation) + feeding + read
 
@@ -122,7 +123,8 @@ def _attention(attention: schema.ScoredAttention, state: int, annotation: int) -
     found = sum((_head(attention, state, annotation) for _ in range(attention.heads)), Cost())
     if attention.heads == 1:
         return found
-    return found + Cost(source_token=2 * annotation**2, target_token=state**2 + annotation**2)
+    projected = 1 if attention.score == "location" else 2  # values, and keys where there are any
+    return found + Cost(source_token=projected * annotation**2, target_token=state**2 + annotation**2)
 
 
 def _head(attention: schema.ScoredAttention, state: int, annotation: int) -> Cost:
