@@ -1,8 +1,8 @@
 """Measure training and decoding, and compare them with the matrix products of the machine.
 
-Without options: training steps of the reference shape on the CPU, in every variant and precision. With --config:
-training on the corpus of a configuration, with data loading. With --decode: translation of a file by a trained model.
-The tables of docs/performance.md come from here.
+Without options: training steps of the reference shape on the CPU, of the usual systems in every precision.
+With --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
+trained model. The tables of docs/performance.md come from here.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import torch
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
-from benchmarks.training import VARIANTS, Case, TrainingRow, measure, measure_config, measure_parts
+from benchmarks.systems import GROUPS, VARIANTS
+from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
 from nmt.cli.options import whole
@@ -71,7 +72,11 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
     arguments.add_argument(
-        "--variant", choices=list(VARIANTS), action="append", help="attention variant; may be repeated; default: all"
+        "--variant",
+        choices=[*GROUPS, *VARIANTS],
+        action="append",
+        help="system, or group of systems: usual; fast, the others with fast twins; plain, those with a part that runs "
+        "step by step; may be repeated; default: usual",
     )
     arguments.add_argument(
         "--precision", choices=["fp32", "bf16", "int8"], action="append", help="may be repeated; default: all"
@@ -179,7 +184,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         for each in map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES))
         for precision in options.precision or ["bf16", "fp32"]
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
-        for variant in options.variant or VARIANTS
+        for name in options.variant or ["usual"]
+        for variant in GROUPS.get(name, [name])
     ]
 
 

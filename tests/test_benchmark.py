@@ -10,9 +10,13 @@ import torch
 
 from benchmarks import training
 from benchmarks.measuring import peak_memory
-from benchmarks.training import VARIANTS, measure_config, reference, variant_name
+from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, reference, variant_name
+from benchmarks.training import Case, measure_config, reference_step
 from nmt.config import schema
 from nmt.data.batching import Batch, Position
+from nmt.fast.recurrent import stack_of
+from nmt.fast.teacher_forcing import unroll_of
+from nmt.model import build_model
 from nmt.training.trainer import Trainer
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
@@ -113,7 +117,33 @@ def test_there_is_no_measuring_nothing(option: str, capsys: pytest.CaptureFixtur
 
 
 def test_variants_are_named_as_in_the_table() -> None:
-    assert {name: variant_name(reference(name).attention) for name in VARIANTS} == {name: name for name in VARIANTS}
+    assert {name: variant_name(reference(name)) for name in VARIANTS} == {name: name for name in VARIANTS}
+
+
+def test_other_networks_are_named_by_their_attention() -> None:
+    assert (
+        variant_name(schema.Model.model_validate({"attention": {"type": "none", "context": "initial_state"}})) == "none"
+    )
+    widened = reference("heads").model_dump() | {"decoder": {"hidden": 64}, "encoder": {"hidden": 16}}
+    assert variant_name(schema.Model.model_validate(widened)) == "heads"
+
+
+def test_groups_are_of_systems_with_and_without_twins() -> None:
+    small = {"encoder": {"hidden": 8}, "decoder": {"hidden": 16, "readout": 8}}
+    for name in {**USUAL, **FAST, **PLAIN}:
+        sections = reference(name).model_dump()
+        if name != "transformer":
+            sections |= {part: sections[part] | sizes for part, sizes in small.items()}
+        model = build_model(schema.Model.model_validate(sections), 9, 9)
+        twins = stack_of(model.encoder) is not None and unroll_of(model.decoder) is not None
+        # at once, but with an objective of its own
+        assert (twins or name == "transformer") == (name in USUAL | FAST or name == "hard"), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["hard", "hard-reinforce", "ssru", "stacked"])
+def test_a_step_runs_with_the_objective_of_the_system(variant: str) -> None:
+    reference_step(Case(variant, "auto", "fp32", "cpu", (2, 3, 2), 1))()
 
 
 def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The choice of fast twins: which systems have them; by the exact type of a part, as plain kernels and the loss allow."""
+"""The choice of fast twins: which systems have them; by a part's exact type, as plain kernels and the loss allow."""
 
 import pytest
 import torch

@@ -11,7 +11,7 @@ from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.search import Limits, Searchable, beam_search
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
+from tests.models import SOURCE, TARGET, VARIANTS, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
 

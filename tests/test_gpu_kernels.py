@@ -121,12 +121,23 @@ def test_gradients_are_the_numerical_ones() -> None:
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="tests/test_gpu.py compares networks on a GPU")
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong general without feeding"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "none, two layers",
+        "bahdanau, two layers",
+        "luong general without feeding, two layers",
+        "luong concat",
+        "lstm",
+        "deep",
+        "one direction, mean",
+    ],
+)
 def test_a_network_of_them_is_the_plain_network(
-    attention: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+    variant: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = outcome(network(attention, 2), "auto", lengths, 3)
-    plain = outcome(network(attention, 2), "plain", lengths, 3)
+    found = outcome(network(variant), "auto", lengths, 3)
+    plain = outcome(network(variant), "plain", lengths, 3)
     assert torch.allclose(found[0], plain[0], rtol=0, atol=1e-12)
     for name, gradient in plain[2].items():
         assert torch.allclose(found[2][name], gradient, rtol=1e-9, atol=1e-12), name

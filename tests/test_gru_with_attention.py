@@ -82,7 +82,8 @@ def test_fused_and_plain_networks_agree(name: str, lengths: list[int], steps: in
 @pytest.mark.parametrize("variational", [False, True])
 @pytest.mark.parametrize("places", [["embedding"], ["annotation"], ["readout"], [*NO_DROPOUT, "word"]], ids=",".join)
 @pytest.mark.parametrize(
-    "attention", ["none", "bahdanau", "luong general without feeding", "lstm luong", "ssru", "deep", "heads after, local"]
+    "attention",
+    ["none", "bahdanau", "luong general without feeding", "lstm luong", "ssru", "deep", "heads after, local"],
 )
 def test_fused_and_plain_networks_agree_with_dropout(attention: str, places: list[str], variational: bool) -> None:
     """The library's GRU and LSTM have one layer: between several they draw from a generator of their own."""

@@ -13,6 +13,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.measuring import peak_memory, product_rate, seconds, synchronize
+from benchmarks.systems import VOCABULARY, reference, variant_name
 from nmt import fast
 from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
@@ -23,12 +24,12 @@ from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
+from nmt.training.hard import hard_objective
 from nmt.training.log import Log
 from nmt.training.objective import TeacherForcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
 
-VOCABULARY = 8000
 RUNS = 3
 """How often real training is repeated over the same batches; the median is reported."""
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
@@ -37,19 +38,6 @@ WARM = 5
 STRETCH, MOST_STRETCHES = 50, 20
 """On a GPU, the warm-up goes on in stretches of STRETCH updates until one records no new CUDA graph, at most
 MOST_STRETCHES times."""
-VARIANTS: dict[str, dict[str, object]] = {
-    "none": {"attention": {"type": "none"}},
-    "bahdanau": {"attention": {"type": "bahdanau", "hidden": 512}},
-    "luong": {"attention": {"type": "luong", "input_feeding": False}},
-    "luong-feeding": {"attention": {"type": "luong", "input_feeding": True}},
-    "transformer": {
-        "attention": {"type": "transformer"},
-        "encoder": {"type": "transformer", "layers": 4},
-        "decoder": {"type": "transformer", "layers": 4},
-    },
-}
-"""With the reference sizes: embeddings 256, hidden 512, alignment units 512, vocabularies 8,000; a Transformer is 256
-wide, with 4 + 4 layers, 8 heads and 1,024 inner units."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +72,6 @@ class TrainingRow:
     """Peak of one step, beyond the model and its optimizer; None if it was not measured."""
 
 
-def reference(variant: str) -> schema.Model:
-    """The network of the reference shape."""
-    sizes = {"embeddings": {"size": 256}, "encoder": {"hidden": 512}, "decoder": {"hidden": 512, "readout": 512}}
-    dropout = {"embedding": 0.2, "annotation": 0.2, "readout": 0.2}
-    return schema.Model.model_validate({"dropout": dropout, **sizes, **VARIANTS[variant]})
-
-
 Lap = Callable[[str], None]
 """Called after each part of a step, with its name."""
 
@@ -114,10 +95,12 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     """
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
-    model = build_model(reference(case.variant), VOCABULARY, VOCABULARY).to(device).train()
+    config = reference(case.variant)
+    model = build_model(config, VOCABULARY, VOCABULARY).to(device).train()
+    objective = hard_objective(config, model, 0.0) or TeacherForcing()
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
     batch = reference_batch(*case.shape)
-    gradients = gradients_on(model, TeacherForcing(), device, precision, SPECIALS, case.kernels)
+    gradients = gradients_on(model, objective, device, precision, SPECIALS, case.kernels)
     network = fast.training(model, case.kernels)
     prepared = gradients.prepared(batch)
 
@@ -278,7 +261,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     )
     mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences
     return TrainingRow(
-        variant=variant_name(config.model.attention),
+        variant=variant_name(config.model),
         kernels=config.kernels,
         precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
         device=str(device),
@@ -319,9 +302,3 @@ def _updates(
     synchronize(device)
     counted.seconds = time.perf_counter() - started
     return counted
-
-
-def variant_name(attention: schema.AnyAttention) -> str:
-    """Return the name of an attention in ``VARIANTS``."""
-    feeding = isinstance(attention, schema.LuongAttention) and attention.input_feeding
-    return f"{attention.type}-feeding" if feeding else attention.type

@@ -1,0 +1,87 @@
+"""The systems whose training is measured, at the reference sizes.
+
+Embeddings 256, hidden 512, readout 512, alignment units 512, vocabularies 8,000; a Transformer is 256 wide, with 4 + 4
+layers, 8 heads and 1,024 inner units.
+"""
+
+from typing import Any
+
+from nmt.config import schema
+
+VOCABULARY = 8000
+
+BAHDANAU: dict[str, Any] = {"type": "bahdanau", "hidden": 512}
+LUONG: dict[str, Any] = {"type": "luong", "input_feeding": False}
+FEEDING: dict[str, Any] = {"type": "luong", "input_feeding": True}
+USUAL: dict[str, dict[str, Any]] = {
+    "none": {"attention": {"type": "none"}},
+    "bahdanau": {"attention": BAHDANAU},
+    "luong": {"attention": LUONG},
+    "luong-feeding": {"attention": FEEDING},
+    "transformer": {
+        "attention": {"type": "transformer"},
+        "encoder": {"type": "transformer", "layers": 4},
+        "decoder": {"type": "transformer", "layers": 4},
+    },
+}
+"""Measured by default."""
+FAST: dict[str, dict[str, Any]] = {
+    "lstm": {"encoder": {"type": "lstm"}, "decoder": {"type": "lstm"}, "attention": BAHDANAU},
+    "lstm-feeding": {
+        "encoder": {"type": "lstm"},
+        "decoder": {"type": "lstm"},
+        "attention": FEEDING,
+    },
+    "gru-before": {"encoder": {"reset": "before"}, "decoder": {"reset": "before"}, "attention": LUONG},
+    "ssru": {"encoder": {"type": "ssru"}, "decoder": {"type": "ssru"}, "attention": LUONG},
+    "stacked": {
+        "encoder": {"layers": 3, "residual": True},
+        "decoder": {"layers": 3, "residual": True},
+        "attention": BAHDANAU,
+    },
+}
+"""The other systems whose parts all have fast twins."""
+PLAIN: dict[str, dict[str, Any]] = {
+    "location": {"attention": {"type": "bahdanau", "score": "location", "hidden": None}},
+    "cosine": {"attention": {"type": "bahdanau", "score": "cosine", "hidden": None}},
+    "heads": {"attention": {"type": "bahdanau", "hidden": None, "heads": 8}},
+    "local-m": {"attention": FEEDING | {"scope": {"type": "local_m"}}},
+    "local-p": {"attention": FEEDING | {"scope": {"type": "local_p"}}},
+    "coverage": {"attention": BAHDANAU | {"coverage": True}},
+    "hard": {"attention": LUONG | {"hard": {"type": "marginal"}}},
+    "hard-gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
+    "hard-reinforce": {"attention": BAHDANAU | {"hard": {"type": "reinforce"}}},
+    "normalized": {"encoder": {"layer_norm": True}, "decoder": {"layer_norm": True}, "attention": BAHDANAU},
+    "transition": {"encoder": {"transitions": 2}, "decoder": {"transitions": 2}, "attention": BAHDANAU},
+}
+"""Systems with a part that runs step by step, as the papers have it."""
+VARIANTS = USUAL | FAST | PLAIN
+GROUPS = {"usual": USUAL, "fast": FAST, "plain": PLAIN}
+
+
+def reference(variant: str) -> schema.Model:
+    """The network of the reference shape."""
+    parts = dict(VARIANTS[variant])
+    if variant != "transformer":
+        for part, sizes in {"encoder": {"hidden": 512}, "decoder": {"hidden": 512, "readout": 512}}.items():
+            parts[part] = sizes | parts.get(part, {})
+    dropout = {"embedding": 0.2, "annotation": 0.2, "readout": 0.2}
+    return schema.Model.model_validate({"dropout": dropout, "embeddings": {"size": 256}, **parts})
+
+
+def variant_name(model: schema.Model) -> str:
+    """Return the variant whose options a network has, with the most of them; else the type of its attention."""
+    options = _options(model.model_dump())
+    fitting = [name for name, parts in VARIANTS.items() if _options(parts) <= options]
+    return max(fitting, key=lambda name: len(_options(VARIANTS[name])), default=model.attention.type)
+
+
+def _options(section: dict[str, Any], above: str = "") -> set[tuple[str, object]]:
+    """All options with their keys, except for widths."""
+    found: set[tuple[str, object]] = set()
+    for key, value in section.items():
+        if isinstance(value, dict):
+            found |= _options(value, f"{above}{key}.")
+        elif key != "hidden" and not isinstance(value, list):
+            found.add((above + key, value))
+    return found
