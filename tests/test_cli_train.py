@@ -253,7 +253,6 @@ def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
     changed = ["seed=2", "model.attention={type: none}", "training.batch_tokens=99", "training.label_smoothing=0.1"]
     arguments = [word for change in changed for word in ("--set", change)]
     assert refused(train("--output", run, "--resume", *arguments)) == [
-        f"{run}: model.attention.hidden was 32 and is now null",
         f"{run}: model.attention.type was 'bahdanau' and is now 'none'",
         f"{run}: seed was 1 and is now 2",
         f"{run}: training.batch_tokens was 100 and is now 99",

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from nmt.cli import translate
+from nmt.cli import streams
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
@@ -216,7 +216,7 @@ CARELESS = [
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
     ("changed", pipeline, "CHANGEABLE_KEYS", {*pipeline.CHANGEABLE_KEYS, "seed"}),
     ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
-    ("output", translate, "writing", lambda _: suppress(OSError)),
+    ("output", streams, "writing", lambda _: suppress(OSError)),
     ("extremes", dry_run, "dry_run", fail),
 ]
 

@@ -254,11 +254,14 @@ def refuse_other_config(run: RunDirectory, config: Config) -> None:
     """Raise ConfigError that lists the keys, except CHANGEABLE_KEYS, that differ from those of a run."""
     before = _flat(load_run_config(run.path).model_dump(mode="json"))
     now = _flat(config.model_dump(mode="json"))
+    changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    # a section of another type has other keys
+    others = tuple(key.removesuffix("type") for key in changed if key.endswith(".type"))
     differences = [
         f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key)
-        and not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
+        for key in sorted(changed)
+        if not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
+        and (key.endswith(".type") or not key.startswith(others))
     ]
     if differences:
         raise ConfigError(
