@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     system.add_argument(
         "--model",
         nargs="+",
+        action="extend",
         metavar="RUN",
         help="run directory that translates the source, or several that translate it together; this or --hypotheses is "
         "required",

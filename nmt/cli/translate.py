@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         "--model",
         required=True,
         nargs="+",
+        action="extend",
         metavar="RUN",
         help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
     )

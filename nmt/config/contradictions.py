@@ -15,7 +15,7 @@ def contradictions(config: Config) -> list[Problem]:
     if isinstance(attention, schema.BahdanauAttention | schema.LuongAttention):
         problems += _of_score(config.model, attention)
         problems += _of_heads(config.model, attention)
-        problems += _of_coverage(attention)
+        problems += _of_coverage(config.model, attention)
         problems += _of_scope(attention)
         problems += _of_hard_attention(config.model, attention)
     problems += _of_encoder(config.model)
@@ -71,9 +71,12 @@ def _of_heads(model: schema.Model, attention: Attention) -> Iterator[Problem]:
             yield Problem("model.attention.heads", f"{attention.heads} heads cannot share {what} evenly; use a divisor")
 
 
-def _of_coverage(attention: Attention) -> Iterator[Problem]:
+def _of_coverage(model: schema.Model, attention: Attention) -> Iterator[Problem]:
     if not attention.coverage:
         return
+    if isinstance(model.decoder, schema.CustomDecoder):
+        text = "needs a built-in decoder, which keeps the sum of the weights; use false"
+        yield Problem("model.attention.coverage", text)
     if attention.score not in ADDITIVE:
         text = f"is an option of score 'additive', and the score is '{attention.score}'; change either"
         yield Problem("model.attention.coverage", text)
@@ -236,3 +239,7 @@ def _of_decoding(config: Config) -> Iterator[Problem]:
         text = "needs attention weights, and model.attention.type is none; must be 0, or choose an attention"
         yield Problem("decoding.coverage_penalty", text)
     yield from search_contradictions(config.decoding)
+    beam, groups = config.training.validation.beam_size, config.decoding.beam_groups
+    if beam > 1 and beam % groups:
+        text = f"{beam} hypotheses cannot be shared by decoding.beam_groups ({groups}); must be a multiple of it, or 1"
+        yield Problem("training.validation.beam_size", text)

@@ -3,7 +3,7 @@
 from torch import nn
 
 from nmt.model import Seq2Seq
-from nmt.model.attention import HardAttention
+from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, NoAttention
 from nmt.model.cells import GruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, Tanh
 from nmt.model.encoders import Encoder, GruEncoder
@@ -20,7 +20,7 @@ def _encoder(encoder: Encoder) -> bool:
 
 
 def _decoder(decoder: Decoder) -> bool:
-    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and a soft attention."""
+    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and one of their attentions."""
     if type(decoder) is BahdanauDecoder:
         shape = type(decoder.nonlinearity) is Maxout and decoder.feeding_gates is None
         shape = shape and isinstance(decoder.context_gates, nn.Linear)
@@ -29,5 +29,8 @@ def _decoder(decoder: Decoder) -> bool:
     else:
         return False
     gru = type(decoder.update) is GruCell and not decoder.update.normalized
-    hard = isinstance(decoder.attention, HardAttention)
-    return shape and gru and not decoder.layers and not decoder.attention.covers and not hard
+    return shape and gru and not decoder.layers and type(decoder.attention) in ATTENTIONS
+
+
+ATTENTIONS = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}
+"""Attentions that wait for nothing; one of one's own may."""

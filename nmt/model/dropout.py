@@ -44,10 +44,10 @@ class VariationalDropout(Dropout):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, E) -> the same; without positions, (B, E), as ``Dropout``."""
+        """(B, T, ..., E) -> the same; without positions, (B, E), as ``Dropout``."""
         if not self.training or x.dim() < 3:
             return super().forward(x)
-        return x * dropout(torch.ones_like(x[:, :1]), self.p)  # (B, 1, E)
+        return x * dropout(x.new_ones(len(x), *[1] * (x.dim() - 2), x.size(-1)), self.p)  # (B, 1, ..., E)
 
 
 class WordDropout(nn.Module):

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from nmt.config.schema import AnyInitialization, PaperInitialization, UniformInitialization
+from nmt.model.attention import AdditiveAttention, GeneralAttention
 
 
 def initialize(model: nn.Module, config: AnyInitialization) -> None:
@@ -16,13 +17,14 @@ def initialize(model: nn.Module, config: AnyInitialization) -> None:
     identities = {
         parameter for module in model.modules() if isinstance(module, nn.LayerNorm) for parameter in module.parameters()
     }
+    zero, small = _alignment(model)
     for name, parameter in model.named_parameters():
         if parameter in identities or parameter.ndim == 0:
             continue
         if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)
         elif isinstance(config, PaperInitialization):
-            _paper(name, parameter)
+            _paper(name, parameter, zero=parameter in zero, small=parameter in small)
         else:
             _xavier(name, parameter)
 
@@ -55,15 +57,26 @@ def _xavier(name: str, parameter: nn.Parameter) -> None:
         nn.init.xavier_uniform_(parameter)
 
 
-def _paper(name: str, parameter: nn.Parameter) -> None:
+def _alignment(model: nn.Module) -> tuple[set[nn.Parameter], set[nn.Parameter]]:
+    """Find the v_a, and the W_a and U_a, of all scores of a network."""
+    zero: set[nn.Parameter] = set()
+    small: set[nn.Parameter] = set()
+    for module in model.modules():
+        if isinstance(module, AdditiveAttention):
+            zero.update(module.energy.parameters())
+            small.update(module.query.parameters())
+        if isinstance(module, AdditiveAttention | GeneralAttention):
+            small.update(each for each in module.key.parameters() if each.ndim > 1)
+    return zero, small
+
+
+def _paper(name: str, parameter: nn.Parameter, *, zero: bool, small: bool) -> None:
     """Bahdanau et al. 2015, appendix B.1."""
     if _is_recurrent(name):
         _orthogonal_blocks(parameter)
-    elif _is_bias(name) or name.endswith("attention.energy.weight"):
+    elif _is_bias(name) or zero:
         nn.init.zeros_(parameter)
     elif parameter.ndim < 2:
         return  # of a custom part, which knows better
-    elif name.endswith(("attention.query.weight", "attention.key.weight")):
-        nn.init.normal_(parameter, std=0.001)
     else:
-        nn.init.normal_(parameter, std=0.01)
+        nn.init.normal_(parameter, std=0.001 if small else 0.01)

@@ -38,7 +38,8 @@ def marginal_cross_entropy(
     def chunk(readouts: Tensor, weights: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logits = output(readouts)
         each = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)  # (n, S, V)
-        mixture = (weights.to(each.dtype).unsqueeze(1) @ each).squeeze(1)
+        with torch.autocast(each.device.type, enabled=False):  # it would round the mixture to bf16
+            mixture = (weights.to(each.dtype).unsqueeze(1) @ each).squeeze(1)
         logs = mixture.clamp_min(torch.finfo(each.dtype).tiny).log()
         return functional.nll_loss(logs, targets, reduction="sum"), -logs.mean(-1).sum()
 

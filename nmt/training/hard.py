@@ -15,7 +15,7 @@ from nmt.config import schema
 from nmt.data.batching import Batch
 from nmt.model import Memory, Network, Seq2Seq
 from nmt.model.attention import SampledAttention
-from nmt.model.attention.hard import log, one_hot, perturbed
+from nmt.model.attention.hard import finite_log, one_hot, perturbed
 from nmt.model.decoders import LuongDecoder, RecurrentDecoder
 from nmt.model.loss import marginal_cross_entropy
 from nmt.training.objective import Loss, TeacherForcing
@@ -88,7 +88,7 @@ class Reinforce(TeacherForcing):
         reward = from_here_on(rewards) if self.to_go else rewards
         baseline = self.baseline(readouts, rewards.sum() / steps.sum())
         missing = steps * (reward / words.clamp_min(1) - baseline)  # per word
-        logs = log(probabilities)
+        logs = finite_log(probabilities)
         chosen = (one_hot(perturbed(probabilities, memory.noise)) * logs).sum(-1)
         entropy = -(probabilities * logs).sum(-1)
         bonus = self.weight * (words * missing).detach() * chosen + self.entropy * entropy * steps

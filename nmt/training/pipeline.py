@@ -256,12 +256,12 @@ def refuse_other_config(run: RunDirectory, config: Config) -> None:
     now = _flat(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     # a section of another type has other keys
-    others = tuple(key.removesuffix("type") for key in changed if key.endswith(".type"))
+    others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     differences = [
         f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
         for key in sorted(changed)
         if not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
-        and (key.endswith(".type") or not key.startswith(others))
+        and not any(key.startswith(section) and key != f"{section}type" for section in others)
     ]
     if differences:
         raise ConfigError(

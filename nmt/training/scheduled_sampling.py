@@ -71,6 +71,7 @@ class ScheduledSampling:
             for reference, keep in zip(references[1:], kept[1:], strict=True):
                 log_probs, state, _ = self.model.step(inputs[-1], state)
                 inputs.append(torch.where(keep, reference, self.output(log_probs)))
+        torch.clear_autocast_cache()  # before PyTorch 2.10 it would give the loss weights that were cast without graph
         return torch.stack(inputs, 1)
 
     def output(self, log_probs: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.config import load_run_config
 from nmt.errors import ConfigError
 from nmt.search import together
 from nmt.translation.translator import Translator
@@ -31,6 +32,9 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
                 f"{run}: its data.reverse_source is not that of {runs[0]}; the runs of an ensemble read the source in "
                 "the same order"
             )
+    if len({direction(run) for run in runs}) > 1:
+        found = ", ".join(f"{run} {' to '.join(direction(run))}" for run in runs)
+        problems.append(f"the runs of an ensemble translate in one direction; found {found}")
     if problems:
         raise ConfigError(*problems)
     return Translator(
@@ -40,3 +44,9 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
         first.precision,
         first.decoding,
     )
+
+
+def direction(run: str | Path) -> tuple[str, str]:
+    """Read the languages that a run translates from and to."""
+    data = load_run_config(run).data
+    return data.source_language, data.target_language

@@ -18,7 +18,7 @@ def rules_of(options: SearchOptions, limits: Limits, source_lengths: Tensor) -> 
     if options.no_repeat_ngram:
         rules.append(NoRepeatedNgram(options.no_repeat_ngram))
     if options.min_length_factor:
-        least = (source_lengths * options.min_length_factor).ceil().long()
+        least = (source_lengths.double() * options.min_length_factor).ceil().long()
         rules.append(LeastLength(least.to(limits.max_lengths.device), limits.eos_id))
     return rules
 

@@ -27,7 +27,7 @@ from nmt.search import (
     obeying,
     sample_search,
 )
-from nmt.translation.options import MORE_PIECES, SearchOptions
+from nmt.translation.options import MORE_PIECES, SearchOptions, longest
 from nmt.translation.rules import coverage_of, refuse_without_attention, rules_of
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
@@ -208,7 +208,8 @@ class Translator:
         specials = self.specials
         source, lengths = pad_source([line.ids for line in batch], specials)
         begun = torch.tensor([len(line.prefix) for line in batch])
-        max_lengths = torch.maximum(((lengths - 1) * options.max_length_factor).long(), begun) + MORE_PIECES
+        most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
+        max_lengths = torch.maximum(most, begun + MORE_PIECES)
         limits = Limits(
             specials.target_bos,
             specials.target_eos,

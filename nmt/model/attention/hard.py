@@ -88,10 +88,10 @@ class SampledAttention(HardAttention):
 
 def perturbed(probabilities: Tensor, noise: Tensor) -> Tensor:
     """log p + noise, whose largest element is a sample of p if the noise is Gumbel's: (B, Q, S) -> (B, Q, S)."""
-    return log(probabilities) + noise
+    return finite_log(probabilities) + noise
 
 
-def log(probabilities: Tensor) -> Tensor:
+def finite_log(probabilities: Tensor) -> Tensor:
     """log p; of padding a number far below any other, so that p log p and its derivative stay finite."""
     return probabilities.clamp_min(1e-30).log()
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nmt.model.attention.multi_head import SelfAttention
 from nmt.model.encoders.base import Encoder
+from nmt.model.encoders.rnn import mean_of
 from nmt.model.records import source_mask
 from nmt.model.transformer import FeedForward, Positions, Residual
 
@@ -59,4 +60,4 @@ class TransformerEncoder(Encoder):
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
         annotations = self.norm(x).masked_fill(~mask.unsqueeze(-1), 0.0)
-        return annotations, annotations.sum(1) / mask.sum(1, keepdim=True)
+        return annotations, mean_of(annotations, lengths)
