@@ -63,6 +63,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "ssru": recurrent({"type": "ssru"}, {"type": "ssru"}, AFTER),
     "ssru before": recurrent({"type": "ssru", "directions": "forward"}, {"type": "ssru"}, BAHDANAU),
     "deep": recurrent({"layers": 3, "residual": True}, {"layers": 3, "residual": True}, BAHDANAU),
+    "deep luong": recurrent({"layers": 2}, {"layers": 2}, LUONG),
+    "luong, maxout": recurrent({}, {"readout_activation": "maxout"}, LUONG),
     "deep luong, normalized": recurrent({"layers": 2, "layer_norm": True}, {"layers": 2, "layer_norm": True}, LUONG),
     "deep lstm, normalized": recurrent(
         {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER

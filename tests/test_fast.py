@@ -73,7 +73,9 @@ STEP_BY_STEP = {
     "local-p before",
     "heads",
     "hard by gumbel",
-    # input feeding with another score than the dot product, general and additive ones, or another readout
+    # input feeding with another score than the dot product, general and additive ones, another readout, or layers
+    "deep luong",
+    "luong, maxout",
     "bahdanau fed, tanh",
     "luong low rank",
     "luong cosine, maxout",
