@@ -630,6 +630,17 @@ def test_search_options_that_contradict_each_other_are_reported_together(tmp_pat
     ]
 
 
+def test_groups_share_the_beam_of_validation_too(tmp_path: Path) -> None:
+    data = yaml.safe_load(MINIMAL)
+    data["decoding"] = {"beam_size": 6, "beam_groups": 3, "diversity": 0.5}
+    load(tmp_path, format_yaml(data))
+    data["training"]["validation"] = {"beam_size": 4}
+    assert problems(tmp_path, format_yaml(data)) == [
+        "run.yaml: training.validation.beam_size: 4 hypotheses cannot be shared by decoding.beam_groups (3); must be a "
+        "multiple of it, or 1"
+    ]
+
+
 def test_the_options_of_a_search_in_effect_are_named() -> None:
     assert describe(Decoding(beam_size=2, length_penalty=0.3)) == ""
     options = Decoding(

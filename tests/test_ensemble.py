@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt import fast
+from nmt.cli.translate import parser
 from nmt.config.schema import BpeTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizers, learn
@@ -224,3 +225,16 @@ def test_runs_that_read_the_source_in_another_order_are_refused(tmp_path: Path) 
     with pytest.raises(ConfigError, match=r"data.reverse_source is not that of"):
         load_translator(runs, "cpu")
     assert load_translator([runs[1]] * 2, "cpu").tokenizers.reverse_source
+
+
+def test_runs_that_translate_in_other_directions_are_refused(tmp_path: Path) -> None:
+    runs = [save_run(tmp_path / name, NONE) for name in "ab"]
+    config = runs[1] / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("source_language: ", "source_language: x"), "utf-8")
+    with pytest.raises(ConfigError, match=r"translate in one direction; found .*a \w+ to \w+, .*b x\w+ to \w+"):
+        load_translator(runs, "cpu")
+
+
+def test_model_may_be_given_again() -> None:
+    arguments = parser().parse_args(["--model", "a", "b", "--model", "c"])
+    assert arguments.model == ["a", "b", "c"]
