@@ -127,11 +127,9 @@ def test_graphs_are_for_fast_kernels_on_a_gpu() -> None:
 
 
 def test_graphs_are_for_the_networks_of_the_textbooks() -> None:
-    """With any soft attention; no other twin has run on a GPU."""
+    """No other twin has run on a GPU, and another attention may wait for it."""
     recorded = {name for name in VARIANTS if fast.records_graphs(small_model(name), "auto", torch.device("cuda"))}
-    others = {"bahdanau scaled dot", "bahdanau without bias", "bahdanau location", "luong low rank"}
-    others |= {"local-m", "local-p", "local-p before", "heads", "heads after, local", "heads of location"}
-    assert recorded == {*ATTENTIONS, *others}
+    assert recorded == {*ATTENTIONS, "bahdanau without bias"}
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])

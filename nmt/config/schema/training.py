@@ -133,7 +133,7 @@ class LinearSampling(SamplingSchedule):
     type: Literal["linear"]
     offset: Positive = 1.0
     """Share before the first update; above 1, training begins with teacher forcing alone."""
-    slope: Positive = 5e-5
+    slope: NotNegative = 5e-5
     """Share that each update takes away; the default leaves a half after 10,000 updates."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Smallest share."""
