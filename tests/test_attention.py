@@ -59,6 +59,10 @@ SCORES: dict[str, Callable[[], ScoredAttention]] = {
 }
 
 
+COMPARING = [name for name in SCORES if name != "location"]
+"""The weights of the location score belong to the positions, not to the annotations."""
+
+
 @pytest.fixture(params=SCORES)
 def attention(request: pytest.FixtureRequest) -> ScoredAttention:
     torch.manual_seed(3)
@@ -140,9 +144,8 @@ def test_context_depends_on_real_annotations_alone(attention: ScoredAttention) -
     assert not torch.allclose(context, read(attention, query, memory(altered, [3], attention))[0])
 
 
+@pytest.mark.parametrize("attention", COMPARING, indirect=True)
 def test_permuting_the_source_permutes_the_weights(attention: ScoredAttention) -> None:
-    if not attention.compares:
-        pytest.skip("the weights of a location score belong to the positions")
     annotations, query = torch.randn(1, 4, 4, dtype=torch.double), torch.randn(1, 1, 4, dtype=torch.double)
     order = torch.tensor([2, 0, 3, 1])
     context, alpha = weigh(attention, query, memory(annotations, [4], attention))
@@ -198,9 +201,8 @@ def energies_by_numpy(attention: ScoredAttention, s: Tensor, h: Tensor) -> float
     return float(query @ annotation)
 
 
+@pytest.mark.parametrize("attention", COMPARING, indirect=True)
 def test_energies_against_numpy(attention: ScoredAttention) -> None:
-    if not attention.compares:
-        pytest.skip("see the location score below")
     annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
     _, alpha = weigh(attention, queries, memory(annotations, [5, 3], attention))
     for b, length in enumerate((5, 3)):

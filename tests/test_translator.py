@@ -23,10 +23,11 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError
 from nmt.evaluation.utility import SentenceBleu, sentence_chrf
 from nmt.fast.inference import FastSearch, PlainSearch
+from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
 from nmt.translation.risk import MinimumBayesRisk
-from nmt.translation.translator import BLANK, Translation, Translator, evaluating
+from nmt.translation.translator import BLANK, Translation, Translator
 from nmt.translation.unknown import UnknownWords
 from nmt.translation.windows import Line, side_by_side
 from nmt.translation.windows import batches as batches_of

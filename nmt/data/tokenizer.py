@@ -43,8 +43,6 @@ SPECIAL_PIECES = 4
 SAMPLING = Lock()
 """Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
-WORD_MODEL: int = ModelProto().trainer_spec.WORD
-"""The type of a model whose pieces are words."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -97,9 +95,10 @@ class Tokenizer:
         write_bytes(Path(path), self._model)
 
     @cached_property
-    def of_words(self) -> bool:
-        """Whether a piece is a word, or a run of words that the vocabulary lacks."""
-        return bool(ModelProto.FromString(self._model).trainer_spec.model_type == WORD_MODEL)
+    def model_type(self) -> str:
+        """How the model segments: unigram, bpe, word or char."""
+        spec = ModelProto.FromString(self._model).trainer_spec
+        return str(spec.ModelType.Name(spec.model_type)).lower()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
@@ -117,12 +116,6 @@ class Tokenizer:
                 text, out_type=int, enable_sampling=True, alpha=alpha, nbest_size=nbest
             )
         return ids
-
-    @property
-    def model_type(self) -> str:
-        """How the model segments: unigram, bpe, word or char."""
-        spec = ModelProto.FromString(self._model).trainer_spec
-        return str(spec.ModelType.Name(spec.model_type)).lower()
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
         """Encode the first ``most`` ids of each text; also say whether anything was left out.

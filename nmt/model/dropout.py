@@ -3,6 +3,9 @@
 Shapes: B sentences, T positions, E units.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -71,3 +74,14 @@ class WordDropout(nn.Module):
         first = (words.unsqueeze(2) == words.unsqueeze(1)).byte().argmax(2)
         kept = dropout(embedded.new_ones(words.shape), self.p).gather(1, first)
         return embedded * kept.view(tokens.shape).unsqueeze(-1)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Turn dropout off; a model in training mode is in training mode again afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -13,8 +13,8 @@ from torch import Tensor
 from nmt.config import schema
 from nmt.data.batching import Batch
 from nmt.model import Network, Seq2Seq
+from nmt.model.dropout import evaluating
 from nmt.training.objective import Loss, Objective
-from nmt.translation.translator import evaluating
 
 
 def reference_share(config: schema.AnySampling, update: int) -> float:

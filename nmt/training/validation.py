@@ -18,12 +18,13 @@ from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.device import autocast, resolve_precision
 from nmt.model import Seq2Seq
+from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
 from nmt.training.log import Log
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.translator import CheckStop, Translator, evaluating, never_stop
+from nmt.translation.translator import CheckStop, Translator, never_stop
 from nmt.translation.windows import WINDOW
 
 

@@ -13,7 +13,7 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
     """Load the translator of one run, or of several that translate together, with the decoding options of the first.
 
     Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
-    another order, or that write other pieces.
+    another order, that write other pieces, or that translate in other directions.
     """
     translators = [Translator.load(run, device, precision) for run in runs]
     first, *others = translators
@@ -32,9 +32,10 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
                 f"{run}: its data.reverse_source is not that of {runs[0]}; the runs of an ensemble read the source in "
                 "the same order"
             )
-    if len({direction(run) for run in runs}) > 1:
-        found = ", ".join(f"{run} {' to '.join(direction(run))}" for run in runs)
-        problems.append(f"the runs of an ensemble translate in one direction; found {found}")
+    directions = [direction(run) for run in runs]
+    if len(set(directions)) > 1:
+        named = ", ".join(f"{run} {' to '.join(languages)}" for run, languages in zip(runs, directions, strict=True))
+        problems.append(f"the runs of an ensemble translate in one direction; found {named}")
     if problems:
         raise ConfigError(*problems)
     return Translator(

@@ -15,7 +15,7 @@ from nmt.model import Network
 from nmt.search.penalties import length_penalty
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, windows
 
-LARGEST_BATCH = 4096
+BATCH_TOKENS = 4096
 """Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
 vocabulary at each of them."""
 Warn = Callable[[Literal["source", "target"], int, str], None]
@@ -65,7 +65,7 @@ def force(
     *,
     max_source: int = 1000,
     max_target: int | None = None,
-    batch_tokens: int = LARGEST_BATCH,
+    batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = True,
     first: int = 1,
     warn: Warn = no_warning,
@@ -128,7 +128,7 @@ def force_stream(
     *,
     max_source: int,
     max_target: int,
-    batch_tokens: int = LARGEST_BATCH,
+    batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = False,
     warn: Warn = no_warning,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:

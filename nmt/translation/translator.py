@@ -1,14 +1,13 @@
 """Lines in, translations out: the one path that validation, nmt-translate and nmt-evaluate share."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt import fast
 from nmt.config.schema import Decoding, Kernels
@@ -266,14 +265,3 @@ class Translator:
             translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Turn dropout off; a model in training mode is in training mode again afterwards."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

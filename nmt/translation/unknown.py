@@ -57,7 +57,7 @@ class UnknownWords:
 
 def unsuitable(tokenizers: Tokenizers) -> str | None:
     """Return why unknown words cannot be replaced with these tokenizers, or None if they can be."""
-    wrong = [side for side, tokenizer in tokenizers.sides() if not tokenizer.of_words]
+    wrong = [side for side, tokenizer in tokenizers.sides() if tokenizer.model_type != "word"]
     if not wrong:
         return None
     return (

@@ -75,9 +75,14 @@ class WeightedMean(Attention):
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
         """Compute alpha_ij, zero on padding: (B, Q, H) -> (B, Q, S)."""
 
+    @staticmethod
+    def values(memory: Memory) -> Tensor:
+        """Select what is weighed, (B, S, C)."""
+        return memory.annotations if memory.values is None else memory.values
+
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S)."""
-        values = memory.annotations if memory.values is None else memory.values
+        values = self.values(memory)
         weights = self.weights(queries, positions, memory).to(values.dtype)
         return weights @ values, weights
 

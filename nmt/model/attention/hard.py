@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.attention.base import Attention, WeightedMean
+from nmt.model.attention.base import WeightedMean
 from nmt.model.records import Memory
 
 
-class HardAttention(Attention):
+class HardAttention(WeightedMean):
     """The context is the annotation of one position.
 
     No gradient reaches the probabilities through the context: the objectives of the exact marginal and of REINFORCE
@@ -40,7 +40,7 @@ class HardAttention(Attention):
         The weights are the probabilities while the memory has noise, in training, and else one at the position.
         """
         probabilities = self.weights(queries, positions, memory)
-        values = memory.annotations if memory.values is None else memory.values
+        values = self.values(memory)
         noise = None if memory.noise is None else memory.noise[:, positions]
         chosen = self.chosen(probabilities, noise).to(values.dtype)
         return chosen @ values, chosen if noise is None else probabilities

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.attention import Attention, HardAttention, WeightedMean
+from nmt.model.attention import Attention, WeightedMean
 from nmt.model.cells import Cell
 from nmt.model.decoders.base import stacked
 from nmt.model.decoders.readout import Readout
@@ -92,7 +92,7 @@ class LuongDecoder(RecurrentDecoder):
         assert isinstance(start, RecurrentState)
         outputs = self.outputs(embedded, start)
         memory, attention = start.memory, self.attention
-        assert isinstance(attention, WeightedMean | HardAttention)
+        assert isinstance(attention, WeightedMean)
         positions = torch.arange(outputs.size(1), device=outputs.device)
         weights = attention.weights(outputs, positions, memory)
         context = memory.annotations.size(-1)
