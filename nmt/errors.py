@@ -45,6 +45,10 @@ class CheckpointError(FileError):
     """A run directory that cannot be used or written."""
 
 
+class ProcessError(NmtError):
+    """Another process of the run that has ended or does not answer."""
+
+
 class Stopped(Exception):
     """Raised between two batches when a stop was requested; not an error."""
 

@@ -69,7 +69,7 @@ def test_the_first_pieces_of_a_corpus() -> None:
     assert (corpus.source_lengths.tolist(), corpus.target_lengths.tolist()) == ([3, 5, 5], [5, 1, 5])
     assert corpus.cut == 2
     pairs = {}
-    for batch in corpus.batches(SPECIALS, 20):
+    for batch in corpus.batches(SPECIALS, corpus.plan(20)):
         for source, length, row, mask in zip(
             batch.source, batch.source_lengths, batch.target_output, batch.target_mask, strict=True
         ):
@@ -245,25 +245,25 @@ def test_epoch_follows_epoch() -> None:
 
 
 def test_processes_share_each_epoch() -> None:
-    """Two processes take one batch each of the three of an epoch, and no pair is taken twice."""
+    """Two processes deal out the three batches of an epoch and go on with the next; four take more than an epoch."""
     corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
-    first, second = (
-        training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=2) for rank in (0, 1)
-    )
-    epoch = [next(first), next(second)]
-    assert [after for after, _ in epoch] == [Position(1, 0), Position(1, 0)]
-    assert len({int(row[0]) for _, batch in epoch for row in batch.source}) == 4
-    assert [next(second)[0], next(first)[0]] == [Position(2, 0), Position(2, 0)]
-    five = Corpus(np.full(10, 3, np.int32), np.full(10, 3, np.int32))
-    shared = training_batches(five, SPECIALS, 8, seed=1, position=Position(), rank=1, size=2)
-    assert [after for after, _ in islice(shared, 3)] == [Position(0, 2), Position(1, 0), Position(1, 2)]
-    with pytest.raises(ValueError, match="3 batches are too few for 4 processes"):
-        next(training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=0, size=4))
+
+    def dealt(rank: int, size: int) -> list[tuple[Position, list[list[int]]]]:
+        batches = training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size)
+        return [(after, batch.source.tolist()) for after, batch in islice(batches, 12 // size)]
+
+    alone = dealt(0, 1)
+    for size in (2, 3, 4):
+        for rank in range(size):
+            rounds = [alone[index : index + size] for index in range(0, 12, size)]
+            assert dealt(rank, size) == [(each[-1][0], each[rank][1]) for each in rounds]
+    assert [after for after, _ in dealt(1, 2)[:3]] == [Position(0, 2), Position(1, 1), Position(2, 0)]
 
 
 def test_validation_batches_hold_each_pair_once() -> None:
     corpus = Corpus(np.array([5, 1, 3], np.int32), np.array([2, 2, 6], np.int32))
-    batches = list(FirstPieces(corpus, 100).batches(SPECIALS, 12))
+    first = FirstPieces(corpus, 100)
+    batches = list(first.batches(SPECIALS, first.plan(12)))
     assert sorted(int(row[0]) for batch in batches for row in batch.source) == [0, 1, 2]
     assert sum(batch.target_tokens for batch in batches) == 2 + 2 + 6 + 3
     for batch in batches:  # the two sides still belong together

@@ -15,7 +15,7 @@ from nmt.cli import streams
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
-from nmt.training import dry_run, pipeline, trainer
+from nmt.training import dry_run, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 from tests.torture import disk, faults, refusals, strangers, text
@@ -214,7 +214,7 @@ CARELESS = [
     ("numbers", trainer.Trainer, "_skip", step_with_nothing),
     ("no-numbers", trainer, "SKIPS", 11),
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
-    ("changed", pipeline, "CHANGEABLE_KEYS", {*pipeline.CHANGEABLE_KEYS, "seed"}),
+    ("changed", run_refusals, "CHANGEABLE_KEYS", {*run_refusals.CHANGEABLE_KEYS, "seed"}),
     ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
     ("output", streams, "writing", lambda _: suppress(OSError)),
     ("extremes", dry_run, "dry_run", fail),

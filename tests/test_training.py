@@ -114,44 +114,6 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
     assert one.tokens == int(lengths[short + long].sum()) + 8  # EOS
 
 
-class OneOfTwo:
-    """One of two processes that do the same, so that each sum is twice its own; the second writes nothing."""
-
-    size = 2
-
-    def __init__(self, rank: int) -> None:
-        self.rank, self.writes = rank, rank == 0
-
-    def sum(self, tensor: Tensor) -> Tensor:
-        return tensor.mul_(2)
-
-    def any(self, flag: bool) -> bool:
-        return flag
-
-
-def test_two_processes_make_the_update_of_one_with_the_batches_of_both(make: Make, folder: Path) -> None:
-    sgd = {"type": "sgd", "learning_rate": 30.0}
-    alone, one_of_two = (without_dropout(make, folder, optimizer=sgd, clip=None) for _ in range(2))
-    one_of_two.world = OneOfTwo(0)
-    batch = batch_of(alone, [1, 2, 3])
-    both, shared = alone.update([batch, batch], Position(0, 2)), one_of_two.update([batch], Position(0, 2))
-    torch.testing.assert_close(parameters(one_of_two), parameters(alone), rtol=1e-9, atol=1e-12)
-    assert asdict(shared) == pytest.approx(asdict(both), rel=1e-6)
-
-
-def test_two_processes_share_the_batches_and_one_of_them_saves(make: Make) -> None:
-    trainers = [make() for _ in range(3)]
-    for rank in (0, 1):
-        trainers[rank].world = OneOfTwo(rank)
-        trainers[rank].checkpointing = replace(trainers[rank].checkpointing, world=OneOfTwo(rank))
-        trainers[rank].save()
-    assert [trainer.checkpointing.run.has("last") for trainer in trainers[:2]] == [True, False]
-    first, second = (next(trainer.batches()) for trainer in trainers[:2])
-    expected = list(islice(trainers[2].batches(), 2))
-    for (after, found), (_, batch) in zip((first, second), expected, strict=True):
-        assert after == expected[1][0] and torch.equal(found.source, batch.source)
-
-
 def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
     """And reports the loss without smoothing."""
     sgd = {"type": "sgd", "learning_rate": 1.0}

@@ -148,8 +148,10 @@ def _fail(arguments: argparse.Namespace, problems: Iterable[str]) -> int:
     """Print the error that is being handled, and return the exit code."""
     if arguments.verbose:
         traceback.print_exc()
+    several = os.environ.get("WORLD_SIZE", "1") != "1"  # set by torchrun
+    who = f"{arguments.command}: rank {os.environ.get('RANK')}" if several else arguments.command
     for problem in problems:
-        say(f"{arguments.command}: error: {problem}")
+        say(f"{who}: error: {problem}")
     return FAILED
 
 

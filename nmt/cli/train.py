@@ -88,15 +88,31 @@ def main(arguments: argparse.Namespace) -> int:
     """Train; returns 0 when finished, 128 plus its number when stopped by a signal."""
     config = configuration(arguments)
     with importing():
-        from nmt.training.dry_run import dry_run  # noqa: PLC0415  (slow to import: invalid keys must not wait)
+        from nmt.foundation import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
+        from nmt.foundation.world import on_writer  # noqa: PLC0415
+        from nmt.runs.directory import RunDirectory  # noqa: PLC0415
+        from nmt.training.dry_run import dry_run  # noqa: PLC0415
         from nmt.training.pipeline import train_run  # noqa: PLC0415
 
-    if arguments.dry_run:
-        dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
-        return 0
+    def how() -> tuple[bool, bool]:
+        """Whether to resume, and whether to overwrite: torchrun repeats the first command when it restarts."""
+        if not processes.restarted() or not config.output:
+            return arguments.resume, arguments.overwrite
+        begun = RunDirectory(config.output).has("last")
+        return begun, not begun
+
     stop = StopRequest()
-    if train_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say, stop_request=stop):
-        return 0
-    again = [as_typed("nmt-train"), "--resume", "--output", str(config.output)]
-    say(f"stopped; continue with: {shlex.join(again)}")
+    with processes.joined(config.device, config.training.timeout) as world:
+        if arguments.dry_run:
+            if world.size > 1:
+                raise ConfigError("--dry-run: rehearses training in one process; start it without torchrun")
+            dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
+            return 0
+        resume, overwrite = on_writer(world, how)
+        if train_run(config, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world):
+            return 0
+        if world.writes:
+            command = [] if world.size > 1 else [as_typed("nmt-train")]
+            again = shlex.join([*command, "--resume", "--output", str(config.output)])
+            say(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}")
     return INTERRUPTED if stop.signal is None else 128 + stop.signal

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -24,7 +25,8 @@ ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
 Item = TypeVar("Item")
-Plan = list[npt.NDArray[np.int64]]
+Rows = npt.NDArray[np.int64]
+Plan = list[Rows]
 
 
 @dataclass(frozen=True)
@@ -215,9 +217,13 @@ class FirstPieces:
         self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
         """Number of pairs with a longer side."""
 
-    def batches(self, specials: Specials, batch_tokens: int) -> Iterator[Batch]:
-        """Every pair once, by length. A target that is cut ends with its next piece instead of EOS."""
-        for rows in plan_by_length(self.source_lengths, self.target_lengths, batch_tokens):
+    def plan(self, batch_tokens: int) -> Plan:
+        """Batches of every pair once, by length."""
+        return plan_by_length(self.source_lengths, self.target_lengths, batch_tokens)
+
+    def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
+        """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
+        for rows in plan:
             sources, targets = self._corpus.rows(rows)
             batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
             for place, target in enumerate(targets):
@@ -238,22 +244,27 @@ def training_batches(
 ) -> Iterator[tuple[Position, Batch]]:
     """Endless batches from a position on, each with the position after it.
 
-    With ``size`` processes, each takes the ``rank``-th of every ``size`` batches; the position after them is the same
-    in all processes. The last batches of an epoch, fewer than ``size``, are left out.
-
-    Raises ValueError if an epoch has fewer than ``size`` batches.
+    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
+    position after a round is the same in all of them. So any number of processes goes on from any position, and an
+    epoch has every pair exactly once.
     """
+    batches = _batches(corpus, batch_tokens, seed, position)
+    while True:
+        dealt = list(islice(batches, size))
+        pairs, rows, _ = dealt[rank]
+        yield dealt[-1][-1], collate(*pairs.rows(rows), specials, pairs.links(rows))
+
+
+def _batches(
+    corpus: TrainingPairs, batch_tokens: int, seed: int, position: Position
+) -> Iterator[tuple[TrainingPairs, Rows, Position]]:
+    """The rows of endless batches, with the corpus as their epoch reads it and the position after each."""
     epoch, first = position.epoch, position.batch
     while True:
         pairs = corpus.in_epoch(epoch)
         plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
-        end = len(plan) // size * size
-        if not end:
-            raise ValueError(f"{len(plan)} batches are too few for {size} processes")
-        for i in range(first, end, size):
-            after = Position(epoch, i + size) if i + size < end else Position(epoch + 1, 0)
-            rows = plan[i + rank]
-            yield after, collate(*pairs.rows(rows), specials, pairs.links(rows))
+        for i in range(first, len(plan)):
+            yield pairs, plan[i], Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
         epoch, first = epoch + 1, 0
 
 

@@ -11,8 +11,8 @@ from nmt.experiments.plan import Run
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics
-from nmt.training.pipeline import refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
+from nmt.training.refusals import refuse_fewer_updates, refuse_other_config
 
 
 class Remaining(NamedTuple):

@@ -8,6 +8,7 @@ import torch
 
 from nmt.config.schema import Training
 from nmt.errors import CheckpointError, FileError
+from nmt.foundation.world import World, on_writer, share_tensors
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
@@ -16,16 +17,16 @@ from nmt.runs.tensors import average, unshared
 from nmt.training.log import Log
 from nmt.training.moving_average import LATEST, UsedWeights
 from nmt.training.optimizer import load_moments, saved_moments
-from nmt.training.progress import Progress
+from nmt.training.progress import Candidate, Progress
 from nmt.training.validation import ValidationResult
-from nmt.training.world import World
 
 
 @dataclass(frozen=True)
 class Checkpointing:
     """The connection between a run directory and the model and optimizer in training.
 
-    Progress is a value that the methods take and return. Only the process that writes files saves or deletes.
+    Progress is a value that the methods take and return. Only the process that writes files reads, saves or deletes
+    them; the others receive what they need.
     """
 
     config: Training
@@ -65,9 +66,10 @@ class Checkpointing:
 
     def restore(self, checkpoint: str) -> Progress:
         """Load the model, the optimizer and the random generators; return the progress. Raises CheckpointError."""
-        load_weights(self.model, self.run.weights(checkpoint), str(self.run.checkpoints / checkpoint))
-        progress = saved_progress(self.run, checkpoint)
-        tensors = dict(self.run.training(checkpoint).tensors)
+        weights = share_tensors(self.world, lambda: self.run.weights(checkpoint))
+        load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
+        progress = shared_progress(self.world, lambda: saved_progress(self.run, checkpoint))
+        tensors = share_tensors(self.world, lambda: self.run.training(checkpoint).tensors)
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         latest = {name: tensors.pop(name) for name in [*tensors] if name.startswith(LATEST)}
@@ -109,11 +111,13 @@ class Checkpointing:
     def mend(self, progress: Progress) -> Progress:
         """Replace a damaged ``best`` by the best undamaged checkpoint, or else let the next validation make one, and
         delete other damaged checkpoints. Raises CheckpointError as :meth:`damaged` does."""
+        return shared_progress(self.world, lambda: self._mended(progress))
+
+    def _mended(self, progress: Progress) -> Progress:
         damaged = self.damaged(progress)
         for name in damaged.keys() - {"best"}:
             self.log.say(f"{'; '.join(damaged[name])}; the average is made without it")
-            if self.world.writes:
-                self.run.delete(name)
+            self.run.delete(name)
         if "best" in damaged:
             replacement = self._replacement(progress, damaged)
             if replacement is None:
@@ -121,10 +125,8 @@ class Checkpointing:
                 progress = replace(progress, best=None)
             else:
                 self.log.say(f"{'; '.join(damaged['best'])}; {replacement} takes its place")
-                if self.world.writes:
-                    self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
-        if self.world.writes:
-            self._drop_others(progress)
+                self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
+        self._drop_others(progress)
         return progress
 
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
@@ -133,24 +135,22 @@ class Checkpointing:
         The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
         been averaged, and its next ``best`` has to beat the checkpoints, not the average.
         """
-        averaged = [each for each in progress.averaged(self.config) if self.run.has(each.checkpoint)]  # see mend
-        names = [candidate.checkpoint for candidate in averaged]
-        if self.config.average == 1 or len(names) < 2 or progress.best is None:
+        updates = on_writer(self.world, lambda: self._averaged(progress))
+        if self.config.average == 1 or len(updates) < 2 or progress.best is None:
             return
-        mean = average(self.run.weights(name) for name in names)
+        names = [Candidate(update, 0.0).checkpoint for update in updates]
+        mean = share_tensors(self.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
         better = score(result, self.config) > progress.best.score
-        updates = sorted(candidate.update for candidate in averaged)
-        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
+        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=sorted(updates))
         self.log.say(
-            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
+            f"average of the checkpoints of updates {', '.join(map(str, sorted(updates)))}: {result}: "
             f"{'becomes' if better else 'does not become'} best"
         )
-        best = (
-            mean if better else self.run.weights(self._candidates(progress)[0])
-        )  # in an extended run ``best`` may be an older average
         if self.world.writes:
+            # in an extended run ``best`` may be an older average
+            best = mean if better else self.run.weights(self._candidates(progress)[0])
             self.run.save("best", best, update=progress.update)
 
     def _training_state(self, progress: Progress) -> TrainingCheckpoint:
@@ -161,6 +161,10 @@ class Checkpointing:
         return TrainingCheckpoint(
             unshared(tensors | saved_moments(self.optimizer) | self.weights.saved()), progress.to_json()
         )
+
+    def _averaged(self, progress: Progress) -> list[int]:
+        """The updates of the checkpoints that enter the average and exist; see :meth:`mend`."""
+        return [each.update for each in progress.averaged(self.config) if self.run.has(each.checkpoint)]
 
     def _candidates(self, progress: Progress) -> list[str]:
         """The existing checkpoints that training keeps, best first."""
@@ -186,6 +190,11 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
     except ValueError as error:
         where = run.checkpoints / checkpoint / "training.json"
         raise CheckpointError(f"{where}: not the progress of a run ({error})") from None
+
+
+def shared_progress(world: World, read: Callable[[], Progress]) -> Progress:
+    """The progress that the writing process finds, in all processes."""
+    return Progress.from_json(on_writer(world, lambda: read().to_json()))
 
 
 def score(result: ValidationResult, config: Training) -> float:

@@ -21,7 +21,7 @@ from nmt.errors import ConfigError, DataError, NmtError
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import printable
 from nmt.runs.directory import RunDirectory
-from nmt.training import pipeline
+from nmt.training import pipeline, refusals
 from nmt.training.log import Log, duration
 from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
@@ -49,7 +49,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
         with run.locked(say):  # raises if another process trains there
             pass
     if resume:
-        pipeline.refuse_other_config(run, config)
+        refusals.refuse_other_config(run, config)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _explained(folder):
         training = config.training
         once = config.model_copy(
@@ -193,11 +193,11 @@ def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> int:
     """Return the number of updates of a run, which is only read. Raises the errors of resuming it."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
-    pipeline.refuse_other_data(run, pipeline.make_manifest(config, prepared))
+    refusals.refuse_other_data(run, pipeline.make_manifest(config, prepared))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, pipeline.make_model(config, prepared), run, log, device)
         progress = trainer.checkpointing.restore(run.resumable(say))
-        pipeline.refuse_fewer_updates(config, progress)
+        refusals.refuse_fewer_updates(config, progress)
         for problems in trainer.checkpointing.damaged(progress).values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {progress.update}")

@@ -1,37 +1,43 @@
 """From a configuration to a trained and scored run."""
 
-import json
 import os
 import platform
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nmt import __version__
-from nmt.config import Config, dump_config, load_run_config
+from nmt.config import Config, dump_config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import describe
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
-from nmt.evaluation.writing import DEFAULT, BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
-from nmt.foundation.files import read_json, why_unwritable, write_json, write_text
+from nmt.foundation.files import why_unwritable, write_json, write_text
+from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import cut_metrics
 from nmt.training.checkpointing import saved_progress
 from nmt.training.log import Log
-from nmt.training.progress import Progress
+from nmt.training.refusals import (
+    refuse_fewer_updates,
+    refuse_other_config,
+    refuse_other_data,
+    refuse_unequal,
+    refuse_unequal_data,
+)
 from nmt.training.trainer import Trainer
 from nmt.training.validation import gold_pairs
-from nmt.training.world import OneProcess
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 from nmt.translation.windows import WINDOW
@@ -41,26 +47,6 @@ NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda
 
 MOST_NAMED = 3
 """The number of files that a message names."""
-CHANGEABLE_KEYS = {
-    "output",
-    "device",
-    "threads",
-    "data.cache",
-    "data.processes",
-    "training.updates",
-    "training.save_every",
-    "training.log_every",
-    "training.validation.patience",
-    "training.validation.samples",
-    "decoding.beam_size",
-    "decoding.batch_tokens",
-    "evaluation",
-}
-"""Dotted keys, or sections of them, that may change when a run resumes.
-
-The other keys of ``decoding`` also affect validation, whose BLEU decides which checkpoint is best. Another device,
-number of threads or translation batch changes the order of additions: results are then equal only up to rounding.
-"""
 
 
 def train_run(
@@ -71,44 +57,53 @@ def train_run(
     say: Say,
     stop_request: AbstractContextManager[Callable[[], bool]] = NO_STOP_REQUEST,
     narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
+    world: World = ONE_PROCESS,
 ) -> bool:
     """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
     ``resume`` continues the run in its directory (past its last update, it repeats only the steps after that), and
     ``overwrite`` replaces it. ``stop_request`` is entered before anything is written into the run; its value says,
-    between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data.
+    between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data. ``world``:
+    the processes that train together, each of which calls this function; one of them reads and writes the run.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
     """
-    run = run_directory(config, resume=resume, overwrite=overwrite)
+    refuse_unequal(world, config)
+    say = say if world.writes else _say_nothing
+
+    def examine() -> None:
+        run = run_directory(config, resume=resume, overwrite=overwrite)
+        if resume:
+            refuse_other_config(run, config)
+
+    on_writer(world, examine)
+    run = RunDirectory(config.output or "")
     device = resolve_device(config.device)
     if device.type == "cpu":
         keep_freed_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    if resume:
-        refuse_other_config(run, config)
     tokenizer_of_run(config)  # fails before the slow part if it is not installed
-    prepared = narrow(prepare(config, say))
+    prepared = narrow(in_turn(world, lambda: prepare(config, say)))
+    refuse_unequal_data(world, prepared)
     if not resume:
         say(describe(prepared.report))
     gold_pairs(config)
     torch.manual_seed(config.seed)
     model = make_model(config, prepared)  # before the run directory is touched, because any of this may fail
-    world = OneProcess()
-    with run.locked(say), stop_request as stop_requested:
-        checkpoint = _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say)
-        if prepared.language_id:
-            prepared.language_id.save(run.path)
+    with ExitStack() as stack:
+        on_writer(world, lambda: stack.enter_context(run.locked(say)))
+        stop_requested = stack.enter_context(stop_request)
+        checkpoint = on_writer(
+            world, lambda: _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say, world=world)
+        )
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         attention = "no" if config.model.attention.type == "none" else config.model.attention.type
-        say(f"model: {parameters:,} parameters, {attention} attention, {precision} on {device}")
-        saved = saved_progress(run, checkpoint) if checkpoint else None
-        if saved is not None:
-            cut_metrics(run.metrics, saved.update, saved.validated)
-        with closing(Log(run, say, purge=None if saved is None else saved.update + 1, world=world)) as log:
+        say(f"model: {parameters:,} parameters, {attention} attention, {precision} on {device}{_crowd(world)}")
+        purge = on_writer(world, lambda: _cut(run, checkpoint) if checkpoint else None)
+        with closing(Log(run, say, purge=purge, world=world)) as log:
             trainer = Trainer(config, prepared, model, run, log, device, world)
             if checkpoint:
                 trainer.resume(checkpoint)
@@ -117,24 +112,32 @@ def train_run(
                 trainer.save()  # makes the run resumable, and fails now if the disk is full
 
             def check_stop() -> None:
-                if world.any(stop_requested()):
+                if stop_requested():
                     raise Stopped
 
             try:
                 trainer.fit(check_stop)
                 trainer.average_best(check_stop)
                 if prepared.test_pairs:
-                    score_test(config, run, prepared.test_pairs, log, trainer.progress.update, check_stop)
+                    best = best_run(config, prepared, run, device, world)
+                    score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
             except Stopped:
                 return False
     return True
 
 
 def _open(
-    run: RunDirectory, config: Config, prepared: PreparedData, *, resume: bool, overwrite: bool, say: Say
+    run: RunDirectory,
+    config: Config,
+    prepared: PreparedData,
+    *,
+    resume: bool,
+    overwrite: bool,
+    say: Say,
+    world: World,
 ) -> str | None:
     """Create or repair the run directory; return the checkpoint to resume from, None for a new run."""
-    manifest = make_manifest(config, prepared)
+    manifest = make_manifest(config, prepared) | {"processes": world.size}
     if resume:
         refuse_other_config(run, config)  # again, because another process may have changed the run
         refuse_other_data(run, manifest)
@@ -144,13 +147,35 @@ def _open(
             run.fall_back()
         write_text(run.config, dump_config(config))
         prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+        _save_language_id(run, prepared)
         return "last"
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
         raise _existing_run_error(run)
     run.create(config, prepared.tokenizers, prepared.report, manifest)
+    _save_language_id(run, prepared)
     return None
+
+
+def _save_language_id(run: RunDirectory, prepared: PreparedData) -> None:
+    if prepared.language_id:
+        prepared.language_id.save(run.path)
+
+
+def _cut(run: RunDirectory, checkpoint: str) -> int:
+    """Remove the metrics of the updates after a checkpoint; -> the first step that TensorBoard is to forget."""
+    saved = saved_progress(run, checkpoint)
+    cut_metrics(run.metrics, saved.update, saved.validated)
+    return saved.update + 1
+
+
+def _say_nothing(line: str) -> None:
+    """What the processes that do not write say."""
+
+
+def _crowd(world: World) -> str:
+    return f", {world.size} processes" if world.size > 1 else ""
 
 
 def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:
@@ -200,19 +225,47 @@ def _refuse_unwritable(folder: Path) -> None:
         )
 
 
+def best_run(
+    config: Config, prepared: PreparedData, run: RunDirectory, device: torch.device, world: World
+) -> LoadedRun:
+    """The run with its best weights, in all processes; one of them reads its files."""
+    if world.size == 1:
+        return load_run(run.path, device, kernels=config.kernels)
+
+    def read() -> Mapping[str, Tensor]:
+        return load_run(run.path, torch.device("cpu")).model.state_dict()
+
+    weights = share_tensors(world, read)
+    model = make_model(config, prepared)
+    model.load_state_dict(weights)
+    return LoadedRun(config, prepared.tokenizers, model.to(device).eval())
+
+
 def score_test(
-    config: Config, run: RunDirectory, pairs: Sequence[Pair], log: Log, step: int, check_stop: CheckStop
+    best: LoadedRun,
+    run: RunDirectory,
+    pairs: Sequence[Pair],
+    log: Log,
+    step: int,
+    check_stop: CheckStop,
+    world: World = ONE_PROCESS,
 ) -> None:
     """Translate the test set with the best checkpoint; write the output and its scores into the run.
 
     If ``check_stop`` raises between two batches, nothing is written.
     """
-    device = resolve_device(config.device)
-    translator = Translator.of(load_run(run.path, device, kernels=config.kernels), device, torch.float32)
+    config = best.config
+    translator = Translator.of(best, resolve_device(config.device), torch.float32)
     sources, references = zip(*pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
-    translations = translator.translate(sources, options, first_window=WINDOW, check_stop=check_stop)
-    hypotheses = [translation.text for translation in translations]
+
+    def translate(share: Sequence[str]) -> Iterator[str]:
+        translations = translator.translate(share, options, first_window=WINDOW, check_stop=check_stop)
+        return (translation.text for translation in translations)
+
+    hypotheses = in_shares(world, sources, translate)
+    if not world.writes:
+        return
     binned_by = BinnedBy("source", unit_of(config.data.source_language))
     system = score_system(
         run.path.name,
@@ -247,67 +300,4 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
         "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
-    }
-
-
-def refuse_other_config(run: RunDirectory, config: Config) -> None:
-    """Raise ConfigError that lists the keys, except CHANGEABLE_KEYS, that differ from those of a run."""
-    before = _flat(load_run_config(run.path).model_dump(mode="json"))
-    now = _flat(config.model_dump(mode="json"))
-    changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    # a section of another type has other keys
-    others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
-    differences = [
-        f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
-        for key in sorted(changed)
-        if not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
-        and not any(key.startswith(section) and key != f"{section}type" for section in others)
-    ]
-    if differences:
-        raise ConfigError(
-            *differences, "a run resumes with the configuration it started with; restore it, or use a new --output"
-        )
-
-
-def refuse_fewer_updates(config: Config, progress: Progress) -> None:
-    """Raise ConfigError if a run has already made more updates than the configuration allows."""
-    if config.training.updates < progress.update:
-        raise ConfigError(
-            f"training.updates: {config.training.updates}, but the run has already made {progress.update}; a run can "
-            "be extended, not shortened: use a new --output"
-        )
-
-
-def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Raise ConfigError if a run started with other text or tokenizers than a manifest names. They include BLEU's
-    tokenizer: the scores of the checkpoints would not be comparable."""
-    before = read_json(run.manifest)
-    if not isinstance(before, dict):
-        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
-    changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
-    if changed:
-        raise ConfigError(
-            *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
-            "the text has changed since the run started; restore it, or use a new --output",
-        )
-    scored, now = before.get("bleu_tokenizer", DEFAULT), manifest["bleu_tokenizer"]
-    if scored != now:
-        raise ConfigError(
-            f"{run.manifest}: BLEU's tokenizer was {scored} and would now be {now}; to resume, set "
-            f"evaluation.bleu_tokenizer to {scored}"
-        )
-
-
-def _format_value(value: Any) -> str:
-    """Format a value as in YAML."""
-    return repr(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {
-        dotted: leaf
-        for key, child in value.items()
-        for dotted, leaf in _flat(child, f"{prefix}.{key}" if prefix else key).items()
     }

@@ -3,9 +3,11 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 
+import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
@@ -14,17 +16,18 @@ from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
+from nmt.foundation.world import ONE_PROCESS, World, stop_together
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.build import objective_of
 from nmt.training.checkpointing import Checkpointing, score
+from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log, duration
 from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress, Window
 from nmt.training.validation import Validator
-from nmt.training.world import ONE_PROCESS, World
 from nmt.translation.translator import CheckStop, never_stop
 
 FIRST_LINE, FIRST_UPDATES = 5.0, 5
@@ -68,8 +71,9 @@ class Trainer:
         precision = resolve_precision(config.precision, device)
         self.objective = objective_of(config, self.model)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
+        self.gradient_sum = GradientSum(model.parameters(), world)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
-        self.validator = Validator(config, prepared, model, device, log)
+        self.validator = Validator(config, prepared, model, device, log, world)
         self.weights = used_weights(self.config.ema, self.model)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
         self.progress = Progress()
@@ -77,8 +81,8 @@ class Trainer:
         """The progress at the start, until a progress line has been said; then None."""
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
-        """Train until finished, or until ``check_stop`` raises Stopped between two updates or two validation batches;
-        ``last`` is saved in either case.
+        """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
+        two validation batches; ``last`` is saved in either case.
 
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
@@ -88,7 +92,7 @@ class Trainer:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
             while not self.progress.finished(self.config):
-                check_stop()
+                stop_together(self.world, check_stop)
                 started = time.perf_counter()
                 group = list(islice(batches, self.config.accumulation))
                 update = self.update([batch for _, batch in group], group[-1][0])
@@ -103,9 +107,12 @@ class Trainer:
         self._say_why_early()
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
-        """Make one update: add up the gradients of all batches, divided once by all their real target tokens."""
+        """Make one update: add up the gradients of all batches of all processes, divided once by all their real target
+        tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(map(self.objective.count, batches)))))
-        likelihood, halved = self._forward_backward(batches, tokens)
+        self._seed()
+        with self._statistics_shared():
+            likelihood, halved = self._forward_backward(batches, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._schedule()
         gradient_norm, total = torch.stack((norm.double(), likelihood.double())).tolist()  # the one GPU synchronization
@@ -145,7 +152,7 @@ class Trainer:
             self.gradients.reset()  # some batches may have been added
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-            largest = max(len(batch.source) for batch in batches)
+            largest = max(self.world.gather(max((len(batch.source) for batch in batches), default=0)))
             if largest == 1:
                 raise CheckpointError(
                     f"{self._current_update()}: out of memory with a single pair; start again with a lower "
@@ -156,23 +163,42 @@ class Trainer:
                 f"{self._current_update()}: out of memory with {largest} pairs; retrying in halves (a smaller "
                 "training.batch_tokens avoids this)"
             )
-        for parameter in self.model.parameters():
-            if parameter.grad is not None:
-                self.world.sum(parameter.grad)
         assert likelihood is not None
         return self.world.sum(likelihood), halved
 
     def _try_forward_backward(self, batches: Sequence[Batch], tokens: int) -> torch.Tensor | None:
-        """The negative log-likelihood of the batches, whose gradients are added up; None if out of memory."""
-        likelihood = torch.zeros((), device=self.device)
+        """The negative log-likelihood of the batches of this process; None if out of memory.
+
+        The gradients are added up over all processes, which takes part of each, whatever it had memory for.
+        """
+        likelihood, enough = torch.zeros((), device=self.device), True
         try:
-            for batch in batches:
-                likelihood += self.gradients(batch, tokens, self.progress.update)
+            for left in reversed(range(len(batches))):
+                with self.gradient_sum.overlapping() if not left else nullcontext():
+                    likelihood += self.gradients(batches[-1 - left], tokens, self.progress.update)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            return None
-        return likelihood
+            enough = False
+        self.gradient_sum.finish()
+        return likelihood if enough else None
+
+    def _seed(self) -> None:
+        """Give each of several processes random numbers of its own, a function of the update alone: any number of
+        processes goes on from a checkpoint."""
+        if self.world.size > 1:
+            entropy = np.random.SeedSequence((self.seed, self.progress.update, self.world.rank))
+            torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
+
+    @contextmanager
+    def _statistics_shared(self) -> Iterator[None]:
+        """Add the mean change of all processes to what a batch changes in the model beside gradients: the moving
+        average of REINFORCE's rewards."""
+        buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point() and self.world.size > 1]
+        before = [buffer.clone() for buffer in buffers]
+        yield
+        for buffer, old in zip(buffers, before, strict=True):
+            buffer.copy_(old + self.world.sum(buffer - old) / self.world.size)
 
     def _schedule(self) -> float:
         """Set and return the learning rate of the next update."""
@@ -228,7 +254,7 @@ class Trainer:
         self.checkpointing.save(self.progress)
 
     def resume(self, checkpoint: str) -> None:
-        """Load a checkpoint and repair the others. Raises CheckpointError."""
+        """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
         self.progress = self.checkpointing.mend(self.checkpointing.restore(checkpoint))
 
     def _current_update(self) -> str:

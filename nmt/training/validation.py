@@ -4,19 +4,22 @@ import html
 import math
 import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
 
 from nmt import fast
 from nmt.config import Config
-from nmt.data.batching import FirstPieces, Specials
+from nmt.data.batching import FirstPieces, Rows, Specials
+from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.errors import NmtError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.device import autocast, resolve_precision
+from nmt.foundation.world import ONE_PROCESS, World, in_shares
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
@@ -51,7 +54,15 @@ class ValidationResult:
 class Validator:
     """Measures a model on the validation set by the same path that ``nmt-translate`` takes."""
 
-    def __init__(self, config: Config, prepared: PreparedData, model: Seq2Seq, device: torch.device, log: Log) -> None:
+    def __init__(
+        self,
+        config: Config,
+        prepared: PreparedData,
+        model: Seq2Seq,
+        device: torch.device,
+        log: Log,
+        world: World = ONE_PROCESS,
+    ) -> None:
         self.config = config
         self.corpus = FirstPieces(prepared.validation, config.decoding.max_source)
         self.pairs = prepared.validation_pairs[: config.training.validation.sentences]
@@ -67,6 +78,7 @@ class Validator:
         refuse_without_attention(config.decoding.coverage_penalty, model.attends)  # else the test set would be too late
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
+        self.world = world
         self.gold = gold_pairs(config) if model.attends else None
         if self.corpus.cut:
             log.say(
@@ -86,18 +98,15 @@ class Validator:
         started = time.perf_counter()
         loss = self.loss(check_stop)
         try:
-            sources = (pair.source for pair in self.pairs)
+            sources = [pair.source for pair in self.pairs]
             with evaluating(self.model):
-                translations = list(
-                    self.translator.translate(sources, self.options, first_window=WINDOW, check_stop=check_stop)
-                )
+                hypotheses = in_shares(self.world, sources, lambda share: self._translate(share, check_stop))
         except NmtError as error:
             self.log.say(f"validation at update {update}: {error}")
             score = 0.0
         else:
-            hypotheses = [translation.text for translation in translations]
             score = bleu(hypotheses, [pair.target for pair in self.pairs], self.tokenizer).value
-            if samples:
+            if samples and self.world.writes:
                 self._show(update, hypotheses)
         perplexity, aer = math.exp(min(loss, 700)), self.alignment_error_rate()
         return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer)
@@ -106,25 +115,38 @@ class Validator:
     def loss(self, check_stop: CheckStop = never_stop) -> float:
         """Negative log-likelihood per real target token of the validation set; like decoding, it reads no more than the
         first ``decoding.max_source`` pieces of a side."""
-        total, tokens = 0.0, 0
+        plan = self.corpus.plan(self.config.training.batch_tokens)
         with evaluating(self.model), autocast(self.device, self.precision):
-            for each in self.corpus.batches(self.specials, self.config.training.batch_tokens):
-                check_stop()
-                batch = each.to(self.device)
-                memory = self.network.encode(batch.source, batch.source_lengths)
-                readouts, _ = self.network.unroll(batch.target_input, memory)
-                _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
-                total += likelihood.item()
-                tokens += batch.target_tokens
-        return total / tokens
+            sums = in_shares(self.world, plan, lambda share: self._losses(share, check_stop))
+        losses, tokens = zip(*sums, strict=True)
+        return float(sum(losses) / sum(tokens))
+
+    def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, int]]:
+        """The negative log-likelihood of each batch of a plan, and its real target tokens."""
+        for each in self.corpus.batches(self.specials, plan):
+            check_stop()
+            batch = each.to(self.device)
+            memory = self.network.encode(batch.source, batch.source_lengths)
+            readouts, _ = self.network.unroll(batch.target_input, memory)
+            _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
+            yield likelihood.item(), batch.target_tokens
+
+    def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
+        translations = self.translator.translate(sources, self.options, first_window=WINDOW, check_stop=check_stop)
+        return (translation.text for translation in translations)
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links."""
         if self.gold is None:
             return None
         with evaluating(self.model):
-            weights = word_attention(self.network, self.translator.tokenizers, self.gold.pairs, self.device)
-        return score_alignments(self.gold.links, likeliest(weights)).error_rate
+            links = in_shares(self.world, self.gold.pairs, self._links)
+        return score_alignments(self.gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
+
+    def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
+        """The likeliest links of each pair, as JSON holds them."""
+        weights = word_attention(self.network, self.translator.tokenizers, pairs, self.device)
+        return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         shown = range(min(self.config.training.validation.samples, len(self.pairs)))

@@ -225,6 +225,8 @@ class Training(Section):
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
     """Updates between progress lines."""
+    timeout: Positive = 600.0
+    """Seconds that one of several processes waits for the others between two updates before training fails."""
 
     _usual_optimizer = usual_type("adam", "optimizer")
     _usual_schedule = usual_type("constant", "schedule")

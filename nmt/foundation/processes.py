@@ -1,0 +1,181 @@
+"""A world of processes that torchrun starts, by ``torch.distributed``.
+
+Tensors on GPUs travel by NCCL, everything else by gloo.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
+
+from nmt.errors import ConfigError, ProcessError
+from nmt.foundation.device import resolve_device
+from nmt.foundation.world import ONE_PROCESS, Json, Wait, World
+
+PATIENCE = timedelta(hours=24)
+"""How long a process waits for another that prepares data or starts late."""
+SIGN_SECONDS = 5.0
+"""How long a process that has waited in vain waits for signs of life."""
+
+
+def launched() -> bool:
+    """Whether this process is one of those that torchrun, or a launcher with its variables, has started."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def restarted() -> bool:
+    """Whether torchrun has started the processes again after one of them had ended."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+@contextmanager
+def joined(device: str, seconds: float) -> Iterator[World]:
+    """The world that this process was started in; one process where nobody else was.
+
+    Args:
+        device: as the configuration names it; ``auto`` and ``cuda`` become the GPU of this process.
+        seconds: how long a process waits for the others between two updates.
+
+    Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
+    if another process does not come.
+    """
+    if not launched() or os.environ["WORLD_SIZE"] == "1":
+        yield ONE_PROCESS
+        return
+    world = _Processes(_own_device(device), timedelta(seconds=seconds))
+    try:
+        yield world
+    finally:
+        world.leave()
+
+
+def _own_device(name: str) -> torch.device:
+    """The device of this process: the GPU with the number of its local rank, which becomes the current one."""
+    device, local = resolve_device(name), int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cpu":
+        return device
+    if device.index is not None:
+        raise ConfigError(f"device: '{name}' would be used by all processes; use cuda, of which each takes its own")
+    if local >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device: process {local} of this machine has no GPU of its own, PyTorch sees {torch.cuda.device_count()}; "
+            "start fewer with --nproc-per-node, or set device: cpu"
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+class _Processes:
+    """The processes of ``torch.distributed``; see ``World``."""
+
+    def __init__(self, device: torch.device, patience: timedelta) -> None:
+        self.seconds = patience.total_seconds()
+        self._store = _meet()
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.writes = self.rank == 0
+        self.device = device
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        with self._watched():
+            distributed.init_process_group(
+                backend, store=self._store, rank=self.rank, world_size=self.size, timeout=patience
+            )
+            # sums of gradients, which go on during other calls, do not get between them
+            self._later = distributed.new_group(backend=backend, timeout=patience)
+            self._patient = distributed.new_group(backend="gloo", timeout=PATIENCE)
+
+    def leave(self) -> None:
+        """Close the connections."""
+        distributed.destroy_process_group()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """As ``World`` has it."""
+        with self._watched():
+            distributed.all_reduce(tensor)
+        return tensor
+
+    def sum_later(self, tensor: Tensor) -> Wait:
+        """As ``World`` has it."""
+        with self._watched():
+            work = distributed.all_reduce(tensor, group=self._later, async_op=True)
+
+        def wait() -> None:
+            with self._watched():
+                work.wait()
+
+        return wait
+
+    def any(self, flag: bool) -> bool:
+        """As ``World`` has it."""
+        return bool(self.sum(torch.tensor(int(flag))))
+
+    def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
+        """As ``World`` has it: as bytes of JSON, filled up to the longest."""
+        group = self._patient if patiently else None
+        mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        with self._watched():
+            distributed.all_gather(lengths, torch.tensor([len(mine)]), group=group)
+            longest = int(max(lengths))
+            padded = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+            distributed.all_gather(padded, torch.cat((mine, mine.new_zeros(longest - len(mine)))), group=group)
+        texts = (row[: int(length)].numpy().tobytes() for row, length in zip(padded, lengths, strict=True))
+        return [json.loads(text) for text in texts]
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """As ``World`` has it."""
+        with self._watched():
+            distributed.broadcast(tensor, 0)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Say which process is missing."""
+        try:
+            yield
+        except RuntimeError as error:  # gloo has no other
+            raise ProcessError(self._why(str(error))) from error
+
+    def _why(self, problem: str) -> str:
+        me = f"rank {self.rank} on {socket.gethostname()}"
+        if "timed out" not in problem.lower():
+            reason = problem.partition("\n")[0].strip()
+            return f"{me}: another process of the run has ended, and its own message says why ({reason})"
+        silent = [f"rank {rank}" for rank in self._silent()]
+        return (
+            f"{me}: waited {self.seconds:g} seconds in vain for {', '.join(silent) or 'the others'}; is the process or "
+            "its machine stuck? A higher training.timeout allows for slower ones"
+        )
+
+    def _silent(self) -> list[int]:
+        """The processes that are not waiting as this one is: each of those leaves a sign."""
+        self._store.set(f"waited/{self.rank}", "1")
+        end = time.monotonic() + SIGN_SECONDS
+        silent = list(range(self.size))
+        while silent and time.monotonic() < end:
+            silent = [rank for rank in silent if not self._store.check([f"waited/{rank}"])]
+            time.sleep(0.1)
+        return silent
+
+
+def _meet() -> Any:
+    """The store by which the processes find each other. Raises ConfigError."""
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
+    except ValueError as error:
+        raise ConfigError(f"torch.distributed: {error}; start the processes with torchrun") from None
+    except RuntimeError as error:
+        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"MASTER_ADDR, MASTER_PORT: {address} cannot be used ({reason}); choose another port, or start the "
+            "processes with torchrun --standalone"
+        ) from None
+    return store

@@ -1,0 +1,98 @@
+"""The sum of the gradients of all processes, begun while the backward pass still computes others.
+
+``DistributedDataParallel`` wraps the forward pass of one module and cannot repeat a batch that one process had no
+memory for; here every process takes part in every sum, whatever became of its batches, and all agree afterwards.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from nmt.foundation.world import Wait, World
+
+BUCKET = 8 << 20
+"""Bytes that are summed at a time: large enough for the bandwidth, small enough to begin early."""
+
+
+@dataclass
+class _Bucket:
+    """Parameters whose gradients are summed as one tensor."""
+
+    parameters: list[nn.Parameter]
+    missing: set[nn.Parameter] = field(default_factory=set)
+    """Those whose gradient the backward pass has not computed yet."""
+    total: Tensor | None = None
+    wait: Wait | None = None
+
+
+class GradientSum:
+    """Adds up the gradients of the parameters over all processes, once an update."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], world: World, bucket_bytes: int = BUCKET) -> None:
+        self.world = world
+        self.buckets: list[_Bucket] = []
+        self._of: dict[nn.Parameter, _Bucket] = {}
+        self._open = False
+        if world.size == 1:
+            return
+        room = 0
+        for parameter in reversed(list(parameters)):  # the backward pass reaches the last ones first
+            size = parameter.numel() * parameter.element_size()
+            if size > room:
+                self.buckets.append(_Bucket([]))
+                room = bucket_bytes
+            room -= size
+            self.buckets[-1].parameters.append(parameter)
+            self._of[parameter] = self.buckets[-1]
+            parameter.register_post_accumulate_grad_hook(self._ready)
+
+    @contextmanager
+    def overlapping(self) -> Iterator[None]:
+        """The last backward pass of an update is inside: sums begin as soon as gradients are complete."""
+        for bucket in self.buckets:
+            bucket.missing = set(bucket.parameters)
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+
+    def finish(self) -> None:
+        """Begin the sums that have not begun, wait for all, and write them into the parameters' gradients."""
+        for bucket in self.buckets:
+            if bucket.wait is None:
+                self._begin(bucket)
+        for bucket in self.buckets:
+            assert bucket.wait is not None
+            assert bucket.total is not None
+            bucket.wait()
+            parts = bucket.total.split([parameter.numel() for parameter in bucket.parameters])
+            for parameter, part in zip(bucket.parameters, parts, strict=True):
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(part.view_as(parameter))
+            bucket.total = bucket.wait = None
+
+    def _ready(self, parameter: Tensor) -> None:
+        """Begin the sums of complete buckets, in the same order in all processes."""
+        if not self._open:
+            return
+        assert isinstance(parameter, nn.Parameter)
+        self._of[parameter].missing.discard(parameter)
+        for bucket in self.buckets:
+            if bucket.missing:
+                return
+            if bucket.wait is None:
+                self._begin(bucket)
+
+    def _begin(self, bucket: _Bucket) -> None:
+        bucket.total = torch.cat(
+            [
+                (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad).flatten()
+                for parameter in bucket.parameters
+            ]
+        )
+        bucket.wait = self.world.sum_later(bucket.total)

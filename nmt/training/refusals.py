@@ -1,0 +1,134 @@
+"""Whether a run may go on: with this configuration and text, and with these processes."""
+
+import json
+import platform
+from typing import Any
+
+import torch
+
+from nmt import __version__
+from nmt.config import Config, load_run_config
+from nmt.data.dataset import PreparedData
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.evaluation.writing import DEFAULT
+from nmt.foundation.files import read_json
+from nmt.foundation.world import World
+from nmt.runs.directory import RunDirectory
+from nmt.training.progress import Progress
+
+CHANGEABLE_KEYS = {
+    "output",
+    "device",
+    "threads",
+    "data.cache",
+    "data.processes",
+    "training.updates",
+    "training.save_every",
+    "training.log_every",
+    "training.timeout",
+    "training.validation.patience",
+    "training.validation.samples",
+    "decoding.beam_size",
+    "decoding.batch_tokens",
+    "evaluation",
+}
+"""Dotted keys, or sections of them, that may change when a run resumes.
+
+The other keys of ``decoding`` also affect validation, whose BLEU decides which checkpoint is best. Another device,
+number of threads or translation batch changes the order of additions: results are then equal only up to rounding.
+"""
+
+
+def refuse_other_config(run: RunDirectory, config: Config) -> None:
+    """Raise ConfigError that lists the keys, except CHANGEABLE_KEYS, that differ from those of a run."""
+    before = _flat(load_run_config(run.path).model_dump(mode="json"))
+    now = _flat(config.model_dump(mode="json"))
+    changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    # a section of another type has other keys
+    others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
+    differences = [
+        f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
+        for key in sorted(changed)
+        if not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
+        and not any(key.startswith(section) and key != f"{section}type" for section in others)
+    ]
+    if differences:
+        raise ConfigError(
+            *differences, "a run resumes with the configuration it started with; restore it, or use a new --output"
+        )
+
+
+def refuse_fewer_updates(config: Config, progress: Progress) -> None:
+    """Raise ConfigError if a run has already made more updates than the configuration allows."""
+    if config.training.updates < progress.update:
+        raise ConfigError(
+            f"training.updates: {config.training.updates}, but the run has already made {progress.update}; a run can "
+            "be extended, not shortened: use a new --output"
+        )
+
+
+def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
+    """Raise ConfigError if a run started with other text or tokenizers than a manifest names. They include BLEU's
+    tokenizer: the scores of the checkpoints would not be comparable."""
+    before = read_json(run.manifest)
+    if not isinstance(before, dict):
+        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
+    changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
+    if changed:
+        raise ConfigError(
+            *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
+            "the text has changed since the run started; restore it, or use a new --output",
+        )
+    scored, now = before.get("bleu_tokenizer", DEFAULT), manifest["bleu_tokenizer"]
+    if scored != now:
+        raise ConfigError(
+            f"{run.manifest}: BLEU's tokenizer was {scored} and would now be {now}; to resume, set "
+            f"evaluation.bleu_tokenizer to {scored}"
+        )
+
+
+def refuse_unequal(world: World, config: Config) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the configurations or versions of two."""
+    mine = _flat(config.model_dump(mode="json")) | {
+        "the version of nmt-attention": __version__,
+        "the version of PyTorch": str(torch.__version__),
+    }
+    first, *others = world.gather(mine)
+    differences = [
+        f"{key}: {_format_value(first.get(key))} in rank 0, {_format_value(other.get(key))} in rank {rank}"
+        for rank, other in enumerate(others, 1)
+        for key in sorted(first.keys() | other.keys())
+        if first.get(key) != other.get(key)
+    ]
+    if differences:
+        raise ConfigError(*differences, "all processes of a run need the same configuration and the same versions")
+
+
+def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
+    """Raise DataError, in all processes, if some have read other text than the first or learned other tokenizers."""
+    first, *others = world.gather(
+        {"text": prepared.corpus_sha256, "tokenizers": prepared.tokenizers.sha256, "host": platform.node()}
+    )
+    problems = [
+        f"rank {rank} on {other['host']} has other {what} than rank 0 on {first['host']}"
+        for rank, other in enumerate(others, 1)
+        for what in ("text", "tokenizers")
+        if other[what] != first[what]
+    ]
+    if problems:
+        raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
+
+
+def _format_value(value: Any) -> str:
+    """Format a value as in YAML."""
+    return repr(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {
+        dotted: leaf
+        for key, child in value.items()
+        for dotted, leaf in _flat(child, f"{prefix}.{key}" if prefix else key).items()
+    }

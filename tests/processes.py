@@ -1,0 +1,108 @@
+"""Functions run by several processes that are connected as torchrun connects them, each with a time limit."""
+
+import os
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import connection, get_context
+from typing import Any
+
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(["nmt.training.pipeline", "torch.distributed", "tests.small_run"])
+KILLED = f"killed by signal {int(signal.SIGKILL)}"
+Function = Callable[..., Any]
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def run_processes(
+    function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
+) -> list[Any]:
+    """Call ``function(world, *arguments)`` in ``size`` processes; -> what each returns.
+
+    Args:
+        function: of a module that a new process can import.
+        size: the number of processes.
+        arguments: of the function.
+        seconds: after which all are killed.
+        timeout: how long a process waits for the others.
+
+    Raises AssertionError with the traceback of each process that has raised, was killed or took too long.
+    """
+    found = try_processes(function, size, *arguments, seconds=seconds, timeout=timeout)
+    problems = [f"--- rank {rank}: {problem}" for rank, (problem, _) in enumerate(found) if problem]
+    assert not problems, "\n".join(problems)
+    return [result for _, result in found]
+
+
+def try_processes(
+    function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
+) -> list[tuple[str, Any]]:
+    """As :func:`run_processes`; -> of each process its traceback or what became of it ("": it returned), and what it
+    has returned."""
+    port, found = free_port(), [("", None)] * size
+    pipes = [CONTEXT.Pipe(duplex=False) for _ in range(size)]
+    processes = [
+        CONTEXT.Process(
+            target=_body, args=(pipes[rank][1], rank, size, port, timeout, function, arguments), daemon=True
+        )
+        for rank in range(size)
+    ]
+    for process, (_, sends) in zip(processes, pipes, strict=True):
+        process.start()
+        sends.close()
+    end = time.monotonic() + seconds
+    try:
+        for rank, (process, (receives, _)) in enumerate(zip(processes, pipes, strict=True)):
+            if not connection.wait([receives], max(0.0, end - time.monotonic())):
+                found[rank] = (f"not finished after {seconds:g} seconds", None)
+                continue
+            try:
+                found[rank] = receives.recv()
+            except EOFError:
+                process.join(max(0.0, end - time.monotonic()))
+                found[rank] = (f"killed by signal {-(process.exitcode or 0)}", None)
+    finally:
+        for process, (receives, _) in zip(processes, pipes, strict=True):
+            with suppress(OSError):
+                process.kill()
+            process.join()
+            receives.close()
+    return found
+
+
+def _body(
+    sends: Any, rank: int, size: int, port: int, timeout: float, function: Function, arguments: tuple[Any, ...]
+) -> None:
+    import torch
+
+    from nmt.foundation.processes import joined
+
+    torch.set_num_threads(1)
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    try:
+        with joined("cpu", timeout) as world:
+            result = function(world, *arguments)
+    except BaseException:
+        sends.send((traceback.format_exc(), None))
+    else:
+        sends.send(("", result))
+
+
+def kill_self() -> None:
+    """End this process as the kernel does when memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)

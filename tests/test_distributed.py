@@ -1,0 +1,474 @@
+"""Several processes train as one does; what goes wrong in one is said by name."""
+
+import json
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.config import Config
+from nmt.data.batching import Batch, Position, collate, training_batches
+from nmt.data.dataset import PreparedData, prepare
+from nmt.errors import ConfigError, Stopped
+from nmt.foundation.device import resolve_device
+from nmt.foundation.processes import joined
+from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.model import build_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
+from nmt.training import trainer as trainer_module
+from nmt.training.gradient_sum import GradientSum
+from nmt.training.log import Log
+from nmt.training.pipeline import train_run
+from nmt.training.trainer import Trainer
+from tests.processes import KILLED, kill_self, run_processes, try_processes
+from tests.small_run import config, metrics, options, train, write_corpus
+
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
+SGD = {"type": "sgd", "learning_rate": 3.0}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus and its cache, made before processes start."""
+    made = tmp_path_factory.mktemp("distributed")
+    prepare(exact(made))
+    return made
+
+
+def exact(folder: Path, output: str = "run", **training: Any) -> Config:
+    """A run whose numbers depend on nothing random, so that processes can be compared."""
+    return config(folder, output=output, dropout=NO_DROPOUT, optimizer=SGD, **training)
+
+
+def small_trainer(folder: Path, run: RunDirectory, log: Log, world: World, **training: Any) -> Trainer:
+    configuration = exact(folder, **training)
+    prepared = prepare(configuration)
+    torch.manual_seed(1)
+    model = build_model(configuration.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    return Trainer(configuration, prepared, model, run, log, resolve_device("cpu"), world)
+
+
+@contextmanager
+def trainer_of(folder: Path, world: World, **training: Any) -> Iterator[Trainer]:
+    with closing(Log(RunDirectory(folder / "none"), lambda line: None, world=Silent())) as log:
+        yield small_trainer(folder, RunDirectory(folder / "none"), log, world, **training)
+
+
+class Silent(type(ONE_PROCESS)):  # type: ignore[misc]
+    """One process that writes nothing."""
+
+    writes = False
+
+
+def parameters(trainer: Trainer) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
+
+
+def rows_of(trainer: Trainer, rows: list[int]) -> Batch:
+    return collate(*trainer.prepared.train.rows(rows), trainer.specials)
+
+
+# --- the gradient -----------------------------------------------------------------------------------------------------
+
+
+def shares(folder: Path, size: int) -> list[list[int]]:
+    """The pairs of each process in one update: very many tokens in the first, few in the next, none in the last."""
+    with trainer_of(folder, ONE_PROCESS) as trainer:
+        order = np.argsort(trainer.prepared.train.target_lengths, kind="stable").tolist()
+    dealt = [order[-40:], order[:2]] if size == 2 else [order[-40:], order[:2], order[100:110], []]
+    counts = [sum(int(trainer.prepared.train.target_lengths[row]) + 1 for row in rows) for rows in dealt]
+    assert counts[0] > 10 * counts[1]
+    return dealt
+
+
+def updated(world: World, folder: str, dealt: list[list[int]]) -> dict[str, Any]:
+    """Two updates with the pairs of this process."""
+    with trainer_of(Path(folder), world) as trainer:
+        batches = [rows_of(trainer, dealt[world.rank])] if dealt[world.rank] else []
+        made = [asdict(trainer.update(batches, Position(0, index + 1))) for index in range(2)]
+        return {"updates": made, "parameters": parameters(trainer).tolist()}
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path, size: int) -> None:
+    """The gradient is divided once, by the tokens of all; one has ten times as many as another, one none."""
+    dealt = shares(folder, size)
+    with trainer_of(folder, ONE_PROCESS) as trainer:
+        before = parameters(trainer)
+        made = [
+            asdict(trainer.update([rows_of(trainer, rows) for rows in dealt if rows], Position(0, index + 1)))
+            for index in range(2)
+        ]
+        expected = parameters(trainer)
+    for found in run_processes(updated, size, str(folder), dealt):
+        weights = torch.tensor(found["parameters"])
+        assert (weights - expected).norm() <= 1e-6 * expected.norm()
+        assert (weights - expected).norm() <= 1e-5 * (expected - before).norm()
+        for one, other in zip(found["updates"], made, strict=True):
+            assert one == pytest.approx(other, rel=1e-6)
+
+
+class Recorded(type(ONE_PROCESS)):  # type: ignore[misc]
+    """One of two equal processes; counts the sums that begin before all gradients are there."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    def sum_later(self, tensor: Tensor) -> Any:
+        """Twice the tensor."""
+        self.begun.append(tensor.numel())
+        tensor.mul_(2)
+        return lambda: None
+
+
+def test_sums_begin_during_the_backward_pass(folder: Path) -> None:
+    """In the last pass of an update alone, in one order, each bucket once."""
+    layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
+    unused = torch.nn.Parameter(torch.ones(3))
+    world = Recorded()
+    each = GradientSum([*layers.parameters(), unused], world, bucket_bytes=4 * 20)
+    alone = layers(torch.ones(2, 4)).sum()
+    alone.backward()
+    assert world.begun == []
+    before = [parameter.grad.clone() for parameter in layers.parameters() if parameter.grad is not None]
+    with each.overlapping():
+        layers(torch.ones(2, 4)).sum().backward()
+        during = list(world.begun)
+    each.finish()
+    assert during == []  # the first bucket has the unused parameter, and the sums keep one order
+    assert sum(world.begun) == sum(parameter.numel() for parameter in layers.parameters()) + 3
+    for parameter, one in zip(layers.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, 4 * one)  # two passes in two processes
+    assert unused.grad is not None and not unused.grad.any()
+    world = Recorded()
+    each = GradientSum(layers.parameters(), world, bucket_bytes=4 * 20)
+    with each.overlapping():
+        layers(torch.ones(2, 4)).sum().backward()
+        assert len(world.begun) == 4
+    each.finish()
+    assert len(world.begun) == 4
+
+
+def trained(world: World, folder: str, output: str, training: dict[str, Any]) -> list[str]:
+    """A whole run; what was said."""
+    said: list[str] = []
+    assert train_run(exact(Path(folder), output, **training), say=said.append, world=world)
+    return said
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int) -> None:
+    """Losses, weights, validations, the average and the test set; two batches of each process make an update."""
+    training: dict[str, Any] = {"updates": 6, "accumulation": 2, "average": 2, "log_every": 1}
+    train(exact(folder, f"alone-{size}", **(training | {"accumulation": 2 * size})))
+    first, *others = run_processes(trained, size, str(folder), f"shared-{size}", training)
+    assert first and not any(others)  # one of them speaks
+    alone, shared = folder / f"alone-{size}", folder / f"shared-{size}"
+    for one, other in zip(metrics(alone), metrics(shared), strict=True):
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"seconds", "target_tokens_per_second"}:
+            number = isinstance(one[key], float)
+            assert other[key] == (pytest.approx(one[key], rel=1e-5) if number else one[key]), key
+    weights, expected = (load_run(run, CPU, "last").model.state_dict() for run in (shared, alone))
+    differences = torch.stack([(weights[name] - tensor).norm() for name, tensor in expected.items()])
+    assert differences.norm() <= 1e-6 * torch.stack([tensor.norm() for tensor in expected.values()]).norm()
+    for name in ("test.hypotheses.txt", "tokenizer/source.model", "language_id.json"):
+        assert (shared / name).read_bytes() == (alone / name).read_bytes(), name
+    assert json.loads((shared / "manifest.json").read_text())["processes"] == size
+
+
+# --- a lost process, another number of processes ----------------------------------------------------------------------
+
+
+class Watched:
+    """A training set that notes the epoch and the pairs of the last batch in ``last``."""
+
+    def __init__(self, pairs: Any, last: list[Any], epoch: int = 0) -> None:
+        self.pairs, self.last, self.epoch = pairs, last, epoch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pairs, name)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def in_epoch(self, epoch: int) -> "Watched":
+        """The same pairs in every epoch."""
+        return Watched(self.pairs, self.last, epoch)
+
+    def rows(self, indices: Any) -> Any:
+        """As the training set has it."""
+        self.last[:] = [self.epoch, list(map(int, indices))]
+        return self.pairs.rows(indices)
+
+
+def trained_until_killed(world: World, folder: str, output: str, updates: int, kill: int | None, resume: bool) -> None:
+    """Train; the last process is killed in its ``kill``-th update. Each process notes the pairs of each batch."""
+    path = Path(folder) / output
+    last: list[Any] = []
+
+    def narrow(prepared: PreparedData) -> PreparedData:
+        watched: Any = Watched(prepared.train, last)
+        return replace(prepared, train=watched)
+
+    real = training_batches
+    notes = (path.parent / f"{output}.pairs-{time.time_ns()}-{world.rank}").open("w", buffering=1)
+
+    def noted(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for count, (after, batch) in enumerate(real(*arguments, **options), 1):
+            if count == kill and world.rank == world.size - 1:
+                kill_self()
+            notes.write(json.dumps([[after.epoch, after.batch], *last]) + "\n")
+            yield after, batch
+
+    training = {"updates": updates, "save_every": 2, "validation": {"every": 1000, "first": None}}
+    with patch.object(trainer_module, "training_batches", noted), notes:
+        train_run(
+            exact(Path(folder), output, **training), say=lambda line: None, narrow=narrow, resume=resume, world=world
+        )
+
+
+def position(run: Path) -> list[int]:
+    """Where the checkpoint of a run stands: epoch and batch."""
+    state = json.loads((run / "checkpoints/last/training.json").read_text())
+    return [state["position"]["epoch"], state["position"]["batch"]]
+
+
+def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(folder: Path) -> None:
+    """1 -> 2 -> 3 -> 1 processes, with a kill in each but the last."""
+    run, held = folder / "elastic", Counter[int]()
+    for size, kill in ((1, 4), (2, 4), (3, 6), (1, None)):
+        before = position(run) if run.exists() else [0, 0]
+        found = try_processes(trained_until_killed, size, str(folder), "elastic", 60, kill, run.exists(), timeout=20.0)
+        problems = [problem for problem, _ in found]
+        if kill is None:
+            assert problems == [""]
+        else:
+            assert problems[-1] == KILLED
+            assert all("another process of the run has ended" in problem for problem in problems[:-1]), problems
+        after = position(run)
+        assert after > before
+        for notes in folder.glob("elastic.pairs-*"):
+            for line in notes.read_text().splitlines():
+                where, epoch, rows = json.loads(line)
+                if epoch == 0 and before < where <= after:  # what comes after the checkpoint is trained again
+                    held.update(rows)
+            notes.unlink()
+    pairs = len(prepare(exact(folder)).train)
+    assert position(run)[0] >= 1
+    assert sorted(held.elements()) == list(range(pairs))
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+
+def with_fault(world: World, folder: str, fault: str) -> dict[str, Any]:
+    """One update in which the second process alone has a problem, and one without."""
+    with trainer_of(Path(folder), world) as trainer:
+        real, calls = trainer.gradients, []
+
+        class Faulty:
+            """The gradients, with a fault in the first call."""
+
+            def __call__(self, *arguments: Any) -> Tensor:
+                """As ``Gradients`` has it."""
+                calls.append(1)
+                likelihood = real(*arguments)
+                if world.rank == 1 and len(calls) == 1:
+                    if fault == "memory":
+                        raise MemoryError
+                    return likelihood * float("nan")
+                return likelihood
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+        trainer.gradients = Faulty()  # type: ignore[assignment]
+        for index in range(2):
+            trainer.update([rows_of(trainer, [world.rank, 2 + world.rank])], Position(0, index + 1))
+        progress = trainer.progress
+        return {
+            "skipped": progress.skipped,
+            "halved": progress.halved,
+            "parameters": parameters(trainer).tolist(),
+        }
+
+
+def test_an_update_that_is_not_finite_in_one_process_is_skipped_by_all(folder: Path) -> None:
+    first, second = run_processes(with_fault, 2, str(folder), "nan")
+    assert first == second
+    assert (first["skipped"], first["halved"]) == (1, 0)
+
+
+def test_a_process_without_memory_makes_all_halve_their_batches(folder: Path) -> None:
+    """The update is the same; no process waits for another."""
+    with trainer_of(folder, ONE_PROCESS) as trainer:
+        for index in range(2):
+            trainer.update([rows_of(trainer, [0, 1, 2, 3])], Position(0, index + 1))
+        expected = parameters(trainer)
+    first, second = run_processes(with_fault, 2, str(folder), "memory")
+    assert first == second
+    assert (first["skipped"], first["halved"]) == (0, 1)
+    assert (torch.tensor(first["parameters"]) - expected).norm() <= 1e-6 * expected.norm()
+
+
+def stopped(world: World, folder: str) -> bool:
+    """A run in which the last process alone is asked to stop."""
+    asked = iter(range(1000))
+    stop = nullcontext(lambda: world.rank == 1 and next(asked) >= 3)
+    return train_run(exact(Path(folder), "stopped", updates=50), say=lambda line: None, stop_request=stop, world=world)
+
+
+def test_a_request_to_stop_reaches_all(folder: Path) -> None:
+    assert run_processes(stopped, 2, str(folder)) == [False, False]
+    assert RunDirectory(folder / "stopped").has("last")
+
+
+def learned(world: World, folder: str) -> list[float]:
+    """The moving average of REINFORCE's rewards after an update with other pairs in each process."""
+    model = options(Path(folder))["model"] | {
+        "attention": {"type": "luong", "input_feeding": False, "hard": {"type": "reinforce"}}
+    }
+    configuration = Config.model_validate(options(Path(folder)) | {"model": model})
+    prepared = prepare(configuration)
+    torch.manual_seed(1)
+    network = build_model(configuration.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    with closing(Log(RunDirectory(Path(folder) / "none"), lambda line: None, world=Silent())) as log:
+        trainer = Trainer(configuration, prepared, network, RunDirectory(Path(folder) / "none"), log, CPU, world)
+        trainer.update([rows_of(trainer, [3 * world.rank + 1])], Position(0, 1))
+    buffers = {name: buffer for name, buffer in network.named_buffers() if "average_reward" in name}
+    assert len(buffers) == 1
+    return [float(each) for each in buffers.values()]
+
+
+def test_the_moving_baseline_is_the_same_in_all_processes(folder: Path) -> None:
+    first, second = run_processes(learned, 2, str(folder))
+    assert first == second
+    assert first[0] != 0
+
+
+# --- what does not work -----------------------------------------------------------------------------------------------
+
+
+def refused(world: World, folder: str, what: str) -> str:
+    """The error of a run whose second process is another."""
+    configuration = exact(Path(folder), f"refused-{what}")
+    if what == "configuration" and world.rank == 1:
+        configuration = exact(Path(folder), f"refused-{what}", batch_tokens=50)
+    if what == "corpus":  # each process has a directory of its own, as on two machines
+        place = Path(folder) / f"machine-{world.rank}"
+        place.mkdir()
+        os.chdir(place)
+        data = configuration.data.model_dump() | {"cache": "cache"}
+        for split, files in write_corpus(place, seed=world.rank).items():
+            data[split] = {side: Path(file).name for side, file in files.items()}
+        configuration = Config.model_validate(configuration.model_dump() | {"data": data})
+    try:
+        train_run(configuration, say=lambda line: None, world=world)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("configuration", "training.batch_tokens: 100 in rank 0, 50 in rank 1"),
+        ("corpus", "rank 1 on "),
+    ],
+)
+def test_processes_with_other_configurations_or_text_are_refused(folder: Path, what: str, said: str) -> None:
+    for error in run_processes(refused, 2, str(folder), what):
+        assert said in error, error
+    assert not (folder / f"refused-{what}").exists()
+
+
+def hangs(world: World) -> bool:
+    """The second process sleeps while the others wait for it."""
+    if world.rank == 1:
+        time.sleep(60)
+    return world.any(False)
+
+
+def test_a_process_that_hangs_is_named() -> None:
+    problems = [problem for problem, _ in try_processes(hangs, 3, timeout=2.0, seconds=30.0)]
+    for rank in (0, 2):
+        assert "ProcessError" in problems[rank]
+        assert "waited 2 seconds in vain for rank 1;" in problems[rank]
+    assert "not finished" in problems[1] or "ProcessError" in problems[1]
+
+
+def fails_in_one(world: World, rank: int) -> None:
+    def action() -> Any:
+        if world.rank == rank:
+            raise ConfigError(f"only rank {rank} has this problem")
+
+    on_writer(world, action)
+    in_shares(world, range(5), lambda share: [action() or each for each in share])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_error_of_one_process_is_raised_in_all(rank: int) -> None:
+    for problem, _ in try_processes(fails_in_one, 2, rank):
+        assert f"ConfigError: only rank {rank} has this problem" in problem
+
+
+def passed_on(world: World) -> list[Any]:
+    order = in_shares(world, list("abcdefg"), lambda share: [letter.upper() for letter in share])
+    tensors = {"a": torch.arange(6, dtype=torch.float64).view(2, 3), "b": torch.tensor([7, 8], dtype=torch.uint8)}
+    shared = share_tensors(world, lambda: tensors if world.writes else {})
+    turns: list[float] = []
+
+    def turn() -> float:
+        turns.append(time.monotonic())
+        time.sleep(0.05 if world.writes else 0)
+        return turns[0]
+
+    first = in_turn(world, turn)
+    assert len(turns) == 1
+    return [order, {name: tensor.tolist() for name, tensor in shared.items()}, first, world.gather(world.rank)]
+
+
+def test_what_one_process_has_reaches_all() -> None:
+    found = run_processes(passed_on, 3)
+    for order, shared, _, ranks in found:
+        assert order == list("ABCDEFG")
+        assert shared == {"a": [[0, 1, 2], [3, 4, 5]], "b": [7, 8]}
+        assert ranks == [0, 1, 2]
+    assert found[0][2] < min(found[1][2], found[2][2])
+
+
+def test_one_process_agrees_with_itself() -> None:
+    assert in_shares(ONE_PROCESS, [1, 2], lambda share: [2 * each for each in share]) == [2, 4]
+    assert on_writer(ONE_PROCESS, lambda: "value") == "value"
+    with pytest.raises(Stopped):
+        in_shares(ONE_PROCESS, [1], stop)
+
+
+def stop(share: Any) -> Any:
+    raise Stopped
+
+
+def test_a_port_in_use_is_an_error_with_its_name() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        with patch.dict(os.environ, variables), pytest.raises(ConfigError, match=port), joined("cpu", 5.0):
+            pass
