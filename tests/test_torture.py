@@ -16,6 +16,7 @@ from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.foundation.files import sync
 from nmt.training import dry_run, trainer
+from nmt.training import refusals as run_refusals
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 from tests.torture import disk, faults, refusals, strangers, text
