@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate, training_batches
 from nmt.data.dataset import PreparedData, prepare
@@ -34,6 +36,9 @@ from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, options, train, write_corpus
+from tests.torture.comparison import differences
+from tests.torture.ranks import begin, children
+from tests.torture.trial_folder import TrialFolder, wait_for
 
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 SGD = {"type": "sgd", "learning_rate": 3.0}
@@ -472,3 +477,32 @@ def test_a_port_in_use_is_an_error_with_its_name() -> None:
         variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         with patch.dict(os.environ, variables), pytest.raises(ConfigError, match=port), joined("cpu", 5.0):
             pass
+
+
+# --- torchrun itself --------------------------------------------------------------------------------------------------
+
+
+def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
+    """The run goes on from its checkpoint and ends as if nothing had happened."""
+    folder = TrialFolder(tmp_path, updates=12)
+    undisturbed = begin(folder, "undisturbed", restarts=0)
+    _, err = undisturbed.communicate(timeout=300)
+    assert undisturbed.returncode == 0, err
+    process = begin(folder, "killed", restarts=1)
+    assert wait_for(process, "update ")
+    os.kill(children(process)[-1], signal.SIGKILL)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "nmt-train: rank 0: error: rank 0 on " in err
+    assert "another process of the run has ended" in err
+    assert "resumed after update " in err
+    assert differences(folder.run("undisturbed"), folder.run("killed")) == []
+
+
+def test_an_experiment_refuses_to_be_several_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert nmt_experiment(["--config", "configs/experiments/demo.yaml"]) == 2
+    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in capsys.readouterr().err

@@ -8,6 +8,7 @@ examples:
 """
 
 import argparse
+import os
 import shlex
 import signal
 from collections.abc import Mapping
@@ -66,6 +67,11 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Complete the experiment; return 0, or 128 plus the signal number."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # set by torchrun
+        raise ConfigError(
+            "nmt-experiment starts processes of its own (--jobs); start it without torchrun, or one process for each "
+            "--only NAME:SEED"
+        )
     experiment = load_experiment(arguments.config, base=arguments.base, output=arguments.output, jobs=arguments.jobs)
     plan = make_plan(experiment, arguments.config, arguments.overrides)
     overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}

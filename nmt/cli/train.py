@@ -9,6 +9,7 @@ examples:
 
 import argparse
 import contextlib
+import os
 import shlex
 import signal
 from pathlib import Path
@@ -51,6 +52,8 @@ class StopRequest:
         self.signal = number
         for each in self._before:
             signal.signal(each, signal.SIG_DFL)
+        if os.environ.get("RANK", "0") != "0":
+            return  # torchrun tells all processes; one of them speaks
         with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
             say("stopping after this step; press Ctrl-C again to stop immediately")
 

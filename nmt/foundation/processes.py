@@ -5,12 +5,14 @@ Tensors on GPUs travel by NCCL, everything else by gloo.
 
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import torch
 from torch import Tensor, distributed
@@ -78,8 +80,8 @@ class _Processes:
 
     def __init__(self, device: torch.device, patience: timedelta) -> None:
         self.seconds = patience.total_seconds()
-        self._store = _meet()
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self._store = _meet(self.rank, self.size, self.seconds)
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.writes = self.rank == 0
         self.device = device
@@ -145,13 +147,13 @@ class _Processes:
 
     def _why(self, problem: str) -> str:
         me = f"rank {self.rank} on {socket.gethostname()}"
-        if "timed out" not in problem.lower():
-            reason = problem.partition("\n")[0].strip()
+        if "timed out waiting" not in problem.lower():
+            reason = re.sub(r"\[\S+\] *", "", problem, count=1).partition("\n")[0].partition(". ")[0]
             return f"{me}: another process of the run has ended, and its own message says why ({reason})"
-        silent = [f"rank {rank}" for rank in self._silent()]
+        silent = ", ".join(f"rank {rank}" for rank in self._silent()) or "the others"
         return (
-            f"{me}: waited {self.seconds:g} seconds in vain for {', '.join(silent) or 'the others'}; is the process or "
-            "its machine stuck? A higher training.timeout allows for slower ones"
+            f"{me}: waited {self.seconds:g} seconds in vain for {silent}; is the process or its machine stuck? "
+            "A higher training.timeout allows for slower ones"
         )
 
     def _silent(self) -> list[int]:
@@ -165,8 +167,32 @@ class _Processes:
         return silent
 
 
-def _meet() -> Any:
-    """The store by which the processes find each other. Raises ConfigError."""
+def _meet(rank: int, size: int, seconds: float) -> Any:
+    """The store by which the processes find each other. Raises ConfigError.
+
+    torchrun keeps its store when it starts the processes again, and with it the addresses of those that have ended. So
+    the first process of each start opens a round with a name of its own, and closes it when all have come.
+    """
+    store = _store()
+    me, leader = uuid4().hex, uuid4().hex
+    if rank == 0:
+        store.set("leader", leader)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if store.check(["leader"]):
+            leader = store.get("leader").decode()  # of an earlier start, until the first process has set its own
+            store.set(f"{leader}/{rank}", me)
+        if rank == 0 and store.check([f"{leader}/{each}" for each in range(size)]):
+            store.set(leader, " ".join(store.get(f"{leader}/{each}").decode() for each in range(size)))
+        if store.check([leader]) and me in store.get(leader).decode().split():
+            return distributed.PrefixStore(leader, store)  # type: ignore[attr-defined]
+        time.sleep(0.05)
+    missing = [f"rank {each}" for each in range(size) if not store.check([f"{leader}/{each}"])]
+    raise ProcessError(f"rank {rank}: waited {seconds:g} seconds in vain for {', '.join(missing)} to start")
+
+
+def _store() -> Any:
+    """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
         store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
     except ValueError as error:

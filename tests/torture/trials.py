@@ -6,12 +6,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.torture import attacks, configs, disk, faults, numbers, refusals, sameness, strangers, text
+from tests.torture import attacks, configs, disk, faults, numbers, ranks, refusals, sameness, strangers, text
 from tests.torture.tally import Result
 from tests.torture.trial_folder import TrialFolder
 
 TRIALS: dict[str, tuple[Callable[[TrialFolder, int], Result], int]] = {
     "kill": (faults.kill, 50),
+    "ranks": (ranks.kill_ranks, 30),
     "stop": (faults.stop, 10),
     "stop-twice": (faults.stop_twice, 10),
     "disk": (disk.failing_disk, 100),
