@@ -18,11 +18,13 @@ from tests.small_run import write_corpus
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "configs"
 EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.yaml"))
-SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
+CLUSTER = FOLDER / "cluster"
+"""Jobs for schedulers, see test_cluster.py."""
+SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS) - set(CLUSTER.iterdir()))
 PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
 """Networks of the published sizes: built without memory, never trained here."""
 SYSTEMS_OF_PAPERS = [path for path in EXPERIMENTS if Path(load_experiment(path).base).parent.name == "papers"]
-LARGE = {"benchmark/reference.yaml", "europarl/gpu.yaml"}
+LARGE = {"benchmark/reference.yaml", "europarl/gpu.yaml", "wmt14/en-de.yaml", "wmt14/en-fr.yaml"}
 """Configurations whose networks are large."""
 BASES: dict[str, list[str | None]] = {path.stem: [None] for path in EXPERIMENTS}
 BASES["europarl"] = ["configs/europarl/cpu.yaml", "configs/europarl/gpu.yaml"]
@@ -45,7 +47,9 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_configurations() -> None:
-    assert {"demo.yaml", "multi30k.yaml", "europarl/cpu.yaml", "small.yaml"} <= set(map(name, SHIPPED))
+    assert {"demo.yaml", "multi30k.yaml", "europarl/cpu.yaml", "small.yaml", "wmt14/en-fr.yaml"} <= set(
+        map(name, SHIPPED)
+    )
     assert {path.stem for path in EXPERIMENTS} == {
         *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k")
     }
