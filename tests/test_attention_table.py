@@ -11,6 +11,7 @@ from attention_table import AER, BEGIN, END, HARD, MARK, between_markers, main, 
 from nmt.config import dump_config
 from nmt.errors import DataError
 from nmt.experiments import scores
+from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import results, run_facts
 from nmt.foundation.files import read_json
 from nmt.model.cost import cost
@@ -95,11 +96,16 @@ def test_decoding_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     trained(plan.runs[1])
     measured: list[str] = []
-    monkeypatch.setattr(decoding_speed, "_measure", lambda _, run, *__: measured.append(run.label) or speed)
-    speed = decoding_speed.DecodingSpeed(**kept)
+    of_other_weights = decoding_speed.DecodingSpeed(**kept)
+
+    def measure(_plan: Plan, run: Run, _test: str) -> decoding_speed.DecodingSpeed:
+        measured.append(run.label)
+        return of_other_weights
+
+    monkeypatch.setattr(decoding_speed, "_measure", measure)
     assert main([*arguments, "--decoding-speed"]) == 0
     assert measured == ["none"]
-    assert main(arguments) == 0, "of other weights"
+    assert main(arguments) == 0
     assert [each["sentences/s"] for each in table_of(page)] == [expected, "–"]
     assert kept["machine"] in " ".join(page.read_text().split())
 
