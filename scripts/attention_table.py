@@ -3,13 +3,14 @@
 import argparse
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from decoding_speed import DecodingSpeed, known_speeds, measure_missing
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.config import Config, load_run_config
@@ -31,10 +32,16 @@ from nmt.runs.directory import RunDirectory
 BEGIN = "<!-- results: written by scripts/attention_table.py -->"
 END = "<!-- end of results -->"
 NOTHING = "–"
+MARK = "†"
 ABOUT = """Command: `nmt-experiment --config {config}`; written at commit {commit} on {date}; {machine}, {threads} of
-them for a run. BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p against {against}: paired
-bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of teacher forcing for a target
-token of a mean pair, without what is computed once for each source token. Hours are those of training's updates."""
+them for a run; runs begun on {begun}. BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p
+against {against}: paired bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of
+teacher forcing for a target token of a mean pair, without what is computed once for each source token. Target tokens/s
+and hours are those of training's updates."""
+HARD = f"{MARK} Validation reads the likeliest position alone, as translation does; training minimizes another loss."
+AER = "AER is that of the likeliest source words on the gold links of evaluation.gold."
+SPEED = """Sentences/s: the same file translated in fp32 by one thread, in sentences a second of processor time, with a
+beam of {beams}; measured on {machines} on {dates} at commit {commits}."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,6 +51,11 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--runs", metavar="DIR", help="its output (default: output: in the experiment)")
     arguments.add_argument("--against", default="bahdanau", metavar="NAME", help="the system of the p-values")
     arguments.add_argument("--page", required=True, metavar="FILE", help="the page that has the markers")
+    arguments.add_argument(
+        "--decoding-speed",
+        action="store_true",
+        help="first measure how fast the finished runs translate, where unknown",
+    )
     return arguments
 
 
@@ -51,6 +63,15 @@ def finished(run: Run) -> bool:
     """Whether a run has been trained to its end and has translated its test set."""
     directory = RunDirectory(run.path)
     return directory.test_scores.exists() and run_facts(run.path)["updates"] == run.config.training.updates
+
+
+def finished_runs(plan: Plan) -> dict[str, list[Run]]:
+    """The finished runs of each system that has any. Raises DataError if none has."""
+    done = {system: [run for run in plan.runs_of(system) if finished(run)] for system in plan.systems}
+    done = {system: runs for system, runs in done.items() if runs}
+    if not done:
+        raise DataError(f"{plan.output}: no run is finished yet")
+    return done
 
 
 def statistics(plan: Plan, runs: Sequence[Run], test: str) -> Integers:
@@ -72,12 +93,30 @@ def multiply_adds(config: Config, path: Path) -> str:
     return f"{(count + each.sentence / target) / 1e6:.2f} M"
 
 
-def row(plan: Plan, system: str, runs: Sequence[Run], test: str, against: Integers | None) -> dict[str, str]:
+def mean_of(values: Iterable[float | None], form: str) -> str:
+    """The mean of the values that there are, formatted."""
+    present = [value for value in values if value is not None]
+    return format(float(np.mean(present)), form) if present else NOTHING
+
+
+def validates_by_argmax(config: Config) -> bool:
+    """Whether the attention is hard, so that the perplexity is not that of what training minimizes."""
+    return getattr(config.model.attention, "hard", None) is not None
+
+
+def row(
+    plan: Plan,
+    system: str,
+    runs: Sequence[Run],
+    test: str,
+    against: Integers | None,
+    speeds: Mapping[str, DecodingSpeed],
+) -> dict[str, str]:
     """What one system reached; numbers of several seeds are means."""
     facts = [run_facts(run.path) for run in runs]
 
-    def mean(key: str) -> float:
-        return float(np.mean([each[key] for each in facts]))
+    def mean(key: str, form: str) -> str:
+        return mean_of((each[key] for each in facts), form)
 
     own, resamples = statistics(plan, runs, test), runs[0].config.evaluation.bootstrap
     [bleu], [resampled] = mean_bleu([own], resamples, SEED)
@@ -86,32 +125,66 @@ def row(plan: Plan, system: str, runs: Sequence[Run], test: str, against: Intege
     return {
         "system": system,
         "seeds": str(len(runs)),
-        "parameters": f"{mean('parameters') / 1e6:.2f} M",
-        "multiply-adds a target token": multiply_adds(load_run_config(runs[0].path), runs[0].path),
-        "target tokens/s": f"{mean('tokens_per_second'):,.0f}",
-        "perplexity": f"{mean('perplexity'):.2f}",
+        "parameters": f"{facts[0]['parameters'] / 1e6:.2f} M",
+        "multiply-adds": multiply_adds(load_run_config(runs[0].path), runs[0].path),
+        "target tokens/s": mean("tokens_per_second", ",.0f"),
+        "sentences/s": mean_of((speeds[run.label].rate if run.label in speeds else None for run in runs), ".1f"),
+        "perplexity": mean("perplexity", ".2f") + MARK * validates_by_argmax(runs[0].config),
         "BLEU": f"{bleu:.2f} [{low:.2f}, {high:.2f}]",
         "p": NOTHING if p is None else f"{p:.3f}",
-        "hours": f"{mean('seconds') / 3600:.2f}",
-        "begun": read_json(RunDirectory(runs[0].path).manifest)["started"][:10],
+        "AER": mean("aer", ".3f"),
+        "hours": mean_of((each["seconds"] / 3600 for each in facts), ".2f"),
     }
 
 
-def results(plan: Plan, against: str, said: Mapping[str, str]) -> str:
+def without_empty(
+    rows: Sequence[dict[str, str]], optional: Sequence[str] = ("sentences/s", "AER")
+) -> list[dict[str, str]]:
+    """The rows without those optional columns that no row has a value of."""
+    empty = {column for column in optional if all(each[column] == NOTHING for each in rows)}
+    return [{column: value for column, value in each.items() if column not in empty} for each in rows]
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Different values, sorted."""
+    return ", ".join(map(str, sorted(set(values))))
+
+
+def notes(rows: Sequence[Mapping[str, str]], speeds: Collection[DecodingSpeed]) -> list[str]:
+    """What must be said of columns and marks that not every table has."""
+    said = [AER] * ("AER" in rows[0]) + [HARD] * any(MARK in each["perplexity"] for each in rows)
+    if "sentences/s" in rows[0]:
+        said.append(
+            SPEED.format(
+                beams=listed(speed.beam_size for speed in speeds),
+                machines=listed(speed.machine for speed in speeds),
+                dates=listed(speed.date for speed in speeds),
+                commits=listed(speed.commit for speed in speeds),
+            )
+        )
+    return said
+
+
+def results(plan: Plan, test: str, against: str, said: Mapping[str, str]) -> str:
     """The table of the finished runs, and where they come from. Raises DataError if none is finished."""
-    test = next(iter(plan.tests))
-    done = {system: [run for run in plan.runs_of(system) if finished(run)] for system in plan.systems}
-    done = {system: runs for system, runs in done.items() if runs}
-    if not done:
-        raise DataError(f"{plan.output}: no run is finished yet")
+    done = finished_runs(plan)
+    runs = [run for each in done.values() for run in each]
     other = statistics(plan, done[against], test) if against in done else None
-    rows = [row(plan, system, runs, test, None if system == against else other) for system, runs in done.items()]
-    signature = read_json(RunDirectory(done[next(iter(done))][0].path).test_scores)["BLEU"]["signature"]
+    speeds = known_speeds(plan, runs, test)
+    rows = without_empty(
+        [row(plan, system, each, test, None if system == against else other, speeds) for system, each in done.items()]
+    )
+    about = ABOUT.format(
+        **said,
+        source=plan.tests[test].source,
+        signature=read_json(RunDirectory(runs[0].path).test_scores)["BLEU"]["signature"],
+        against=against,
+        begun=listed(read_json(RunDirectory(run.path).manifest)["started"][:10] for run in runs),
+    )
     missing = [system for system in plan.systems if system not in done]
-    waiting = f" Not finished yet: {', '.join(missing)}." if missing else ""
-    about = ABOUT.format(**said, source=plan.tests[test].source, signature=signature, against=against)
-    note = textwrap.fill(about + waiting, 120, break_on_hyphens=False, break_long_words=False)
-    return f"{markdown(rows)}\n\n{note}"
+    waiting = [f"Not finished yet: {', '.join(missing)}."] * bool(missing)
+    text = " ".join([about, *notes(rows, speeds.values()), *waiting])
+    return f"{markdown(rows)}\n\n{textwrap.fill(text, 120, break_on_hyphens=False, break_long_words=False)}"
 
 
 def between_markers(page: str, text: str, file: str) -> str:
@@ -141,7 +214,10 @@ def main(arguments: argparse.Namespace) -> None:
         text = page.read_text("utf-8")
     except OSError as error:
         raise DataError(f"{page}: cannot be read: {error.strerror}") from error
-    page.write_text(between_markers(text, results(plan, arguments.against, said), str(page)), "utf-8")
+    test = next(iter(plan.tests))
+    if arguments.decoding_speed:
+        measure_missing(plan, [run for runs in finished_runs(plan).values() for run in runs], test)
+    page.write_text(between_markers(text, results(plan, test, arguments.against, said), str(page)), "utf-8")
     say(f"written: {page}")
 
 

@@ -1,12 +1,17 @@
 """The table of docs/attention.md, from the runs of an experiment."""
 
+import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from attention_table import BEGIN, END, between_markers, main, multiply_adds
+import decoding_speed
+from attention_table import AER, BEGIN, END, HARD, MARK, between_markers, main, multiply_adds
+from nmt.config import dump_config
 from nmt.errors import DataError
 from nmt.experiments import scores
+from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import results, run_facts
 from nmt.foundation.files import read_json
 from nmt.model.cost import cost
@@ -36,6 +41,7 @@ def test_the_table_has_the_finished_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert [each["system"] for each in facts] == ["bahdanau", "none"] and "Not finished yet: later." in " ".join(
         text.split()
     )
+    assert not {"sentences/s", "AER"} & set(head) and MARK not in text, "nothing is known of them"
     assert facts[0]["p"] == "–" and 0 < float(facts[1]["p"]) <= 1
     for run, each in zip(plan.runs, facts, strict=False):
         found, kept = run_facts(run.path), read_json(run.path / "test.scores.json")
@@ -45,6 +51,73 @@ def test_the_table_has_the_finished_runs(tmp_path: Path, capsys: pytest.CaptureF
         assert kept["BLEU"]["signature"] in text
     assert main([*arguments, "--against", "nothing"]) == 2
     assert "--against nothing: no such system; choose one of: bahdanau, none, later" in capsys.readouterr().err
+
+
+def table_of(page: Path) -> list[dict[str, str]]:
+    head, _, *rows = [cells(line) for line in page.read_text().splitlines() if line.startswith("|")]
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_a_column_is_there_if_any_system_has_a_value_of_it(tmp_path: Path) -> None:
+    """AER is the mean of the seeds; no attention has none. Hard attention has a mark at its perplexity."""
+    hard = {"type": "luong", "score": "general", "input_feeding": False, "hard": {"type": "marginal"}}
+    systems = {"hard": {"model.attention": hard}, "none": SYSTEMS["none"]}
+    config, page, links = write_experiment(tmp_path, systems, seeds=[1, 2]), tmp_path / "page.md", tmp_path / "links"
+    links.write_text("0-0\n" * 20)
+    gold = {"source": str(tmp_path / "test.low"), "target": str(tmp_path / "test.up"), "links": str(links)}
+    page.write_text(PAGE)
+    plan = plan_of(config, f"evaluation.gold={json.dumps(gold)}")
+    for run in plan.runs:
+        trained(run)
+    (tmp_path / "base.yaml").write_text(dump_config(plan.runs[0].config))
+    assert main(["--config", str(config), "--page", str(page), "--against", "hard"]) == 0
+    attending, none = table_of(page)
+    rates = [run_facts(run.path)["aer"] for run in plan.runs[:2]]
+    assert (attending["AER"], none["AER"], attending["seeds"]) == (f"{sum(rates) / 2:.3f}", "–", "2")
+    assert attending["perplexity"].endswith(MARK) and not none["perplexity"].endswith(MARK)
+    text = " ".join(page.read_text().split())
+    assert HARD in text and AER in text and "Sentences/s" not in text
+
+
+def test_decoding_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A measurement is kept until the weights are others, and the table is written with it."""
+    config, page = write_experiment(tmp_path, {"bahdanau": {}, "none": SYSTEMS["none"]}), tmp_path / "page.md"
+    page.write_text(PAGE)
+    plan = plan_of(config)
+    trained(plan.runs[0])
+    threads = torch.get_num_threads()
+    arguments = ["--config", str(config), "--page", str(page)]
+    assert main([*arguments, "--decoding-speed"]) == 0
+    assert torch.get_num_threads() == threads
+    kept = read_json(plan.output / "decoding_speed.json")["bahdanau"]
+    assert kept["sentences"] == 20 and kept["beam_size"] == plan.runs[0].config.decoding.beam_size
+    expected = f"{20 / kept['seconds']:.1f}"
+    assert [each["sentences/s"] for each in table_of(page)] == [expected]
+
+    trained(plan.runs[1])
+    measured: list[str] = []
+    of_other_weights = decoding_speed.DecodingSpeed(**kept)
+
+    def measure(_plan: Plan, run: Run, _test: str) -> decoding_speed.DecodingSpeed:
+        measured.append(run.label)
+        return of_other_weights
+
+    monkeypatch.setattr(decoding_speed, "_measure", measure)
+    assert main([*arguments, "--decoding-speed"]) == 0
+    assert measured == ["none"]
+    assert main(arguments) == 0
+    assert [each["sentences/s"] for each in table_of(page)] == [expected, "–"]
+    assert kept["machine"] in " ".join(page.read_text().split())
+
+
+def test_a_file_that_holds_no_measurements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, page = write_experiment(tmp_path, {"bahdanau": {}}), tmp_path / "page.md"
+    page.write_text(PAGE)
+    plan = plan_of(config)
+    trained(plan.runs[0])
+    (plan.output / "decoding_speed.json").write_text('{"bahdanau": {"speed": 3}}')
+    assert main(["--config", str(config), "--page", str(page)]) == 2
+    assert "not the measurements of --decoding-speed; delete it" in capsys.readouterr().err
 
 
 def test_multiply_adds_of_a_target_token(tmp_path: Path) -> None:

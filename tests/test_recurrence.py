@@ -1,5 +1,6 @@
 """The fused cells against PyTorch's modules, plain steps and numerical gradients."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -8,11 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from nmt.config import schema
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.feeding import feeding_sequence
 from nmt.fast.kernels.gru_before import gru_before_sequence
 from nmt.fast.kernels.recurrence import GRU, LSTM, Cell, cell_sequence, input_gates
 from nmt.fast.kernels.ssru import ssru_sequence
+from nmt.fast.kernels.torch_steps import DotAttention
+from nmt.fast.teacher_forcing import Unroll, feed_at_once
+from nmt.foundation.device import autocast
+from nmt.model import Memory, build_model
+from nmt.model.attention import GeneralAttention
+from nmt.model.decoders import LuongDecoder
 
 STEPS, WAYS, HIDDEN, SENTENCES = 4, 2, 3, 2
 GATES = {"gru": 3, "lstm": 4, "gru before": 3, "ssru": 2}
@@ -208,3 +216,46 @@ def test_gradients_of_feeding_are_the_numerical_ones(cell: Cell, rows: int, widt
         (rows, READOUT),
     ]
     assert torch.autograd.gradcheck(results, random_inputs(shapes + [(UNITS, HIDDEN), (UNITS,)] * additive))
+
+
+def test_large_energies_are_not_rounded_to_bf16() -> None:
+    """Energies 64 and 64.1875, which bf16 would both round to 64."""
+    keys = torch.tensor([[[64.0, 0.0], [64.0, 0.1875], [0.0, 100.0]]]).bfloat16()
+    mask = torch.tensor([[True, True, False]])
+    attention = DotAttention(1, keys, torch.ones(1, 3, 2).bfloat16(), mask)
+    attention.attend(0, torch.ones(2, 1).bfloat16())
+    share = 1 / (1 + math.exp(0.1875))
+    assert attention.weights[0, 0].tolist() == pytest.approx([share, 1 - share, 0], abs=2**-9)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_long_sequence_in_bf16_is_nearer_to_fp32_than_step_by_step(cell: str) -> None:
+    """Gradients through 40 steps of Luong's decoder; a large part of its energies is common to all source positions."""
+    section = {"type": cell, "hidden": 32}
+    config = schema.Model.model_validate(
+        {"attention": {"type": "luong", "score": "general"}, "encoder": section, "decoder": section}
+    )
+    torch.manual_seed(3)
+    model = build_model(config, 50, 50)
+    decoder, sentences, steps = model.decoder, 6, 40
+    assert isinstance(decoder, LuongDecoder) and isinstance(decoder.attention, GeneralAttention)
+    annotations = torch.tanh(torch.randn(sentences, steps, 64))
+    annotations[..., 0] = 1
+    decoder.attention.key.weight.data[0] = torch.eye(64)[0] * 256
+    memory = Memory(annotations, annotations[:, 0], torch.ones(sentences, steps, dtype=torch.bool))
+    embedded = torch.randn(sentences, steps, decoder.embedding_gates.in_features)
+    readers = torch.randn(sentences, steps, decoder.readout_width)
+
+    def gradient(unroll: Unroll, precision: torch.dtype) -> Tensor:
+        model.zero_grad()
+        with autocast(torch.device("cpu"), precision):
+            readouts, _ = unroll(decoder, embedded, model.start(memory))
+        (readouts * readers).sum().backward()
+        return torch.cat([each.grad.flatten() for each in decoder.parameters() if each.grad is not None])
+
+    exact = gradient(LuongDecoder.unroll, torch.float32)
+    plain, fused = (
+        float((gradient(unroll, torch.bfloat16) - exact).norm() / exact.norm())
+        for unroll in (LuongDecoder.unroll, feed_at_once)
+    )
+    assert fused < 0.8 * plain

@@ -46,6 +46,7 @@ def run_facts(path: Path) -> dict[str, Any]:
         "tokens_per_second": progress["target_tokens"] / progress["seconds"],
         "perplexity": judged[-1]["perplexity"],
         "validation_bleu": judged[-1]["bleu"],
+        "aer": judged[-1].get("aer"),
     }
 
 
