@@ -294,7 +294,8 @@ def test_another_job_is_refused_with_what_differs(translate: Translate, run: str
             "chunk-lines (9 there, 8 here); length_penalty (1.0 there, ",
         ),
         (["--prefix", "prefixes"], "prefix (null there, "),
-        (["--scores"], 'writes (["output"] there, ["output", "scores"] here)'),
+        (["--scores"], "scores (false there, true here)"),
+        (["--alignments", "links"], "alignments (false there, true here)"),
         (["--sampling-temperature", "1"], "beam_size (2 there, 1 here); sampling (null there, {"),
         (["--precision", "bf16"], 'precision ("float32" there, "bfloat16" here)'),
         (["--model", run], "models.2 (null there, {"),
@@ -405,7 +406,7 @@ def test_progress_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsy
     now = 100.0
     monkeypatch.setattr("nmt.cli.shards.time", SimpleNamespace(monotonic=lambda: now))
     progress = Progress("nmt-translate", Shard(0, 2), 100_000)
-    for each in progress.counted(iter([translation("a")] * 2000)):
+    for each in progress.counted(translation("a") for _ in range(2000)):
         assert each.text == "A"
         now += 0.025
     said = capsys.readouterr().err.splitlines()
@@ -413,8 +414,10 @@ def test_progress_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsy
         "nmt-translate: shard 1/2: 100,000 lines to translate",
         "nmt-translate: shard 1/2: 1,200 of 100,000 lines, 40 lines/s, 41:10 left",
     ]
+    assert len(list(Progress("nmt-translate", Shard(0, 1), 1).counted(iter([translation("a")])))) == 1
+    assert capsys.readouterr().err.endswith("shard 1/1: 1 of 1 lines, 1,000,000,000 lines/s, 00:00 left\n")
     monkeypatch.setenv("RANK", "1")
-    assert list(Progress("nmt-translate", Shard(1, 2), 5).counted(iter([]))) == []
+    assert len(list(Progress("nmt-translate", Shard(1, 2), 1).counted(iter([translation("a")])))) == 1
     assert capsys.readouterr().err == "", "only the first process of a machine speaks"
 
 
@@ -442,7 +445,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], se
         time.sleep(0.005)
 
 
-def test_a_killed_process_goes_on_where_it_was(run: str, tmp_path: Path) -> None:
+def test_a_killed_process_goes_on_where_it_was(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = long_text(run, tmp_path, 800)
     done = tmp_path / "out.job" / "000005.output"
     with subprocess.Popen(command(run, tmp_path, "--shard", "1/1"), stderr=subprocess.PIPE) as process:
@@ -451,16 +454,12 @@ def test_a_killed_process_goes_on_where_it_was(run: str, tmp_path: Path) -> None
     assert process.returncode == -signal.SIGKILL and not (tmp_path / "out").exists()
     chunks = {path: path.stat().st_mtime_ns for path in (tmp_path / "out.job").glob("0*.output")}
     assert 6 <= len(chunks) < 20
-    both = [subprocess.Popen(command(run, tmp_path, "--shard", f"{n}/2"), stderr=subprocess.PIPE) for n in (1, 2)]
-    while any(process.poll() is None for process in both):
+    said = ""
+    for shard in shards(2):
+        assert main(command(run, tmp_path, "--shard", shard)[1:]) == 0
+        said += capsys.readouterr().err
         assert {path: path.stat().st_mtime_ns for path in chunks if path.exists()}.items() <= chunks.items()
-        time.sleep(0.01)
-    said = [process.communicate()[1].decode() for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    left = [
-        int(line.partition(": ")[2].split()[2]) for text in said for line in text.splitlines() if "to translate" in line
-    ]
-    assert sum(left) == 800 - 40 * len(chunks)
+    assert sum(map(int, re.findall(r"shard ./2: ([0-9]+) lines to translate", said))) == 800 - 40 * len(chunks)
     assert (tmp_path / "out").read_bytes() == expected
 
 

@@ -115,10 +115,7 @@ def translate_shard(
             "input": text.sha256,
             "prefix": prefixes and prefixes.sha256,
             "chunk-lines": chunk_lines,
-            "writes": [*results, *(["scores"] if arguments.scores else [])],
-            "precision": str(translator.precision).removeprefix("torch."),
-            "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
-            **_search(arguments, options),
+            **_described(arguments, translator, options),
         }
     )
     if chunks := [chunk for chunk in job.missing() if shard.has(chunk)]:
@@ -208,18 +205,18 @@ class Progress:
         for translation in translations:
             yield translation
             self.done += 1
-            now = time.monotonic()
-            if self.speaks and now - self.said >= SAY_EVERY:
-                self.said = now
-                say(f"{self.prefix}{self.line(now - self.began)}")
+            if time.monotonic() - self.said >= SAY_EVERY or self.done == self.total:
+                self.tell()
 
-    def line(self, seconds: float) -> str:
-        """Say how far it is after some seconds."""
+    def tell(self) -> None:
+        """Say how far it is, if this process is the one that speaks for those of its torchrun."""
         from tqdm import tqdm  # noqa: PLC0415
 
-        rate = self.done / max(seconds, 1e-9)
+        self.said = time.monotonic()
+        rate = self.done / max(self.said - self.began, 1e-9)
         left = tqdm.format_interval((self.total - self.done) / rate)
-        return f"{self.done:,} of {self.total:,} lines, {rate:,.0f} lines/s, {left} left"
+        if self.speaks:
+            say(f"{self.prefix}{self.done:,} of {self.total:,} lines, {rate:,.0f} lines/s, {left} left")
 
 
 # --- what a job is ----------------------------------------------------------------------------------------------------
@@ -243,6 +240,26 @@ def own_device(name: str | None) -> dict[str, str]:
     return {"device": f"cuda:{local}"} if several and name in (None, "auto", "cuda") else {}
 
 
+SAME_RESULT = ("batch_tokens", "attention")
+"""Fields of ``SearchOptions`` that decide no translation: a job may go on with smaller batches."""
+
+
+def _described(arguments: argparse.Namespace, translator: "Translator", options: "SearchOptions") -> Description:
+    """What decides the translation of a line, as JSON: the models, the search, and what is written of it."""
+    described: dict[str, Any] = {
+        field.name: getattr(options, field.name) for field in fields(options) if field.name not in SAME_RESULT
+    }
+    return described | {
+        "sampling": options.sampling and asdict(options.sampling),
+        "risk": options.risk and {"samples": options.risk.samples, "utility": arguments.mbr_utility or "chrf"},
+        "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
+        "precision": str(translator.precision).removeprefix("torch."),
+        "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
+        "scores": arguments.scores,
+        **{kind: path is not None for kind, (path, _) in forms(arguments).items()},
+    }
+
+
 def _model(run: str) -> Description:
     """The checksums of what a run translates with."""
     from nmt.runs.directory import RunDirectory  # noqa: PLC0415
@@ -255,19 +272,3 @@ def _model(run: str) -> Description:
         "weights": directory.folder("best") / "model.safetensors",
     }
     return {name: digest(path) for name, path in files.items()}
-
-
-SAME_RESULT = ("batch_tokens", "attention")
-"""Fields of ``SearchOptions`` that decide no translation: a job may go on with smaller batches."""
-
-
-def _search(arguments: argparse.Namespace, options: "SearchOptions") -> Description:
-    """The options of the search, as JSON."""
-    described: dict[str, Any] = {
-        field.name: getattr(options, field.name) for field in fields(options) if field.name not in SAME_RESULT
-    }
-    return described | {
-        "sampling": options.sampling and asdict(options.sampling),
-        "risk": options.risk and {"samples": options.risk.samples, "utility": arguments.mbr_utility or "chrf"},
-        "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
-    }
