@@ -1,6 +1,7 @@
 """The scripts in which languages are written, by the first word of the Unicode names of their letters."""
 
 import re
+from functools import cache
 
 LANGUAGES = {
     "LATIN": "af az bs ca cs cy da de en eo es et eu fi fil fo fr ga gl ha hr ht hu id ig is it la lb lt lv mg mi ms "
@@ -39,6 +40,7 @@ ISO_15924 = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEV
 """Script subtags (``sr-Latn``) that decide among several."""
 
 
+@cache
 def scripts_of(language: str) -> frozenset[str]:
     """The scripts of a language code such as ``ru``, ``pt-BR`` or ``sr-Latn``; none for an unknown one."""
     code, *subtags = re.split("[-_]", language)

@@ -95,16 +95,22 @@ def encode_batch(batch: Texts, recipe: Recipe, repeats: Sequence[bool]) -> dict[
     words = zip(columns["source_words"], columns["target_words"], strict=True)
     pieces = zip(columns["source_pieces"], columns["target_pieces"], strict=True)
     pairs = list(zip(*texts.values(), strict=True))
-    reasons = [KEPT] * len(pairs)
-    if not recipe.whole:
-        reasons = [reason(*each, recipe.rule) for each in zip(words, pieces, strict=True)]
-        if recipe.rule is not None:
-            noise = (text_reason(*each, recipe.rule, recipe.languages) for each in zip(pairs, repeats, strict=True))
-            reasons = [found if found != KEPT else next_ for found, next_ in zip(reasons, noise, strict=True)]
-    columns["reason"] = list(map(REASONS.index, reasons))
+    found = (_reason_of(recipe, *each) for each in zip(pairs, words, pieces, repeats, strict=True))
+    columns["reason"] = list(map(REASONS.index, found))
     columns["source_hash"] = list(map(text_hash, texts["source"]))
     columns["pair_hash"] = [pair_hash(*pair) for pair in pairs]
     return columns
+
+
+def _reason_of(
+    recipe: Recipe, pair: tuple[str, str], words: tuple[int, int], pieces: tuple[int, int], repeats: bool
+) -> str:
+    if recipe.whole:
+        return KEPT
+    found = reason(words, pieces, recipe.rule)
+    if found != KEPT or recipe.rule is None:
+        return found
+    return text_reason(pair, repeats, recipe.rule, recipe.languages)
 
 
 def reason(words: tuple[int, int], pieces: tuple[int, int], rule: Filter | None) -> str:
@@ -124,8 +130,7 @@ def reason(words: tuple[int, int], pieces: tuple[int, int], rule: Filter | None)
 
 def text_reason(pair: tuple[str, str], repeats: bool, rule: Filter, languages: tuple[str, str]) -> str:
     """The first of the other ``REASONS`` that applies to a pair, by its text."""
-    source, target = (" ".join(text.casefold().split()) for text in pair) if rule.copies else pair
-    if rule.copies and source == target:
+    if rule.copies and len({" ".join(text.casefold().split()) for text in pair}) == 1:
         return "copy"
     if rule.script is not None:
         scripts = map(scripts_of, languages)

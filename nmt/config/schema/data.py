@@ -129,7 +129,8 @@ TrainingSet = Annotated[
 
 
 class Filter(Section):
-    """Limits beyond which a training pair is dropped. Validation and test pairs are never dropped for their length."""
+    """Rules by which training pairs are dropped; the data report counts them by the first that applies. They never drop
+    a pair of a validation or test set."""
 
     max_words: Size | None = None
     """Words of the longer side, split at whitespace; null: no limit."""
