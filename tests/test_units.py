@@ -1,6 +1,7 @@
 """Encoding in units: after a kill, on several processes, without growing; and the filters for noisy corpora."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,12 +27,13 @@ from nmt.data.cache import Digests
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.encoding import Recipe, text_reason
+from nmt.data.encoding import Recipe, encode_rows, text_reason
 from nmt.data.lines import file_sha256
 from nmt.data.report import REASONS, repeated
 from nmt.data.script import script_share
 from nmt.data.storage import MappedTable, write_table
 from nmt.data.units import Text, encode_split, finished
+from nmt.errors import DataError
 from tests.small_run import options, write_corpus
 from tests.small_translator import small_tokenizers
 
@@ -106,6 +108,34 @@ def test_a_killed_encoding_continues_and_gives_the_same_bytes(tmp_path: Path) ->
         (found,) = (tmp_path / cache).glob("corpus-*/train")
         assert all((found / name).stat().st_mtime_ns == before[name] for name in kept)  # they were not made again
         assert list((tmp_path / cache).glob("building-*")) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads, from Python 3.12 on
+def test_a_worker_that_is_killed_leaves_its_work_to_be_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nmt.data.units, "UNIT", 50)
+    chosen = options(tmp_path)
+    chosen["data"]["processes"] = 2
+    config = Config.model_validate(chosen)
+    fourth = (tmp_path / "train.low").read_text().splitlines()[150:200]
+
+    def dying(rows: Any, repeats: Any, recipe: Recipe) -> Any:
+        if rows["source_text"] == fourth:
+            time.sleep(1)  # the first is finished
+            os.kill(os.getpid(), signal.SIGKILL)
+        return encode_rows(rows, repeats, recipe)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nmt.data.units, "encode_rows", dying)
+        with pytest.raises(
+            DataError, match=r"^data\.processes: a process that encodes was killed, perhaps for lack of"
+        ):
+            prepare(config)
+    (unfinished,) = (tmp_path / "cache").glob("building-corpus-*/entry/train")
+    assert finished(unfinished / "00000") is not None
+    assert len(prepare(config).train) == 300
+    assert list((tmp_path / "cache").glob("building-*")) == []
 
 
 def test_datasets_reads_the_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

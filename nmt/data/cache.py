@@ -23,12 +23,16 @@ ABANDONED = 24 * 3600
 """Age in seconds at which an unfinished entry counts as left behind by a killed process."""
 DIGESTS = "digests"
 """The folder of remembered digests."""
-REMEMBERED_FROM = 1 << 24
-"""Bytes of a file whose digest is remembered; a smaller one is read within a few hundredths of a second."""
+REMEMBERED_FROM = 1 << 20
+"""Bytes of a file whose digest is remembered; a smaller one is read within a few milliseconds."""
 SETTLED = 2_000_000_000
 """Nanoseconds since the last change of a file from which on its times tell whether it has changed again."""
 Say = Callable[[str], None]
 Content = TypeVar("Content")
+
+
+class Unfinished(DataError):
+    """An error after which a cache entry can be continued."""
 
 
 class Digests:
@@ -121,15 +125,16 @@ def _loaded(folder: Path, load: Callable[[Path], Content], digests: Digests) -> 
 def _building(folder: Path, say: Say) -> Iterator[Path]:
     """Hold the scratch folder of an entry against other processes, and remove it in the end.
 
-    It stays if the process is killed or the disk is full, for the next to continue.
+    It stays if the process is killed or the disk is full, or after ``Unfinished``, for the next to continue.
     """
     scratch = folder.with_name(f"{BUILDING}{folder.name}")
     remove_abandoned(folder.parent, BUILDING, but=scratch)
     lock = _locked(scratch, say)
     try:
         yield scratch
-    except NmtError:
-        shutil.rmtree(scratch, ignore_errors=True)
+    except NmtError as error:
+        if not isinstance(error, Unfinished):
+            shutil.rmtree(scratch, ignore_errors=True)
         raise
     else:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -22,8 +22,9 @@ Links = NDArray[np.float32]
 SIDES = ("source", "target")
 READ = 10_000
 """Texts that are sampled at a time."""
-RELEASED = 1024
-"""Pairs that are read before mapped pages are dropped; reading one may map 64 KiB around each side."""
+RELEASED = 256
+"""Pairs that are read before mapped pages are dropped; reading one maps up to 256 KiB, for there may be 64 KiB around
+each of the four places."""
 
 
 class EncodedCorpus:
@@ -48,15 +49,20 @@ class EncodedCorpus:
         return len(self.source_lengths)
 
     def rows(self, indices: Sequence[int] | NDArray[Any]) -> tuple[list[Ids], list[Ids]]:
-        """Source and target ids of the pairs at ``indices``, in this order, as read-only views of the mapped file."""
+        """Source and target ids of the pairs at ``indices``, in this order."""
         wanted = np.asarray(indices, dtype=np.int64)
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a corpus of {len(self)}")
-        self._read += len(wanted)
-        if self._read >= RELEASED:
-            self._release()
-            self._read = 0
-        return self._source.take(wanted), self._target.take(wanted)
+        sources, targets = list[Ids](), list[Ids]()
+        for first in range(0, len(wanted), RELEASED):
+            part = wanted[first : first + RELEASED]
+            sources += self._source.take(part)
+            targets += self._target.take(part)
+            self._read += len(part)
+            if self._read >= RELEASED:
+                self._release()
+                self._read = 0
+        return sources, targets
 
     def links(self, indices: Sequence[int] | NDArray[Any]) -> list[Links] | None:
         """The links between the pieces of the pairs at ``indices``; None without links."""
@@ -68,7 +74,7 @@ class EncodedCorpus:
 
 
 class _IdLists:
-    """A column of lists of int32, read without copying."""
+    """A column of lists of int32; what is taken is copied, so that mapped pages can be dropped."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -81,7 +87,7 @@ class _IdLists:
         chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
         places = rows - self._first_rows[chunks]
         return [
-            self._values[chunk][self._starts[chunk][place] : self._starts[chunk][place + 1]]
+            self._values[chunk][self._starts[chunk][place] : self._starts[chunk][place + 1]].copy()
             for chunk, place in zip(chunks.tolist(), places.tolist(), strict=True)
         ]
 

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus
+from nmt.data.cache import Say, Unfinished
 from nmt.data.corpus import Pair, corpus_size, read_pairs
 from nmt.data.encoding import Recipe, encode_rows, pair_hash
 from nmt.data.language_id import FIRST_PAIRS
 from nmt.data.links import linked_pairs
 from nmt.data.report import Counted, Counts, Hashes, repeated
 from nmt.data.storage import write_table
-from nmt.errors import DataError
 from nmt.foundation.files import digest as sha256
 from nmt.foundation.files import read_json, write_json
 
@@ -36,7 +36,8 @@ UNIT = 50_000
 """Pairs of a unit. About 100 bytes of ids and 300 of text each are in memory in every process that encodes."""
 LARGE = 2
 """Full units from which on encoding uses one process per core."""
-Say = Callable[[str], None]
+MOST_PROCESSES = 16
+"""Processes that encode where their number is left open: the one that reads holds a unit for each."""
 Rows = Mapping[str, Sequence[Any]]
 
 
@@ -94,7 +95,7 @@ def encode_split(
     first = list(islice(stream, LARGE))
     if processes is None:
         large = sum(len(unit["source_text"]) for unit in first) >= LARGE * UNIT
-        processes = (os.cpu_count() or 1) if large else 1
+        processes = min(os.cpu_count() or 1, MOST_PROCESSES) if large else 1
     parts: list[Counts] = []
     for unit in _in_order(jobs(chain(_drained(first), stream)), processes):
         parts.append(unit.counts)
@@ -187,7 +188,7 @@ def _in_order(jobs: Iterator[Job], processes: int) -> Iterator[Unit]:
                 yield waiting.popleft().result()
                 waiting.extend(pool.submit(job) for job in islice(jobs, 1))
         except BrokenProcessPool:
-            raise DataError(
+            raise Unfinished(
                 "data.processes: a process that encodes was killed, perhaps for lack of memory; run the same command "
                 "again to continue, with a smaller data.processes"
             ) from None
