@@ -9,12 +9,16 @@ examples:
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.options import add_config_options
-from nmt.config import load_config
+from nmt.config import Config, load_config
+from nmt.config.schema import Section
+from nmt.data.shards import matching
+from nmt.errors import of_key
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,15 +34,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Prepare the corpora and print the report."""
     config = load_config(arguments.config, arguments.overrides)
     if arguments.json is not None:
-        sections = config.data.model_dump() | {"tokenizer": config.tokenizer.model_dump()}
-        files = [
-            (f"{'' if name == 'tokenizer' else 'data.'}{name}.{key}", section[key])
-            for name, section in sections.items()
-            if isinstance(section, dict)
-            for key in ("source", "target", "tsv", "jsonl")
-            if key in section
-        ]
-        refuse_overwriting([("--config", arguments.config), *files], [("--json", arguments.json)])
+        refuse_overwriting([("--config", arguments.config), *_files(config)], [("--json", arguments.json)])
         refuse_unwritable(arguments.json)
 
     with importing():
@@ -49,3 +45,15 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.json is not None:
         Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(describe(report))
+
+
+def _files(config: Config) -> Iterator[tuple[str, str]]:
+    """The files that a configuration names or that its patterns match, each with its key."""
+    data = config.data
+    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
+    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
+    for name, section in sections.items():
+        for key in ("source", "target", "tsv", "jsonl", "links"):
+            if isinstance(pattern := getattr(section, key, None), str):
+                with of_key(f"{name}.{key}"):
+                    yield from ((f"{name}.{key}", path) for path in matching(pattern))

@@ -37,6 +37,8 @@ from nmt.config.schema.data import (
     Filter,
     HubCorpus,
     JsonlCorpus,
+    Mix,
+    TrainingSet,
     TsvCorpus,
 )
 from nmt.config.schema.model import (
@@ -210,6 +212,7 @@ __all__ = [
     "LstmDecoder",
     "LstmEncoder",
     "LuongAttention",
+    "Mix",
     "Model",
     "MonotonicScope",
     "MovingAverage",
@@ -238,6 +241,7 @@ __all__ = [
     "SsruEncoder",
     "Text",
     "Training",
+    "TrainingSet",
     "Transformer",
     "TransformerAttention",
     "TransformerDecoder",
