@@ -91,6 +91,7 @@ def test_they_name_the_splits_of_the_hub(name: str) -> None:
 def test_the_stand_in_is_read_in_its_order(name: str, tmp_path: Path) -> None:
     """The files of a split one after another, and the right language on each side."""
     data = load_config(FOLDER / f"{name}.yaml").data
+    assert isinstance(data.train, HubCorpus)
     found = list(read_pairs(data.train, data.source_language, data.target_language))
     texts = [(tmp_path / f"text/train.{side}").read_text("utf-8").splitlines() for side in ("en", "fr")]
     assert found == list(zip(*texts, strict=True))
