@@ -9,7 +9,8 @@ from torch import nn
 
 from nmt.cli.train import main
 from nmt.config import Config, load_config, schema
-from nmt.experiments.plan import Run, make_plan
+from nmt.experiments.plan import make_plan
+from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
 from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentDecoder
