@@ -45,7 +45,7 @@ def write_experiment(folder: Path, **sections: Any) -> Path:
             "reverse": reversed_data(folder),
             "student": {"data.train": {"text": "back"}},
         },
-        "texts": {"back": {"models": ["reverse"], "input": str(folder / "test.up")}},
+        "texts": {"back": {"models": ["reverse"], "source": str(folder / "test.up")}},
     }
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump({**values, **sections}, sort_keys=False), "utf-8")
@@ -89,8 +89,8 @@ def test_a_text_stands_anywhere_in_the_data_with_the_other_options_of_a_corpus(t
 
 def test_models_are_systems_with_all_their_seeds_or_single_runs(tmp_path: Path) -> None:
     texts = {
-        "all": {"models": ["reverse"], "input": "x"},
-        "one": {"models": ["reverse:7"], "input": "x", "decoding": {"beam_size": 3}},
+        "all": {"models": ["reverse"], "source": "x"},
+        "one": {"models": ["reverse:7"], "source": "x", "decoding": {"beam_size": 3}},
     }
     systems = {"reverse": reversed_data(tmp_path), "b": {"data.train": {"text": "one"}}}
     plan = plan_of(write_experiment(tmp_path, systems=systems, texts=texts, seeds=[1, 7]))
@@ -108,14 +108,14 @@ def test_systems_that_only_make_texts_in_another_direction_are_not_compared(tmp_
         plan.only(["bakc"])
 
 
-BACK = {"models": ["reverse"], "input": "x"}
+BACK = {"models": ["reverse"], "source": "x"}
 
 
 @pytest.mark.parametrize(
     ("sections", "problems"),
     [
         (
-            {"texts": {"back": {"models": ["revers"], "input": "x"}}},
+            {"texts": {"back": {"models": ["revers"], "source": "x"}}},
             [
                 "texts.back.models: no system of this experiment is named 'revers'; there is reverse, student; "
                 "nearest: reverse"
@@ -123,7 +123,7 @@ BACK = {"models": ["reverse"], "input": "x"}
         ),
         ({"texts": {"bakc": BACK}}, ["systems.student: {text: back}: no text of this experiment is named 'back'"]),
         (
-            {"texts": {"back": BACK, "reverse": {"models": ["reverse"], "input": "x"}}},
+            {"texts": {"back": BACK, "reverse": {"models": ["reverse"], "source": "x"}}},
             ["texts.reverse: is the name of a system, too"],
         ),
         ({"texts": {"back": BACK | {"models": ["student"]}}}, ["texts: student -> back -> student: each is needed by"]),
@@ -176,7 +176,7 @@ def test_a_text_in_other_languages_and_a_base_that_is_read_backwards(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ({"input": "x"}, "texts.back.models: missing; must be a list of at least one, each text that is not empty"),
+        ({"source": "x"}, "texts.back.models: missing; must be a list of at least one, each text that is not empty"),
         (BACK | {"models": []}, "texts.back.models: found a list of 0; must be a list of at least one"),
         (BACK | {"chrf": 40}, "texts.back.chrf: unknown key; there is texts.round_trip.chrf"),
         (
@@ -219,7 +219,7 @@ def trained_plan(folder: Path, *systems: str, **sections: Any) -> Plan:
 
 def test_a_text_is_what_its_models_translate_and_is_made_again_when_they_change(tmp_path: Path) -> None:
     """Two seeds translate as an ensemble; a part of the input is read."""
-    texts = {"back": {"models": ["reverse"], "input": str(tmp_path / "test.up"), "skip": 3, "limit": 5}}
+    texts = {"back": {"models": ["reverse"], "source": str(tmp_path / "test.up"), "skip": 3, "limit": 5}}
     plan = trained_plan(tmp_path, "reverse", texts=texts, seeds=[1, 2])
     [text] = plan.texts
     assert not making.is_made(text)
@@ -252,7 +252,7 @@ def test_samples_and_a_round_trip_that_was_stopped(tmp_path: Path, monkeypatch: 
     texts = {
         "back": {
             "models": ["reverse"],
-            "input": str(tmp_path / "test.up"),
+            "source": str(tmp_path / "test.up"),
             "sampling": {"top_k": 2, "seed": 3},
             "round_trip": {"models": ["forward"], "chrf": 20},
         }
@@ -294,7 +294,7 @@ def test_samples_and_a_round_trip_that_was_stopped(tmp_path: Path, monkeypatch: 
 
 
 def test_a_text_without_lines_is_refused(tmp_path: Path) -> None:
-    texts = {"back": {"models": ["reverse"], "input": str(tmp_path / "test.up"), "skip": 20}}
+    texts = {"back": {"models": ["reverse"], "source": str(tmp_path / "test.up"), "skip": 20}}
     plan = trained_plan(tmp_path, "reverse", texts=texts)
     with pytest.raises(DataError, match=r"test\.up: has no line after the first 20"):
         make(plan.texts[0])

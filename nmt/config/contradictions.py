@@ -172,6 +172,9 @@ def _of_data(config: Config) -> Iterator[Problem]:
     if config.data.train.links is not None and not isinstance(config.training.guided_attention, schema.LinksGuide):
         text = "has no effect without training.guided_attention, type 'links'; leave it out"
         yield Problem("data.train.links", text)
+    substitution = config.data.substitution
+    if substitution is not None and not (substitution.source or substitution.target):
+        yield Problem("data.substitution", "has no effect where source and target are 0; leave it out")
     sampling = config.tokenizer.sampling
     bpe = isinstance(config.tokenizer, schema.BpeTokenizer)
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:

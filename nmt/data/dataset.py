@@ -28,6 +28,7 @@ from nmt.data.encoded import EncodedCorpus, TextCorpus
 from nmt.data.encoding import encode_split
 from nmt.data.language_id import LANGUAGE_ID_FORMAT, LanguageId
 from nmt.data.report import KEPT, REASONS, make_report
+from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_sampling
 from nmt.errors import DataError, of_key
 from nmt.foundation.files import printable, unchanged, write_checksums
@@ -48,7 +49,7 @@ class PreparedData:
     """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
-    train: EncodedCorpus
+    train: EncodedCorpus | SubstitutedCorpus
     validation: EncodedCorpus
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -112,6 +113,9 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
 
     folder = cache / f"corpus-{key}"
     prepared = _cached(folder, load, build, say)
+    if data.substitution is not None:
+        train = SubstitutedCorpus(prepared.train, tokenizers, data.substitution, seed=config.seed)
+        prepared = replace(prepared, train=train)
     say(f"encoded corpus: {folder}")
     for problem in prepared.report["languages"]["warnings"]:
         say(f"warning: {problem}")

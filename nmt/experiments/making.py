@@ -42,7 +42,7 @@ def made_from(text: PlannedText) -> dict[str, Any]:
     of, back = text.of, text.of.round_trip
     return {
         "weights_sha256": _weights(text.models),
-        "input_sha256": digest(Path(of.input)),
+        "source_sha256": digest(Path(of.source)),
         "lines": [of.skip, of.limit],
         "decoding": text.decoding.model_dump(mode="json"),
         "sampling": of.sampling and of.sampling.model_dump(mode="json"),
@@ -129,11 +129,13 @@ def _input(text: PlannedText) -> Pairs:
     of = text.of
     end = None if of.limit is None else of.skip + of.limit
     empty = True
-    for line in islice(read_lines(of.input), of.skip, end):
+    for line in islice(read_lines(of.source), of.skip, end):
         empty = False
         yield line, line
     if empty:
-        raise DataError(f"{of.input}: has no line after the first {of.skip:,}" if of.skip else f"{of.input}: is empty")
+        raise DataError(
+            f"{of.source}: has no line after the first {of.skip:,}" if of.skip else f"{of.source}: is empty"
+        )
 
 
 def stand_in(text: PlannedText, lines: Path, translations: Path) -> None:

@@ -93,7 +93,7 @@ class MadeText(Section):
 
     models: Models
     """Systems that translate."""
-    input: Text
+    source: Text
     """A file in their source language, a sentence per line (also .gz, .xz)."""
     skip: Count = 0
     """Leave out that many lines at the beginning."""

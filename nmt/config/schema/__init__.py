@@ -37,6 +37,7 @@ from nmt.config.schema.data import (
     Filter,
     HubCorpus,
     JsonlCorpus,
+    Substitution,
     TsvCorpus,
 )
 from nmt.config.schema.model import (
@@ -236,6 +237,7 @@ __all__ = [
     "Ssru",
     "SsruDecoder",
     "SsruEncoder",
+    "Substitution",
     "Text",
     "Training",
     "Transformer",
