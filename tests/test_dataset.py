@@ -18,14 +18,16 @@ import pytest
 
 import nmt.data.corpus
 import nmt.data.dataset
-import nmt.data.encoding
+import nmt.data.units
 from nmt.config import Config
 from nmt.config.schema import Filter
+from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair, corpus_digest
-from nmt.data.dataset import PreparedData, cache_folder, prepare, try_cache
+from nmt.data.dataset import PreparedData, prepare
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.encoding import encode_batch, encode_split, reason
-from nmt.data.report import describe, make_report
+from nmt.data.encoding import COLUMNS, Recipe, encode_batch, reason
+from nmt.data.mix import MixedCorpus
+from nmt.data.report import Counted, Counts, describe, make_report
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.test_language_id import demo_pairs
@@ -82,7 +84,7 @@ def corpora(tmp_path: Path) -> Corpora:
     return Corpora(tmp_path)
 
 
-def texts(corpus: EncodedCorpus, tokenizers: Tokenizers) -> list[Pair]:
+def texts(corpus: EncodedCorpus | MixedCorpus, tokenizers: Tokenizers) -> list[Pair]:
     sources, targets = corpus.rows(range(len(corpus)))
     return [
         Pair(tokenizers.source.decode(source.tolist()), tokenizers.target.decode(target.tolist()))
@@ -108,6 +110,9 @@ def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) ->
         "too_long_words": 1,
         "too_long_pieces": 0,
         "ratio": 1,
+        "copy": 0,
+        "script": 0,
+        "duplicate": 0,
     }
     assert prepared.validation_pairs == [VALIDATION[0], VALIDATION[2], VALIDATION[3]]
     assert prepared.report["splits"]["validation"]["dropped"]["empty"] == 2
@@ -282,7 +287,7 @@ def test_the_same_source_with_another_translation_is_not_the_same_pair(corpora: 
     """Nor are pairs that only look alike once they are joined."""
     tokenizers = prepare(corpora.config()).tokenizers
     batch = {"source_text": ["a", "a", "a b", "a"], "target_text": ["x", "y", "", "b"]}
-    columns = encode_batch(batch, tokenizers, None)
+    columns = encode_batch(batch, Recipe(tokenizers, ("en", "fr")), [False] * len(batch["source_text"]))
     assert len(set(columns["pair_hash"])) == 4
     assert len(set(columns["source_hash"])) == 2
 
@@ -294,15 +299,14 @@ def test_a_report_of_many_pairs_against_a_plain_count(corpora: Corpora) -> None:
         name: [Pair("a " * generator.integers(0, 35), "x " * generator.integers(0, 3)) for _ in range(300)]
         for name in ("train", "test")
     }
-    columns = {}
+    counted = {}
     for name, pairs in splits.items():
         batch = {"source_text": [pair.source for pair in pairs], "target_text": [pair.target for pair in pairs]}
-        columns[name] = {
-            key: np.array(value)
-            for key, value in encode_batch(batch, tokenizers, None).items()
-            if key not in ("source", "target")
-        }
-    report = make_report(columns, tokenizers)["splits"]
+        columns = encode_batch(batch, Recipe(tokenizers, ("en", "fr")), [False] * len(pairs))
+        hashes = np.array([columns["pair_hash"], columns["source_hash"]]).T[np.array(columns["reason"]) == 0]
+        halves = [Counts.of({key: columns[key][half] for key in COLUMNS}) for half in (slice(150), slice(150, None))]
+        counted[name] = Counted(halves[0] + halves[1], lambda hashes=hashes: np.array_split(hashes, 3))  # type: ignore[misc]
+    report = make_report(counted, tokenizers)["splits"]
     kept = {name: [pair for pair in pairs if pair.source and pair.target] for name, pairs in splits.items()}
     assert report["test"]["pairs_in_train"] == sum(pair in kept["train"] for pair in kept["test"])
     sources = {pair.source for pair in kept["train"]}
@@ -354,8 +358,8 @@ def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
     "damage",
     [
         "corpus-*/report.json",
-        "corpus-*/train/data-*.arrow",
-        "corpus-*/validation/state.json",
+        "corpus-*/train/00000.arrow",
+        "corpus-*/validation/00000.arrow",
         "tokenizer-*/target.model",
     ],
 )
@@ -407,7 +411,7 @@ def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
 
         return reading
 
-    module = nmt.data.dataset if stage == "tokenizer" else nmt.data.encoding
+    module = nmt.data.dataset if stage == "tokenizer" else nmt.data.units
     with monkeypatch.context() as patch:
         patch.setattr(module, "read_pairs", while_cut(nmt.data.corpus.read_pairs))
         assert "changed while it was being read" in error_of(config)
@@ -436,19 +440,27 @@ def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> Non
     assert [path.name for path in cache.glob("building-*")] == ["building-new"]
 
 
-def test_two_at_once_leave_one_whole_entry(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other finishes while this one is still encoding."""
+PREPARE = (
+    "import pathlib, sys; from nmt.config import Config; from nmt.data.dataset import prepare; "
+    "prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()), lambda line: print(line, flush=True))"
+)
+
+
+def preparing(corpora: Corpora, config: Config, program: str = PREPARE) -> "subprocess.Popen[str]":
+    """Prepare in a process of its own."""
+    path = corpora.folder / "config.json"
+    path.write_text(config.model_dump_json())
+    return subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+
+
+def test_two_at_once_leave_one_whole_entry(corpora: Corpora) -> None:
+    """One builds, and the other waits; both then have the same."""
     config = corpora.config()
-    others: list[PreparedData] = []
-
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr("nmt.data.dataset.encode_split", encode_split)
-        others.append(prepare(config))
-        return encode_split(*arguments, **options)
-
-    monkeypatch.setattr("nmt.data.dataset.encode_split", interrupted)
-    mine = prepare(config)
-    assert texts(mine.train, mine.tokenizers) == texts(others[0].train, others[0].tokenizers)
+    both = [preparing(corpora, config) for _ in range(2)]
+    lines = [process.communicate(timeout=60)[0].splitlines() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum(line.startswith("encoding train") for each in lines for line in each) == 1
+    assert lines_said(config) == FOUND
     assert corpora.cached() == ["corpus", "tokenizer"]
 
 
@@ -461,7 +473,7 @@ def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest
     prepare(corpora.config(cache=None))
     assert (corpora.folder / "home/.cache/nmt").is_dir()
     monkeypatch.setenv("HOME", "")
-    assert cache_folder(corpora.config(cache=None)) == Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/nmt")
+    assert cache_folder(corpora.config(cache=None).data) == Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/nmt")
 
 
 def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
@@ -475,16 +487,16 @@ def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
 
 def test_the_cache_is_tried_without_a_trace(corpora: Corpora) -> None:
     before = sorted(corpora.folder.rglob("*"))
-    try_cache(corpora.config(cache=str(corpora.folder / "a" / "b")))
+    try_cache(corpora.config(cache=str(corpora.folder / "a" / "b")).data)
     assert sorted(corpora.folder.rglob("*")) == before
     kept = corpora.folder / "cache"
     kept.mkdir()
-    try_cache(corpora.config())
+    try_cache(corpora.config().data)
     assert kept.is_dir() and list(kept.iterdir()) == []
     with pytest.raises(
         DataError, match=r"^data\.cache: .*/train\.source/cache: cannot be written: Not a directory; set "
     ):
-        try_cache(corpora.config(cache=str(corpora.folder / "train.source" / "cache")))
+        try_cache(corpora.config(cache=str(corpora.folder / "train.source" / "cache")).data)
 
 
 def test_nothing_is_written_elsewhere_and_nothing_to_the_terminal(corpora: Corpora) -> None:

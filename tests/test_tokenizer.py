@@ -101,7 +101,7 @@ def test_an_error_of_the_corpus_comes_through() -> None:
         learn(tokenizer_config("bpe", vocabulary=40), broken())
 
 
-def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_corpus_is_sampled_evenly() -> None:
     pairs = [Pair(str(number), "") for number in range(1000)]
     sample = nmt.data.tokenizer._sample(iter(pairs), 400)
     assert len(sample) == len(set(sample)) == 400
@@ -109,8 +109,7 @@ def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> No
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
     assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
     assert nmt.data.tokenizer._sample(pairs, 1000) == pairs
-    monkeypatch.setattr(nmt.data.tokenizer, "SAMPLE_PAIRS", 1)
-    assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50).source.size < SIZES["word"]
+    assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50, most_pairs=1).source.size < SIZES["word"]
 
 
 def test_words_and_characters_have_at_most_the_vocabulary() -> None:

@@ -293,7 +293,7 @@ def test_links_that_are_not_there(tmp_path: Path) -> None:
 
 def test_links_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = configuration(tmp_path)
-    monkeypatch.setattr("nmt.data.dataset.links_digest", lambda path: "another")
+    monkeypatch.setattr("nmt.data.dataset.links_digest", lambda path, digest_of: "another")
     assert error_of(made) == (
         f"{tmp_path}/train.links: changed while it was being read; try again when nothing writes to it"
     )

@@ -6,6 +6,7 @@ from nmt.config import schema
 from nmt.config.decoding import search_contradictions
 from nmt.config.problems import Problem
 from nmt.config.schema import Config
+from nmt.config.scripts import scripts_of
 
 
 def contradictions(config: Config) -> list[Problem]:
@@ -164,14 +165,23 @@ def _annotation(model: schema.Model) -> int:
 
 def _of_data(config: Config) -> Iterator[Problem]:
     """Options of the data that nothing reads."""
+    yield from _of_mix(config.data)
     for split in ("validation", "test"):
         corpus = getattr(config.data, split)
         if corpus is not None and corpus.links is not None:
             text = "has no effect, only the links of data.train are read; leave it out (gold links: evaluation.gold)"
             yield Problem(f"data.{split}.links", text)
-    if config.data.train.links is not None and not isinstance(config.training.guided_attention, schema.LinksGuide):
-        text = "has no effect without training.guided_attention, type 'links'; leave it out"
-        yield Problem("data.train.links", text)
+        if corpus is not None and corpus.tag is not None:
+            text = "has no effect, only training corpora are tagged; leave it out"
+            yield Problem(f"data.{split}.tag", text)
+    guided = isinstance(config.training.guided_attention, schema.LinksGuide)
+    for key in () if guided else _linked(config.data):
+        yield Problem(key, "has no effect without training.guided_attention, type 'links'; leave it out")
+    if config.data.filter.script is not None:
+        for side in ("source_language", "target_language"):
+            if not scripts_of(language := getattr(config.data, side)):
+                text = f"needs the script of data.{side}, and that of '{language}' is unknown; leave it out"
+                yield Problem("data.filter.script", text)
     substitution = config.data.substitution
     if substitution is not None and not (substitution.source or substitution.target):
         yield Problem("data.substitution", "has no effect where source and target are 0; leave it out")
@@ -180,6 +190,25 @@ def _of_data(config: Config) -> Iterator[Problem]:
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:
         text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
         yield Problem("tokenizer.sampling.nbest", text)
+
+
+def _of_mix(data: schema.Data) -> Iterator[Problem]:
+    """A mix of corpora that are not there, and corpora that no mix reads."""
+    mixed = data.train.mix if isinstance(data.train, schema.Mix) else {}
+    known = ", ".join(data.corpora) or "none"
+    for name in mixed:
+        if name not in data.corpora:
+            yield Problem(f"data.train.mix.{name}", f"there is no data.corpora.{name}; the corpora are: {known}")
+    for name in data.corpora:
+        if name not in mixed:
+            yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
+    if isinstance(data.train, schema.Mix) and len(mixed) == 1 and data.train.temperature != 1:
+        yield Problem("data.train.temperature", "has no effect for a mix of one corpus; leave it out")
+
+
+def _linked(data: schema.Data) -> list[str]:
+    """The keys of the links of the training set."""
+    return [f"data.{key}.links" for key, corpus in data.training_corpora.items() if corpus.links is not None]
 
 
 def _of_transformers(model: schema.Model) -> Iterator[Problem]:
@@ -219,7 +248,7 @@ def _of_training(config: Config) -> Iterator[Problem]:
     if isinstance(guide, schema.DiagonalGuide) and config.data.reverse_source:
         text = "'diagonal' needs both texts in one order, and data.reverse_source reverses the source; leave one out"
         yield Problem(f"{key}.type", text)
-    if isinstance(guide, schema.LinksGuide) and config.data.train.links is None:
+    if isinstance(guide, schema.LinksGuide) and not _linked(config.data):
         text = "'links' needs the links of the training set; name their file in data.train.links"
         yield Problem(f"{key}.type", text)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from pydantic_core import ErrorDetails
 
 from nmt.config.foreign_keys import counterpart
-from nmt.config.schema import CORPUS_KINDS, Config, Dropout, Section
-from nmt.config.schema_map import Place, choices, expected, find, keys_by_name, variants_of
+from nmt.config.schema import Config, Dropout, Section
+from nmt.config.schema_map import Place, are_corpora, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
 
 LONGEST_SHOWN = 60
@@ -73,7 +73,7 @@ def _hint(place: Place, found: Any) -> str:
     """Suggest how to write the value that was probably meant."""
     variants = variants_of(place.annotation)
     if isinstance(found, str) and variants:
-        if found in variants and set(variants) != set(CORPUS_KINDS):
+        if found in variants and not are_corpora(variants):
             return f"; write {{type: {found}}}"
         if hint := missing_space(found):
             return f"; {hint}"
@@ -94,7 +94,7 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     having = [tag for tag, variant in place.alternatives.items() if name in variant.model_fields]
     if having:
         chosen = location[-2]
-        what = "a corpus with the key" if chosen in CORPUS_KINDS else "type"
+        what = "a corpus with the key" if are_corpora(place.alternatives) else "type"
         return f"has no effect for {what} '{chosen}', only for {' and '.join(map(repr, having))}"
     if hint := missing_space(name):
         return f"unknown key; {hint}"

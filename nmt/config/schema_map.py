@@ -76,6 +76,11 @@ def variants_of(annotation: Any, tag: str = "") -> Variants:
     return {key: kind for member in get_args(annotation) for key, kind in variants_of(member, tag).items()}
 
 
+def are_corpora(variants: Variants) -> bool:
+    """Whether the variants are kinds of a corpus, each selected by a key that only it has."""
+    return variants.keys() >= CORPUS_KINDS.keys()
+
+
 @cache
 def keys_by_name(root: type[Section] = Config) -> Mapping[str, Sequence[str]]:
     """The keys that end in each name of the schema."""
@@ -141,6 +146,6 @@ def _expected_section(variants: Variants) -> str:
         return "a section of names"
     if len(variants) == 1:
         return "a section of keys and values"
-    if set(variants) == set(CORPUS_KINDS):
+    if are_corpora(variants):
         return f"a section with one of the keys {', '.join(variants)}"
     return f"a section with a type: {', '.join(variants)}"

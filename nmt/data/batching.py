@@ -146,7 +146,8 @@ def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, o
     longest = np.maximum(source_lengths, target_lengths)[order] + 1
     plan, first = [], 0
     while first < len(order):
-        widest = np.maximum.accumulate(longest[first : first + batch_tokens])
+        most = max(1, batch_tokens // int(longest[first]))
+        widest = np.maximum.accumulate(longest[first : first + most])
         fit = max(1, int(((np.arange(len(widest)) + 1) * widest <= batch_tokens).sum()))
         if fit > ROWS and first + fit < len(order):
             fit -= fit % ROWS
@@ -157,18 +158,30 @@ def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, o
 
 def plan_by_length(source_lengths: Ids, target_lengths: Ids, batch_tokens: int) -> Plan:
     """Plan validation: pairs of similar length together, shortest first."""
-    return plan_in_order(source_lengths, target_lengths, batch_tokens, np.lexsort((source_lengths, target_lengths)))
+    return plan_in_order(source_lengths, target_lengths, batch_tokens, _by_length(source_lengths, target_lengths))
+
+
+def _by_length(source_lengths: Ids, target_lengths: Ids) -> npt.NDArray[np.int64]:
+    """The order of pairs by target length, then source length: ``np.lexsort``, in less time and memory.
+
+    A stable sort of 16-bit numbers, as lengths are, is a radix sort in NumPy.
+    """
+    narrow = [
+        lengths.astype(np.min_scalar_type(lengths.max(initial=0))) for lengths in (source_lengths, target_lengths)
+    ]
+    order = np.argsort(narrow[0], kind="stable")
+    return order[np.argsort(narrow[1][order], kind="stable")]
 
 
 def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, seed: int, epoch: int) -> Plan:
     """Plan an epoch of training: pairs of similar length together, batches in random order, the largest batch first.
 
     Each epoch shuffles pairs of the same length again. The largest batch comes first so that a lack of memory shows at
-    once.
+    once. A plan of n pairs in b batches holds 8n + 120b bytes; making it takes about 42n.
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))
-    by_length = shuffled[np.lexsort((source_lengths[shuffled], target_lengths[shuffled]))]
+    by_length = shuffled[_by_length(source_lengths[shuffled], target_lengths[shuffled])]
     plan = plan_in_order(source_lengths, target_lengths, batch_tokens, by_length)
     plan = [plan[i] for i in generator.permutation(len(plan))]
     cells = [len(rows) * int(source_lengths[rows].max() + 1) * int(target_lengths[rows].max() + 1) for rows in plan]

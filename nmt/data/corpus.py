@@ -3,16 +3,17 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.lines import OPENERS, HashedFile, hashed_lines
-from nmt.errors import DataError
+from nmt.data.lines import OPENERS, HashedFile, file_sha256, hashed_lines
+from nmt.data.shards import aligned_files, matching
+from nmt.errors import DataError, MissingFile
 
 HUB_SECONDS = 10
 """Timeout of the connection test."""
@@ -26,12 +27,17 @@ class Pair(NamedTuple):
 
 
 def read_pairs(
-    corpus: AnyCorpus, source_language: str, target_language: str, digest: str | None = None
+    corpus: AnyCorpus,
+    source_language: str,
+    target_language: str,
+    digest: str | None = None,
+    seen: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Pair]:
     """Read the pairs of a corpus in its order, at most ``corpus.limit`` of them.
 
     The languages are the default ``source_key`` and ``target_key`` of a JSON-lines or hub corpus. ``digest`` is an
-    earlier result of :func:`corpus_digest`, to compare the bytes with after reading.
+    earlier result of :func:`corpus_digest`, to compare the bytes with after reading. ``seen`` is told how many bytes
+    each read of a file has given, as in :func:`corpus_size`.
 
     Raises DataError if the corpus cannot be read, its sides differ in length, it is empty, or it has changed since the
     digest was taken.
@@ -41,7 +47,7 @@ def read_pairs(
         if digest is not None and digest != _digest(corpus, source_language, target_language, files):
             raise changed(corpus_name(corpus))
 
-    with _opened(corpus) as files:
+    with _opened(corpus_files(corpus), seen) as files:
         empty = True
         try:
             for pair in islice(_pairs(corpus, source_language, target_language, files), corpus.limit):
@@ -61,21 +67,25 @@ def changed(name: str) -> DataError:
 
 
 @contextmanager
-def _opened(corpus: AnyCorpus) -> Iterator[list[HashedFile]]:
-    """Open the files of a corpus (a hub dataset has none). Raises DataError if one cannot be opened."""
+def _opened(paths: Sequence[str], seen: Callable[[int], None] = lambda count: None) -> Iterator[list[HashedFile]]:
+    """The files of a corpus (a hub dataset has none). Raises DataError if one is missing."""
     with ExitStack() as stack:
-        yield [stack.enter_context(HashedFile(path)) for path in _paths(corpus)]
+        for path in paths:
+            _refuse_missing(path)
+        yield [stack.enter_context(HashedFile(path, seen)) for path in paths]
 
 
 def _pairs(
     corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]
 ) -> Iterator[Pair]:
     if isinstance(corpus, FileCorpus):
-        return _aligned(corpus, *files)
+        return chain.from_iterable(map(_aligned, files[::2], files[1::2]))
     if isinstance(corpus, TsvCorpus):
-        return _columns(corpus, *files)
+        return chain.from_iterable(_columns(corpus, file) for file in files)
     keys = corpus.source_key or source_language, corpus.target_key or target_language
-    records = _json_records(corpus.jsonl, *files) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
+    records = (
+        chain.from_iterable(map(_json_records, files)) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
+    )
     return (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
 
 
@@ -88,49 +98,84 @@ def corpus_name(corpus: AnyCorpus) -> str:
     return corpus.tsv if isinstance(corpus, TsvCorpus) else corpus.jsonl
 
 
-def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
+def corpus_files(corpus: AnyCorpus) -> list[str]:
+    """The files of a corpus in the order in which they are read, each source before its target; none for the hub.
+
+    Raises DataError if a pattern matches no file, or if those of both sides do not match each other.
+    """
+    if isinstance(corpus, FileCorpus):
+        return [path for pair in aligned_files(corpus.source, corpus.target) for path in pair]
+    return [] if isinstance(corpus, HubCorpus) else matching(corpus_name(corpus))
+
+
+def corpus_size(corpus: AnyCorpus) -> int:
+    """Bytes of all files of a corpus; 0 for the hub."""
+    return sum(Path(path).stat().st_size for path in corpus_files(corpus))
+
+
+def corpus_digest(
+    corpus: AnyCorpus,
+    source_language: str,
+    target_language: str,
+    digest_of: Callable[[Path], str] = file_sha256,
+) -> str:
     """SHA-256 of everything that determines the pairs: the bytes of the files, not their names, and the options.
 
-    Raises DataError if a file cannot be read or the hub cannot be reached.
+    ``digest_of`` gives the SHA-256 of a file. Raises DataError if one cannot be read or the hub cannot be reached.
     """
-    for path in map(Path, _paths(corpus)):
-        _refuse_pipe(path)
-    with _opened(corpus) as files:
-        return _digest(corpus, source_language, target_language, files)
+    paths = corpus_files(corpus)
+    for path in paths:
+        _refuse_missing(path)
+        _refuse_pipe(Path(path))
+    return _digest_of(corpus, source_language, target_language, [_with_suffix(path, digest_of) for path in paths])
 
 
-def links_digest(path: str) -> str:
-    """SHA-256 of a file of word links, by its bytes alone. Raises DataError if it cannot be read."""
-    _refuse_pipe(Path(path))
-    with HashedFile(path) as file:
-        return file_digest(file)
+def links_digest(pattern: str, digest_of: Callable[[Path], str] = file_sha256) -> str:
+    """SHA-256 of the file of word links, or of several, by their bytes alone.
+
+    Raises DataError if one cannot be read.
+    """
+    paths = matching(pattern)
+    for path in paths:
+        _refuse_missing(path)
+        _refuse_pipe(Path(path))
+    return "\n".join(_with_suffix(path, digest_of) for path in paths)
 
 
 def file_digest(file: HashedFile) -> str:
     """Read the rest of a file; -> its suffix if it is compressed, and the digest of its bytes."""
-    return f"{file.path.suffix if file.path.suffix in OPENERS else ''} {file.digest()}"
+    return _with_suffix(file.name, lambda path: file.digest())
+
+
+def _with_suffix(name: str, digest_of: Callable[[Path], str]) -> str:
+    path = Path(name)
+    return f"{path.suffix if path.suffix in OPENERS else ''} {digest_of(path)}"
+
+
+def _refuse_missing(name: str) -> None:
+    if not Path(name).exists():
+        raise MissingFile(name)
 
 
 def _refuse_pipe(path: Path) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if not path.is_file() and not path.is_dir():
         raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
 
 
 def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]) -> str:
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
+    return _digest_of(corpus, source_language, target_language, list(map(file_digest, files)))
+
+
+def _digest_of(corpus: AnyCorpus, source_language: str, target_language: str, digests: Sequence[str]) -> str:
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links", "tag"})
+    if corpus.tag is not None:  # absent in earlier versions
+        options["tag"] = corpus.tag
     digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
     if isinstance(corpus, HubCorpus):
         digest.update(load_hub(corpus)._fingerprint.encode())
-    for file in files:
-        digest.update(f"{file_digest(file)}\n".encode())
+    for file in digests:
+        digest.update(f"{file}\n".encode())
     return digest.hexdigest()
-
-
-def _paths(corpus: AnyCorpus) -> list[str]:
-    """The paths of a corpus; a hub dataset has none."""
-    if isinstance(corpus, FileCorpus):
-        return [corpus.source, corpus.target]
-    return [] if isinstance(corpus, HubCorpus) else [corpus_name(corpus)]
 
 
 def load_hub(corpus: HubCorpus) -> Any:
@@ -173,13 +218,13 @@ def _reach_hub() -> bool:
     return True
 
 
-def _aligned(corpus: FileCorpus, source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
+def _aligned(source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
     rows = zip_longest(hashed_lines(source_file), hashed_lines(target_file))
     for read, (source, target) in enumerate(rows):
         if source is None or target is None:
             longer = read + 1 + sum(1 for _ in rows)
             counts = (read, longer) if source is None else (longer, read)
-            raise different_line_counts(corpus.source, counts[0], corpus.target, counts[1])
+            raise different_line_counts(source_file.name, counts[0], target_file.name, counts[1])
         yield Pair(source, target)
 
 
@@ -197,18 +242,18 @@ def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
         columns = line.split("\t")
         if len(columns) <= wanted:
             raise DataError(
-                f"{corpus.tsv}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
+                f"{file.name}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
                 f"(the first is 0)"
             )
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
 
 
-def _json_records(path: str, file: HashedFile) -> Iterator[tuple[str, Any]]:
+def _json_records(file: HashedFile) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(hashed_lines(file), 1):
         try:
-            yield f"{path}:{number}", json.loads(line)
+            yield f"{file.name}:{number}", json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number}: not JSON: {error}") from error
+            raise DataError(f"{file.name}:{number}: not JSON: {error}") from error
 
 
 def _hub_records(corpus: HubCorpus) -> Iterator[tuple[str, Any]]:

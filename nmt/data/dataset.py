@@ -6,42 +6,32 @@ on the same data reuse it.
 
 import hashlib
 import json
-import os
-import pwd
-import shutil
-import tempfile
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import datasets
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer
+from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
+from nmt.data.cache import Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, TextCorpus
-from nmt.data.encoding import encode_split
-from nmt.data.language_id import LANGUAGE_ID_FORMAT, LanguageId
-from nmt.data.report import KEPT, REASONS, make_report
+from nmt.data.encoding import Recipe
+from nmt.data.language_id import FIRST_PAIRS, LANGUAGE_ID_FORMAT, LanguageId
+from nmt.data.mix import MixedCorpus, pairs_per_epoch
+from nmt.data.report import REASONS, Counted, Counts, make_report
+from nmt.data.storage import MappedTable
 from nmt.data.substitution import SubstitutedCorpus
-from nmt.data.tokenizer import Tokenizers, learn, refuse_sampling
+from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
+from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
-from nmt.foundation.files import printable, unchanged, write_checksums
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
-CACHE_FORMAT = 3
+CACHE_FORMAT = 4
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
-BUILDING = "building-"
-"""Prefix of the names of unfinished cache entries."""
-ABANDONED = 24 * 3600
-"""Age in seconds at which an unfinished entry counts as left behind by a killed process."""
-Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ class PreparedData:
     """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
-    train: EncodedCorpus | SubstitutedCorpus
+    train: EncodedCorpus | MixedCorpus | SubstitutedCorpus
     validation: EncodedCorpus
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -58,61 +48,53 @@ class PreparedData:
     language_id: LanguageId | None
 
 
-def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> PreparedData:
+def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
     ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
-    needs both; a test pair is never dropped. ``say`` receives progress lines.
+    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream; a killed
+    preparation continues with the units of pairs that it had encoded.
 
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data = config.data
-    languages = data.source_language, data.target_language
-    corpora, digests = _corpora(data), _digests(data)
-    cache = cache_folder(config)
-    tokenizers = replace(_tokenizers(config, cache, digests["train"], say), reverse_source=data.reverse_source)
+    cache = cache_folder(data)
+    remembered = Digests(cache)
+    digests = _digests(data, remembered)
+    tokenizers = replace(_tokenizers(config, cache, digests, remembered, say), reverse_source=data.reverse_source)
     sampling = config.tokenizer.sampling
     refuse_sampling(tokenizers, sampling)
-    with_text = sampling is not None or data.train.links is not None
+    linked = any(corpus.links is not None for corpus in data.training_corpora.values())
+    for key, corpus in data.training_corpora.items():
+        if corpus.tag is not None:
+            refuse_missing_tag(tokenizers, corpus.tag, f"data.{key}.tag")
+    with_text = sampling is not None or linked
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
     extra = ["text"] if with_text else []
     key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT, *extra)
 
     def build(folder: Path) -> None:
-        columns, heads = {}, {}
-        for name, corpus in corpora.items():
-            say(f"encoding {name}: {corpus_name(corpus)}")
-            how: dict[str, Any] = {"rule": None, "whole": name == "test"}
-            if name == "train":
-                how = {"rule": data.filter, "text": with_text, "links_digest": digests.get("links")}
-            columns[name], heads[name] = encode_split(
-                folder / name, corpus, digests[name], languages, tokenizers, processes=data.processes, **how
-            )
-            _require_pairs(name, corpus, columns[name]["reason"])
-        language_id = LanguageId.learn(heads.pop("train"))
-        language_id.save(folder)
-        report = make_report(columns, tokenizers) | {"languages": language_id.report(heads, languages)}
-        (folder / "report.json").write_text(json.dumps(report, indent=2))
+        _build(folder, data, digests, tokenizers, say, text=with_text, links=linked)
 
     def load(folder: Path) -> PreparedData:
         report = json.loads((folder / "report.json").read_text())
-        tables = {name: _load_table(folder / name, report["splits"][name]["kept"]) for name in corpora}
-        most = data.filter.max_pieces
+        loaded = {name: _mapped([folder / name], report["splits"][name]["kept"]) for name in _held_out(data)}
+        validation = loaded["validation"]
         return PreparedData(
             tokenizers=tokenizers,
-            train=TextCorpus(tables["train"], tokenizers, sampling=sampling, seed=config.seed, most=most)
-            if with_text
-            else EncodedCorpus(tables["train"]),
-            validation=EncodedCorpus(tables["validation"]),
-            validation_pairs=_pairs(tables["validation"]),
-            test_pairs=_pairs(tables["test"]) if "test" in tables else [],
+            train=_training_set(folder, config, tokenizers, report, text=with_text),
+            validation=EncodedCorpus(validation.table, validation.release),
+            validation_pairs=_pairs(validation.table),
+            test_pairs=_pairs(loaded["test"].table) if "test" in loaded else [],
             report=report,
             corpus_sha256=_key(CORPUS_HASH, digests),
             language_id=LanguageId.load(folder),
         )
 
     folder = cache / f"corpus-{key}"
-    prepared = _cached(folder, load, build, say)
+    prepared = cached(folder, load, build, say, remembered)
+    if isinstance(data.train, Mix):
+        prepared = _mixed(prepared, data.train, seed=config.seed)
     if data.substitution is not None:
         train = SubstitutedCorpus(prepared.train, tokenizers, data.substitution, seed=config.seed)
         prepared = replace(prepared, train=train)
@@ -122,94 +104,144 @@ def prepare(config: Config, say: Callable[[str], None] = lambda line: None) -> P
     return prepared
 
 
+def _build(
+    folder: Path, data: Data, digests: Mapping[str, str], tokenizers: Tokenizers, say: Say, *, text: bool, links: bool
+) -> None:
+    """Encode all splits into ``folder`` and write the report."""
+    languages = data.source_language, data.target_language
+    counted: dict[str, Counted] = {}
+    heads: dict[str, list[Pair]] = {}
+    plain = Recipe(tokenizers, languages, text=True)
+    training = replace(plain, rule=data.filter, text=text, links=links)
+    recipes = {key: replace(training, tag=corpus.tag) for key, corpus in data.training_corpora.items()}
+    recipes |= {name: replace(plain, whole=name == "test") for name in _held_out(data)}
+    for place, (key, corpus) in enumerate(_corpora(data).items()):
+        say(f"encoding {key}: {corpus_name(corpus)}")
+        part = Text(corpus, languages, digests[key], digests.get(_links_key(key)))
+        counted[key], heads[key] = encode_split(
+            folder / _folder_name(key, place), part, recipes[key], data.processes, say
+        )
+        _require_pairs(key, corpus, counted[key].counts)
+    training_keys = list(data.training_corpora)
+    most = FIRST_PAIRS // len(training_keys)
+    language_id = LanguageId.learn(chain.from_iterable(heads.pop(key)[:most] for key in training_keys))
+    language_id.save(folder)
+    held_out = {name: counted[name] for name in _held_out(data)}
+    splits = {"train": Counted.sum([counted[key] for key in training_keys])} | held_out
+    corpora = {key.partition(".")[2]: counted[key] for key in training_keys if isinstance(data.train, Mix)}
+    report = make_report(splits, tokenizers, corpora) | {"languages": language_id.report(heads, languages)}
+    (folder / "report.json").write_text(json.dumps(report, indent=2))
+    for place, key in enumerate(_corpora(data)):
+        remove_notes(folder / _folder_name(key, place))
+
+
+def _training_set(
+    folder: Path, config: Config, tokenizers: Tokenizers, report: dict[str, Any], *, text: bool
+) -> EncodedCorpus:
+    """Map the training set of a cache entry, the corpora of a mix end to end."""
+    data = config.data
+    folders = [folder / _folder_name(key, place) for place, key in enumerate(data.training_corpora)]
+    mapped = _mapped(folders, report["splits"]["train"]["kept"])
+    parts = report.get("corpora", {"train": report["splits"]["train"]})
+    sizes = [part["kept"] for part in parts.values()]
+    tags = [(size, corpus.tag) for size, corpus in zip(sizes, data.training_corpora.values(), strict=True)]
+    corpus = EncodedCorpus(mapped.table, mapped.release)
+    if text:
+        sampling, most = config.tokenizer.sampling, data.filter.max_pieces
+        how: dict[str, Any] = {"sampling": sampling, "seed": config.seed, "most": most, "tags": tags}
+        corpus = TextCorpus(mapped.table, tokenizers, **how, release=mapped.release)
+    return corpus
+
+
+def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
+    """Let each epoch read as much of each corpus as a mix says, and add that to the report.
+
+    Raises DataError for a corpus of which an epoch would read nothing.
+    """
+    parts, corpus = prepared.report["corpora"], prepared.train
+    sizes = [part["kept"] for part in parts.values()]
+    counts = pairs_per_epoch(sizes, [mix.mix[name] for name in parts], mix.temperature)
+    for (name, part), count in zip(parts.items(), counts, strict=True):
+        if not count:
+            raise DataError(
+                f"data.train.mix.{name}: {mix.mix[name]:g} leaves none of {part['kept']:,} pairs in an epoch; use "
+                "more, or leave the corpus out"
+            )
+        part["pairs_in_epoch"] = count
+    prepared.report["splits"]["train"]["pairs_in_epoch"] = sum(counts)
+    if counts == sizes or not isinstance(corpus, EncodedCorpus):
+        return prepared
+    return replace(prepared, train=MixedCorpus(corpus, sizes, counts, seed=seed))
+
+
 def corpus_sha256(data: Data) -> str:
     """``Prepared.corpus_sha256``, by reading the corpora alone. Raises DataError where one cannot be read."""
-    return _key(CORPUS_HASH, _digests(data))
+    return _key(CORPUS_HASH, _digests(data, Digests(cache_folder(data))))
+
+
+def _held_out(data: Data) -> dict[str, AnyCorpus]:
+    return {"validation": data.validation} | ({"test": data.test} if data.test else {})
 
 
 def _corpora(data: Data) -> dict[str, AnyCorpus]:
-    return {"train": data.train, "validation": data.validation} | ({"test": data.test} if data.test else {})
+    """All corpora by their keys in the section ``data``."""
+    return data.training_corpora | _held_out(data)
 
 
-def _digests(data: Data) -> dict[str, str]:
+def _folder_name(key: str, place: int) -> str:
+    """The folder of a corpus in a cache entry: the name of its split, numbered in a mix."""
+    return f"train-{place:02}" if key.startswith("corpora.") else key
+
+
+def _links_key(key: str) -> str:
+    return "links" if key == "train" else f"{key}.links"
+
+
+def _digests(data: Data, remembered: Digests) -> dict[str, str]:
     digests = {}
-    for name, corpus in _corpora(data).items():
-        with of_key(f"data.{name}"):
-            digests[name] = corpus_digest(corpus, data.source_language, data.target_language)
-    if data.train.links is not None:
-        with of_key("data.train.links"):
-            digests["links"] = links_digest(data.train.links)
+    for key, corpus in _corpora(data).items():
+        with of_key(f"data.{key}"):
+            digests[key] = corpus_digest(corpus, data.source_language, data.target_language, remembered.of)
+    for key, corpus in data.training_corpora.items():
+        if corpus.links is not None:
+            with of_key(f"data.{key}.links"):
+                digests[_links_key(key)] = links_digest(corpus.links, remembered.of)
     return digests
 
 
-def try_cache(config: Config) -> None:
-    """Raise DataError if the cache is not writable; leave nothing behind."""
-    cache = cache_folder(config)
-    missing: list[Path] = []
-    try:
-        missing += (folder for folder in (cache, *cache.parents) if not folder.exists())
-        cache.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=cache).close()
-    except OSError as error:
-        raise _unwritable(cache, error) from error
-    finally:
-        for folder in missing:
-            with suppress(OSError):  # not created, or already used by another process
-                folder.rmdir()
-
-
-def cache_folder(config: Config) -> Path:
-    """The directory of the cache. Raises DataError if there is no home directory or the name cannot be used."""
-    named = config.data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
-    try:
-        if named.startswith("~/") and os.environ.get("HOME") == "":  # an empty HOME is not the root
-            named = pwd.getpwuid(os.getuid()).pw_dir + named[1:]
-        cache = Path(named).expanduser()
-    except (RuntimeError, KeyError) as error:  # no home directory
-        raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a directory") from None
-    place = str(cache.absolute())
-    if printable(place) != place:  # Arrow cannot open such a file
-        raise DataError(
-            f"data.cache: {printable(place)}: not a UTF-8 name; set data.cache, or the environment variable "
-            "NMT_CACHE, to another directory"
-        )
-    return cache
-
-
-def _unwritable(cache: Path, error: OSError) -> DataError:
-    return DataError(
-        f"data.cache: {cache}: cannot be written: {error.strerror or error}; "
-        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
-    )
-
-
-def _tokenizers(config: Config, cache: Path, train_digest: str, say: Callable[[str], None]) -> Tokenizers:
+def _tokenizers(config: Config, cache: Path, digests: Mapping[str, str], remembered: Digests, say: Say) -> Tokenizers:
+    """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
+    pair once, whatever its weight."""
     if isinstance(config.tokenizer, GivenTokenizer):
         with of_key("tokenizer"):
             return learn(config.tokenizer, [])
+    data, corpora = config.data, config.data.training_corpora
+    tags = list(dict.fromkeys(corpus.tag for corpus in corpora.values() if corpus.tag is not None))
+    languages = data.source_language, data.target_language
 
     def build(folder: Path) -> None:
-        say(f"learning the {config.tokenizer.type} tokenizer: {corpus_name(config.data.train)}")
-        pairs = read_pairs(config.data.train, config.data.source_language, config.data.target_language, train_digest)
-        learn(config.tokenizer, pairs).save(folder)
+        say(f"learning the {config.tokenizer.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
+        texts = (read_pairs(corpus, *languages, digests[key]) for key, corpus in corpora.items())
+        learn(config.tokenizer, chain.from_iterable(texts), tags).save(folder)
 
-    key = _key(CACHE_FORMAT, train_digest, config.tokenizer.model_dump(exclude={"sampling"}))
-    return _cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say)
-
-
-def _require_pairs(name: str, corpus: AnyCorpus, reasons: NDArray[np.int8]) -> None:
-    counts = dict(zip(REASONS, np.bincount(reasons, minlength=len(REASONS)), strict=True))
-    if counts[KEPT] == 0:
-        found = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
-        remedy = "" if counts["empty"] == len(reasons) else "; see data.filter"
-        raise DataError(f"data.{name}: {corpus_name(corpus)}: all pairs were dropped ({found}){remedy}")
+    text = [digests[key] for key in corpora]
+    key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))
+    return cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say, remembered)
 
 
-def _load_table(folder: Path, rows: int) -> pa.Table:
-    table = datasets.load_from_disk(str(folder), keep_in_memory=False).with_format("arrow")[:]
-    if len(table) != rows:
-        raise ValueError(f"{folder}: {len(table)} rows instead of {rows}")
-    return table
+def _require_pairs(key: str, corpus: AnyCorpus, counts: Counts) -> None:
+    if not counts.kept:
+        reasons = dict(zip(REASONS, counts.reasons.tolist(), strict=True))
+        found = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+        remedy = "" if reasons["empty"] == sum(reasons.values()) else "; see data.filter"
+        raise DataError(f"data.{key}: {corpus_name(corpus)}: all pairs were dropped ({found}){remedy}")
+
+
+def _mapped(folders: list[Path], rows: int) -> MappedTable:
+    mapped = MappedTable.of_paths(path for folder in folders for path in tables(folder))
+    if len(mapped.table) != rows:
+        raise ValueError(f"{folders[0]}: {len(mapped.table)} rows instead of {rows}")
+    return mapped
 
 
 def _pairs(table: pa.Table) -> list[Pair]:
@@ -218,45 +250,3 @@ def _pairs(table: pa.Table) -> list[Pair]:
 
 def _key(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _cached(
-    folder: Path, load: Callable[[Path], Content], build: Callable[[Path], None], say: Callable[[str], None]
-) -> Content:
-    """Load a cache entry; build it first if it is missing or damaged.
-
-    An entry is built aside and then renamed, so that no process reads half of it. If two processes build the same
-    entry, both use that of the first to finish.
-    """
-    if folder.exists():
-        with suppress(Exception):  # any error: build it again
-            if unchanged(folder):
-                return load(folder)
-        say(f"{folder}: damaged; building it again")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(folder.parent, BUILDING)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=BUILDING) as scratch:
-            built = Path(scratch) / "entry"
-            built.mkdir()
-            if folder.exists():  # damaged: removed with the scratch directory
-                folder.rename(built.with_name("damaged"))
-            build(built)
-            write_checksums(built)
-            try:
-                built.rename(folder)
-            except OSError:
-                if not (folder.exists() and unchanged(folder)):
-                    raise
-    except OSError as error:
-        raise _unwritable(folder.parent, error) from error
-    return load(folder)
-
-
-def remove_abandoned(place: Path, prefix: str) -> None:
-    """Remove directories with this prefix that killed processes left behind."""
-    for scratch in place.glob(f"{prefix}*"):
-        with suppress(OSError):  # another process is removing it
-            touched = max(path.stat().st_mtime for path in (scratch, *scratch.rglob("*")))
-            if time.time() - touched > ABANDONED:
-                shutil.rmtree(scratch, ignore_errors=True)

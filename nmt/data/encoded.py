@@ -4,9 +4,9 @@ A sampled segmentation is a pure function of (seed, epoch, pair, side).
 """
 
 import hashlib
-from array import array
-from collections.abc import Iterator, Sequence
-from typing import Any
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -14,25 +14,35 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import Sampling
 from nmt.data.links import piece_links, piece_words
+from nmt.data.storage import MappedTable
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 
 Ids = NDArray[np.int32]
 Links = NDArray[np.float32]
-READ = 1000
-"""Texts that are read at a time."""
+SIDES = ("source", "target")
+READ = 10_000
+"""Texts that are sampled at a time."""
+RELEASED = 1024
+"""Pairs that are read before mapped pages are dropped; reading one may map 64 KiB around each side."""
 
 
 class EncodedCorpus:
-    """Memory-mapped ids of every pair, without BOS and EOS."""
+    """Memory-mapped ids of every pair, without BOS and EOS.
 
-    def __init__(self, table: pa.Table) -> None:
-        """Wrap a table whose columns ``source`` and ``target`` are lists of int32."""
+    Args:
+        table: its columns ``source`` and ``target`` are lists of int32.
+        release: drops the mapped pages from the resident memory; called after every ``RELEASED`` pairs.
+    """
+
+    def __init__(self, table: pa.Table, release: Callable[[], None] = lambda: None) -> None:
         self._source = _IdLists(table["source"])
         self._target = _IdLists(table["target"])
         self.source_lengths = self._source.lengths
         """Pieces of each source sentence: (pairs,) int32."""
         self.target_lengths = self._target.lengths
         """Pieces of each target sentence: (pairs,) int32."""
+        self._release, self._read = release, 0
+        release()
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -42,6 +52,10 @@ class EncodedCorpus:
         wanted = np.asarray(indices, dtype=np.int64)
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"rows {wanted.min()} to {wanted.max()} of a corpus of {len(self)}")
+        self._read += len(wanted)
+        if self._read >= RELEASED:
+            self._release()
+            self._read = 0
         return self._source.take(wanted), self._target.take(wanted)
 
     def links(self, indices: Sequence[int] | NDArray[Any]) -> list[Links] | None:
@@ -81,54 +95,102 @@ class TextCorpus(EncodedCorpus):
         sampling: how segmentations are sampled; None: the best ones.
         seed: of the samples.
         most: pieces of a side at most; a longer sample gives way to the best segmentation.
+        tags: of the corpora that lie end to end: the number of pairs of each, and the piece before its sources.
+        release: as in ``EncodedCorpus``.
     """
 
     def __init__(
-        self, table: pa.Table, tokenizers: Tokenizers, *, sampling: Sampling | None, seed: int, most: int
+        self,
+        table: pa.Table,
+        tokenizers: Tokenizers,
+        *,
+        sampling: Sampling | None,
+        seed: int,
+        most: int,
+        tags: Sequence[tuple[int, str | None]] = (),
+        release: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(table)
+        super().__init__(table, release)
         self._table, self._tokenizers = table, tokenizers
         self._sampling, self._seed, self._most = sampling, seed, most
+        self._tags = tags
+        self._ends = np.cumsum([pairs for pairs, _ in tags])
+        self._tag_ids = [[] if tag is None else [tokenizers.source.piece_id(tag)] for _, tag in tags]
         self._links = _IdLists(table["links"]) if "links" in table.column_names else None
 
+    def _tag(self, pair: int, side: str) -> list[int]:
+        """The id before the pieces of a text, if there is one."""
+        if side == "target" or not self._tag_ids:
+            return []
+        return self._tag_ids[int(np.searchsorted(self._ends, pair, side="right"))]
+
     def links(self, indices: Sequence[int] | NDArray[Any]) -> list[Links] | None:
-        """The links of the pairs at ``indices``, (T, S) each, spread over pieces by :func:`piece_links`."""
+        """The links of the pairs at ``indices``, (T, S) each, spread over pieces by :func:`piece_links`.
+
+        A tag has none.
+        """
         if self._links is None:
             return None
+        tags = [len(self._tag(int(pair), "source")) for pair in indices]
+        sources, targets = self.rows(indices)
+        untagged = [row[tag:] for row, tag in zip(sources, tags, strict=True)]
         words = [
             [
                 piece_words(tokenizer.pieces(row.tolist()), self._table[f"{side}_text"][int(pair)].as_py())
                 for pair, row in zip(indices, rows, strict=True)
             ]
-            for (side, tokenizer), rows in zip(self._tokenizers.sides(), self.rows(indices), strict=True)
+            for (side, tokenizer), rows in zip(self._tokenizers.sides(), (untagged, targets), strict=True)
         ]
         links = (each.reshape(-1, 2) for each in self._links.take(np.asarray(indices, np.int64)))
-        return list(map(piece_links, links, *words))
+        spread = map(piece_links, links, *words)
+        return [np.pad(weights, ((0, 0), (tag, 0))) for weights, tag in zip(spread, tags, strict=True)]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
-        """The corpus as an epoch of training reads it: with segmentations of its own, held in memory."""
+        """The corpus as an epoch of training reads it: with segmentations of its own, held in a temporary file."""
         if self._sampling is None:
             return self
+        with tempfile.TemporaryFile() as file:  # mapped beyond its end
+            self._sample(file, self._sampling, epoch)
+            sampled = MappedTable([file])
         table = self._table
-        for side, tokenizer in self._tokenizers.sides():
-            if self._sampling.sides in ("both", side):
-                ids = self._sampled(side, tokenizer, self._sampling, epoch)
-                table = table.set_column(table.column_names.index(side), side, pa.chunked_array([ids]))
-        return TextCorpus(table, self._tokenizers, sampling=None, seed=self._seed, most=self._most)
+        for side in SIDES:
+            table = table.set_column(table.column_names.index(side), side, sampled.table[side])
 
-    def _sampled(self, side: str, tokenizer: Tokenizer, sampling: Sampling, epoch: int) -> pa.ListArray:
-        """Sample a segmentation of each text of a side."""
-        best, ids, ends = _IdLists(self._table[side]), array("i"), array("i", [0])
-        for pair, text in enumerate(_texts(self._table[f"{side}_text"])):
-            sample = tokenizer.sample(text, sampling.alpha, sampling.nbest, _number(self._seed, epoch, pair, side))
-            ids.extend(sample if len(sample) <= self._most else best.take(np.array([pair]))[0].tolist())
-            ends.append(len(ids))
-        return pa.ListArray.from_arrays(*(pa.array(np.frombuffer(each, np.int32)) for each in (ends, ids)))
+        def release() -> None:
+            sampled.release()
+            self._release()
 
+        return TextCorpus(
+            table, self._tokenizers, sampling=None, seed=self._seed, most=self._most, tags=self._tags, release=release
+        )
 
-def _texts(column: pa.ChunkedArray) -> Iterator[str]:
-    for batch in pa.table({"text": column}).to_batches(max_chunksize=READ):
-        yield from batch["text"].to_pylist()
+    def _sample(self, file: BinaryIO, sampling: Sampling, epoch: int) -> None:
+        """Write the ids of both sides to a file, with a sampled segmentation of each text of a side that is sampled."""
+        columns = [*SIDES, *(f"{side}_text" for side in SIDES)]
+        schema, first = self._table.select(list(SIDES)).schema, 0
+        with pa.ipc.new_stream(file, schema) as writer:
+            for batch in self._table.select(columns).to_batches(max_chunksize=READ):
+                sides = [
+                    self._sampled(side, tokenizer, batch, first, sampling, epoch)
+                    if sampling.sides in ("both", side)
+                    else batch[side]
+                    for side, tokenizer in self._tokenizers.sides()
+                ]
+                writer.write_batch(pa.record_batch(sides, schema))
+                self._release()
+                first += len(batch)
+        file.flush()
+
+    def _sampled(
+        self, side: str, tokenizer: Tokenizer, batch: pa.RecordBatch, first: int, sampling: Sampling, epoch: int
+    ) -> pa.Array:
+        """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""
+        rows = []
+        for pair, text in enumerate(batch[f"{side}_text"].to_pylist(), first):
+            number = _number(self._seed, epoch, pair, side)
+            sample = [*self._tag(pair, side), *tokenizer.sample(text, sampling.alpha, sampling.nbest, number)]
+            rows.append(sample if len(sample) <= self._most else batch[side][pair - first].as_py())
+        return pa.array(rows, batch[side].type)
 
 
 def _number(*parts: object) -> int:

@@ -1,134 +1,109 @@
-"""Encoding of one split with ``datasets``: read, encode, filter, and count for the report."""
+"""Encoding of text: ids, counts, hashes, and the reason for which a pair is dropped."""
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
-from nmt.config.schema import AnyCorpus, Filter
-from nmt.data.corpus import Pair, read_pairs
-from nmt.data.language_id import FIRST_PAIRS
-from nmt.data.links import linked_pairs
-from nmt.data.report import KEPT, REASONS
+from nmt.config.schema import Filter
+from nmt.config.scripts import scripts_of
+from nmt.data.report import KEPT, REASONS, SIDES, Counts, Hashes
+from nmt.data.script import script_share
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import NmtError
 
-LARGE_CORPUS = 100_000
-"""Pairs from which on encoding uses one process per core."""
 ENCODE_BATCH = 1_000
-
+"""Pairs that are encoded at a time."""
 TEXT = {"source_text": datasets.Value("string"), "target_text": datasets.Value("string")}
 LINKS = {"links": datasets.List(datasets.Value("int32"))}
 IDS = {"source": datasets.List(datasets.Value("int32")), "target": datasets.List(datasets.Value("int32"))}
-COUNTS = {
-    "reason": datasets.Value("int8"),
-    **{f"{side}_{unit}": datasets.Value("int32") for side in IDS for unit in ("words", "pieces", "unknown")},
-    "pair_hash": datasets.Value("int64"),
-    "source_hash": datasets.Value("int64"),
-}
-"""The columns that :mod:`nmt.data.report` counts."""
+
+Texts = Mapping[str, Sequence[str]]
+"""Columns ``source_text`` and ``target_text``."""
 
 
-def encode_split(
-    folder: Path,
-    corpus: AnyCorpus,
-    digest: str | None,
-    languages: tuple[str, str],
-    tokenizers: Tokenizers,
-    rule: Filter | None,
-    processes: int | None,
-    *,
-    whole: bool = False,
-    text: bool = False,
-    links_digest: str | None = None,
-) -> tuple[dict[str, NDArray[Any]], list[Pair]]:
-    """Write the kept pairs of a split to ``folder``, for ``datasets.load_from_disk``.
+@dataclass(frozen=True)
+class Recipe:
+    """How the pairs of a split are encoded."""
 
-    The columns are ``source`` and ``target``, lists of int32. With ``text``, or if ``rule`` is None, as for validation
-    and test sets, there are also ``source_text`` and ``target_text``; with a ``links_digest``, the word links of the
-    corpus, ``links``: i, j, i, j, ... ``whole`` keeps every pair, blank ones too.
+    tokenizers: Tokenizers
+    languages: tuple[str, str]
+    rule: Filter | None = None
+    """Which pairs are dropped; None: empty ones alone."""
+    whole: bool = False
+    """Keep every pair, empty ones too."""
+    text: bool = False
+    """Store the text beside the ids."""
+    links: bool = False
+    """Store the word links: i, j, i, j, ..."""
+    tag: str | None = None
+    """The piece before each source sentence."""
 
-    Returns the columns for the report, of all pairs, kept or dropped, and the text of the first ``FIRST_PAIRS`` pairs.
-    Raises DataError as :func:`read_pairs` and :func:`linked_pairs` do, also if the corpus has another digest than
-    ``digest``.
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a table, with the features of ``datasets``."""
+        columns = {**IDS, **(TEXT if self.text else {}), **(LINKS if self.links else {})}
+        return datasets.Features(columns).arrow_schema
+
+
+def encode_rows(
+    rows: Mapping[str, Sequence[Any]], repeats: Sequence[bool], recipe: Recipe
+) -> tuple[pa.Table, Counts, Hashes]:
+    """Encode columns of text, and links if the recipe has them; -> kept rows, counts of all, hashes of the kept ones.
+
+    ``repeats`` says of each pair whether it repeats an earlier one.
     """
-    links = {} if links_digest is None else LINKS
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch, _without_progress_bars():
-        raw = _read(corpus, digest, languages, links_digest, scratch)
-        if processes is None:
-            processes = (os.cpu_count() or 1) if len(raw) >= LARGE_CORPUS else 1
-        encoded = raw.map(
-            encode_batch,
-            batched=True,
-            batch_size=ENCODE_BATCH,
-            fn_kwargs={"tokenizers": tokenizers, "rule": rule},
-            features=datasets.Features({**TEXT, **links, **IDS, **COUNTS}),
-            num_proc=min(processes, len(raw)) if processes > 1 else None,
-            cache_file_name=str(Path(scratch) / "encoded.arrow"),
-            new_fingerprint="encoded",
-        )
-        table = encoded.select_columns(list(COUNTS)).with_format("arrow")[:]
-        columns = {name: table[name].to_numpy() for name in COUNTS}
-        if whole:
-            columns["reason"] = np.full(len(encoded), REASONS.index(KEPT), np.int8)
-        kept = encoded.select(np.flatnonzero(columns["reason"] == REASONS.index(KEPT)))
-        kept.select_columns([*IDS, *(TEXT if text or rule is None else ()), *links]).save_to_disk(str(folder))
-        head = raw[:FIRST_PAIRS]
-        return columns, list(map(Pair, head["source_text"], head["target_text"]))
+    tables, hashes = [recipe.schema.empty_table()], [np.zeros((0, 2), np.int64)]
+    counts = Counts.of(dict.fromkeys(COLUMNS, ()))
+    for first in range(0, len(repeats), ENCODE_BATCH):
+        part = slice(first, first + ENCODE_BATCH)
+        batch = {name: column[part] for name, column in rows.items()}
+        columns = encode_batch(batch, recipe, repeats[part])
+        kept = np.flatnonzero(np.array(columns["reason"]) == REASONS.index(KEPT))
+        whole = {**batch, "source": columns["source"], "target": columns["target"]}
+        table = pa.table({name: pa.array(whole[name], kind) for name, kind in _types(recipe.schema)}, recipe.schema)
+        tables.append(table.take(kept))
+        hashes.append(np.array([columns["pair_hash"], columns["source_hash"]], np.int64).T[kept])
+        counts += Counts.of({name: columns[name] for name in COLUMNS})
+    return pa.concat_tables(tables), counts, np.concatenate(hashes)
 
 
-def _read(
-    corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], links_digest: str | None, scratch: str
-) -> Any:
-    """The raw text, and its links if there is a digest of them, as a memory-mapped dataset in ``scratch``."""
-    try:
-        return datasets.Dataset.from_generator(
-            read_rows,
-            features=datasets.Features(TEXT if links_digest is None else {**TEXT, **LINKS}),
-            cache_dir=scratch,
-            gen_kwargs={"corpus": corpus, "digest": digest, "languages": languages, "links_digest": links_digest},
-        )
-    except datasets.exceptions.DatasetGenerationError as error:
-        if isinstance(error.__cause__, NmtError | OSError):
-            raise error.__cause__ from None
-        raise
+COLUMNS = ("reason", *(f"{side}_{unit}" for side in SIDES for unit in ("words", "pieces", "unknown")))
+"""The columns that :class:`nmt.data.report.Counts` counts."""
 
 
-def read_rows(
-    corpus: AnyCorpus, digest: str | None, languages: tuple[str, str], links_digest: str | None = None
-) -> Iterator[dict[str, Any]]:
-    """The pairs of a corpus as rows of a dataset, with their links if there is a digest of them."""
-    pairs = read_pairs(corpus, *languages, digest)
-    if links_digest is None or corpus.links is None:
-        for source, target in pairs:
-            yield {"source_text": source, "target_text": target}
-    else:
-        for (source, target), links in linked_pairs(pairs, corpus, corpus.links, links_digest):
-            yield {"source_text": source, "target_text": target, "links": [word for link in links for word in link]}
+def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return list(zip(schema.names, schema.types, strict=True))
 
 
-def encode_batch(batch: dict[str, list[str]], tokenizers: Tokenizers, rule: Filter | None) -> dict[str, list[Any]]:
-    """Ids, counts and hashes of a batch of texts; without a rule, only empty pairs are dropped."""
-    texts = {"source": batch["source_text"], "target": batch["target_text"]}
+def encode_batch(batch: Texts, recipe: Recipe, repeats: Sequence[bool]) -> dict[str, list[Any]]:
+    """Ids, counts and hashes of a batch of texts, and the reason for which each pair is dropped or kept."""
+    texts = {side: batch[f"{side}_text"] for side in SIDES}
     columns: dict[str, list[Any]] = {}
-    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+    for side, tokenizer in recipe.tokenizers.sides():
         ids = tokenizer.encode(texts[side])
+        if side == "source" and recipe.tag is not None:
+            tag = tokenizer.piece_id(recipe.tag)
+            ids = [[tag, *row] if row else row for row in ids]
         columns[side] = ids
         columns[f"{side}_words"] = [len(text.split()) for text in texts[side]]
         columns[f"{side}_pieces"] = [len(row) for row in ids]
         columns[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
     words = zip(columns["source_words"], columns["target_words"], strict=True)
     pieces = zip(columns["source_pieces"], columns["target_pieces"], strict=True)
-    columns["reason"] = [REASONS.index(reason(*each, rule)) for each in zip(words, pieces, strict=True)]
-    columns["source_hash"] = [_hash(source) for source in texts["source"]]
-    columns["pair_hash"] = [_hash(f"{source}\n{target}") for source, target in zip(*texts.values(), strict=True)]
+    pairs = list(zip(*texts.values(), strict=True))
+    reasons = [KEPT] * len(pairs)
+    if not recipe.whole:
+        reasons = [reason(*each, recipe.rule) for each in zip(words, pieces, strict=True)]
+        if recipe.rule is not None:
+            noise = (text_reason(*each, recipe.rule, recipe.languages) for each in zip(pairs, repeats, strict=True))
+            reasons = [found if found != KEPT else next_ for found, next_ in zip(reasons, noise, strict=True)]
+    columns["reason"] = list(map(REASONS.index, reasons))
+    columns["source_hash"] = list(map(text_hash, texts["source"]))
+    columns["pair_hash"] = [pair_hash(*pair) for pair in pairs]
     return columns
 
 
@@ -147,16 +122,23 @@ def reason(words: tuple[int, int], pieces: tuple[int, int], rule: Filter | None)
     return KEPT
 
 
-def _hash(text: str) -> int:
+def text_reason(pair: tuple[str, str], repeats: bool, rule: Filter, languages: tuple[str, str]) -> str:
+    """The first of the other ``REASONS`` that applies to a pair, by its text."""
+    source, target = (" ".join(text.casefold().split()) for text in pair) if rule.copies else pair
+    if rule.copies and source == target:
+        return "copy"
+    if rule.script is not None:
+        scripts = map(scripts_of, languages)
+        if any(script_share(text, own) < rule.script for text, own in zip(pair, scripts, strict=True)):
+            return "script"
+    return "duplicate" if rule.duplicates and repeats else KEPT
+
+
+def pair_hash(source: str, target: str) -> int:
+    """A hash of a pair, in 64 bits: of 36 million pairs, two that differ share one with a probability of 0.00004."""
+    return text_hash(f"{source}\n{target}")
+
+
+def text_hash(text: str) -> int:
+    """A hash of a text, in 64 bits."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
-
-
-@contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    disabled = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not disabled:
-            datasets.enable_progress_bars()

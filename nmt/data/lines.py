@@ -43,27 +43,39 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
 
 
 class HashedFile(io.RawIOBase):
-    """File that computes the SHA-256 of the bytes that are read from it. Raises DataError if it is unreadable."""
+    """File that computes the SHA-256 of the bytes that are read from it; open from the first read to the end.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    Args:
+        path: of the file.
+        seen: is told how many bytes each read has given.
+    """
+
+    def __init__(self, path: str | Path, seen: Callable[[int], None] = lambda count: None) -> None:
+        self.path, self.name = Path(path), str(path)
         self._hash = hashlib.sha256()
-        try:
-            self._file = io.FileIO(path)
-        except OSError as error:
-            raise unreadable(path, error) from error
+        self._seen = seen
+        self._file: io.FileIO | None = None
+        self._ended = False
 
     def readable(self) -> bool:
         """True, as ``io`` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into ``buffer`` and add them to the digest."""
+        """Read the next bytes into ``buffer`` and add them to the digest. Raises DataError if that fails."""
+        if self._ended:
+            return 0
         try:
+            if self._file is None:
+                self._file = io.FileIO(self.name)
             count = self._file.readinto(buffer) or 0
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable(self.name, error) from error
+        if not count:
+            self._ended = True
+            self._file.close()
         self._hash.update(memoryview(buffer)[:count])
+        self._seen(count)
         return count
 
     def digest(self) -> str:
@@ -75,8 +87,15 @@ class HashedFile(io.RawIOBase):
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         super().close()
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is unreadable."""
+    with HashedFile(path) as file:
+        return file.digest()
 
 
 def read_lines(path: str | Path) -> Iterator[str]:

@@ -1,7 +1,13 @@
-"""Report on the data: pairs read and dropped by reason, lengths, unknown pieces, overlap of splits."""
+"""Report on the data: pairs read and dropped by reason, lengths, unknown pieces, overlap of splits.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+Counts are sums over parts of a split, and hashes are read part by part, so that memory does not grow with the corpus,
+except for one byte a pair while repeated pairs are counted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,68 +15,160 @@ from numpy.typing import NDArray
 from nmt.data.tokenizer import Tokenizers
 
 KEPT = "kept"
-REASONS = (KEPT, "empty", "too_long_words", "too_long_pieces", "ratio")
+REASONS = (KEPT, "empty", "too_long_words", "too_long_pieces", "ratio", "copy", "script", "duplicate")
 """The ``reason`` of a pair is an index into this list: the first reason that applies."""
+SIDES = ("source", "target")
 HISTOGRAM = "source_length_histogram"
 HISTOGRAM_BIN = 10
 """Width of a bin of the length histogram in source words: 1-10, 11-20, ..."""
+COMPARED = 1 << 21
+"""Hashes that are sorted at a time, about 50 bytes each."""
 
-Columns = Mapping[str, NDArray[Any]]
-"""Columns of one split, a row per pair: ``reason``, ``pair_hash``, ``source_hash`` and, for both sides, ``SIDE_words``,
-``SIDE_pieces``, ``SIDE_unknown``."""
+Hashes = NDArray[np.int64]
+"""Hashes of pairs and of their sources: (pairs, 2)"""
 
 
-def make_report(splits: Mapping[str, Columns], tokenizers: Tokenizers) -> dict[str, Any]:
-    """Make the report of all splits, as JSON values; those without ``train`` also count pairs and sources in it."""
-    report = {name: _split_report(columns) for name, columns in splits.items()}
-    train = splits["train"]
-    for name, columns in splits.items():
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of a part of a split: sums, so that the counts of two parts add up."""
+
+    reasons: NDArray[np.int64]
+    """Pairs by reason: (reasons,)"""
+    sides: NDArray[np.int64]
+    """Words, pieces and unknown pieces of the kept pairs, for both sides: (2, 3)"""
+    histogram: NDArray[np.int64]
+    """Kept pairs by source words, ``HISTOGRAM_BIN`` to a bin; a blank source is in none: (bins,)"""
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Sequence[int] | NDArray[Any]]) -> Self:
+        """Count columns with a row per pair: ``reason`` and, for both sides, ``SIDE_words``, ``SIDE_pieces``,
+        ``SIDE_unknown``."""
+        arrays = {name: np.asarray(column, np.int64) for name, column in columns.items()}
+        kept = arrays["reason"] == REASONS.index(KEPT)
+        sums = [[int(arrays[f"{side}_{unit}"][kept].sum()) for unit in UNITS] for side in SIDES]
+        words = arrays["source_words"][kept]
+        return cls(
+            np.bincount(arrays["reason"], minlength=len(REASONS)),
+            np.array(sums, np.int64),
+            np.bincount((words[words > 0] - 1) // HISTOGRAM_BIN),
+        )
+
+    def __add__(self, other: Self) -> Self:
+        bins = max(len(self.histogram), len(other.histogram))
+        histograms = (np.pad(each.histogram, (0, bins - len(each.histogram))) for each in (self, other))
+        return type(self)(self.reasons + other.reasons, self.sides + other.sides, sum(histograms))  # type: ignore[arg-type]
+
+    @property
+    def kept(self) -> int:
+        """Number of kept pairs."""
+        return int(self.reasons[REASONS.index(KEPT)])
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"reasons": self.reasons.tolist(), "sides": self.sides.tolist(), "histogram": self.histogram.tolist()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_json` returns."""
+        return cls(*(np.array(value[name], np.int64) for name in ("reasons", "sides", "histogram")))
+
+
+UNITS = ("words", "pieces", "unknown")
+
+
+class Counted(NamedTuple):
+    """What the report needs of a split."""
+
+    counts: Counts
+    hashes: Callable[[], Iterable[Hashes]]
+    """The hashes of the kept pairs, part by part; called more than once."""
+
+    @classmethod
+    def sum(cls, parts: Sequence[Self]) -> Self:
+        """Several splits as one."""
+
+        def hashes() -> Iterator[Hashes]:
+            for part in parts:
+                yield from part.hashes()
+
+        return cls(reduce(Counts.__add__, (part.counts for part in parts)), hashes)
+
+
+def make_report(
+    splits: Mapping[str, Counted], tokenizers: Tokenizers, corpora: Mapping[str, Counted] | None = None
+) -> dict[str, Any]:
+    """Make the report of all splits, as JSON values; those without ``train`` also count pairs and sources in it.
+
+    ``corpora`` are those of a mix, by name.
+    """
+    report = {name: _split_report(split) for name, split in splits.items()}
+    for name, split in splits.items():
         if name != "train":
-            report[name]["pairs_in_train"] = _overlap(columns, train, "pair_hash")
-            report[name]["sources_in_train"] = _overlap(columns, train, "source_hash")
+            in_train = _overlap(split, splits["train"])
+            report[name] |= dict(zip(("pairs_in_train", "sources_in_train"), in_train, strict=True))
     vocabulary = {"source": tokenizers.source.size, "target": tokenizers.target.size}
-    return {"vocabulary": vocabulary, "splits": report}
+    parts = {name: _split_report(corpus) for name, corpus in (corpora or {}).items()}
+    return {"vocabulary": vocabulary, "splits": report} | ({"corpora": parts} if parts else {})
 
 
-def _split_report(columns: Columns) -> dict[str, Any]:
-    kept = columns["reason"] == REASONS.index(KEPT)
-    counts = dict(zip(REASONS, np.bincount(columns["reason"], minlength=len(REASONS)).tolist(), strict=True))
-    hashes = columns["pair_hash"][kept]
+def _split_report(split: Counted) -> dict[str, Any]:
+    counts = split.counts
+    dropped = dict(zip(REASONS, counts.reasons.tolist(), strict=True))
     return {
-        "read": len(kept),
-        "kept": counts.pop(KEPT),
-        "dropped": counts,
-        "source": _side_report(columns, "source", kept),
-        "target": _side_report(columns, "target", kept),
-        HISTOGRAM: _histogram(columns["source_words"][kept]),
-        "repeated_pairs": len(hashes) - len(np.unique(hashes)),
+        "read": int(counts.reasons.sum()),
+        "kept": dropped.pop(KEPT),
+        "dropped": dropped,
+        **{side: _side_report(row) for side, row in zip(SIDES, counts.sides.tolist(), strict=True)},
+        HISTOGRAM: [
+            {"low": place * HISTOGRAM_BIN + 1, "high": (place + 1) * HISTOGRAM_BIN, "pairs": count}
+            for place, count in enumerate(counts.histogram.tolist())
+        ],
+        "repeated_pairs": int(repeated(lambda: (part[:, 0] for part in split.hashes()), counts.kept).sum()),
     }
 
 
-def _side_report(columns: Columns, side: str, kept: NDArray[np.bool_]) -> dict[str, Any]:
-    words, pieces, unknown = (int(columns[f"{side}_{count}"][kept].sum()) for count in ("words", "pieces", "unknown"))
+def _side_report(sums: Sequence[int]) -> dict[str, Any]:
+    words, pieces, unknown = sums
     return {"words": words, "pieces": pieces, "unknown_rate": unknown / max(1, pieces)}
 
 
-def _histogram(words: NDArray[Any]) -> list[dict[str, int]]:
-    """Count pairs by source words, from ``low`` to ``high`` inclusive; a blank source is in no bin."""
-    pairs = np.bincount((words[words > 0] - 1) // HISTOGRAM_BIN)
-    return [
-        {"low": place * HISTOGRAM_BIN + 1, "high": (place + 1) * HISTOGRAM_BIN, "pairs": int(count)}
-        for place, count in enumerate(pairs)
-    ]
+def repeated(parts: Callable[[], Iterable[NDArray[np.int64]]], total: int) -> NDArray[np.bool_]:
+    """Which of the hashes in ``parts`` stand there before: -> (total,).
+
+    The hashes are compared in groups of equal remainders, so that about ``COMPARED`` are in memory at a time.
+    """
+    again = np.zeros(total, bool)
+    groups = max(1, -(-total // COMPARED))
+    for group in range(groups):
+        places, values, first = [], [], 0
+        for part in parts():
+            chosen = np.flatnonzero(part % groups == group)
+            places.append(first + chosen)
+            values.append(part[chosen])
+            first += len(part)
+        if places:
+            _, firsts = np.unique(np.concatenate(values), return_index=True)
+            again[np.delete(np.concatenate(places), firsts)] = True
+    return again
 
 
-def _overlap(columns: Columns, train: Columns, key: str) -> int:
-    kept = columns["reason"] == REASONS.index(KEPT)
-    train_kept = train["reason"] == REASONS.index(KEPT)
-    return int(np.isin(columns[key][kept], train[key][train_kept]).sum())
+def _overlap(split: Counted, train: Counted) -> tuple[int, int]:
+    """How many pairs, and how many sources, of a split are in the training set."""
+    own = np.concatenate([np.zeros((0, 2), np.int64), *split.hashes()])
+    found = np.zeros(own.shape, bool)
+    for part in train.hashes():
+        for column in (0, 1):
+            found[:, column] |= np.isin(own[:, column], part[:, column])
+    pairs, sources = found.sum(0).tolist()
+    return pairs, sources
 
 
 def describe(report: Mapping[str, Any]) -> str:
-    """Format the report as a table for a terminal, with a column per split."""
-    splits: list[dict[str, Any]] = list(report["splits"].values())
-    rows = [("", list(report["splits"]))]
+    """Format the report as a table for a terminal, with a column per split and per corpus of a mix."""
+    corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
+    columns: dict[str, dict[str, Any]] = report["splits"] | corpora
+    splits = list(columns.values())
+    rows = [("", list(columns))]
 
     def add(label: str, values: Iterable[int | None]) -> None:
         rows.append((label, ["" if value is None else f"{value:,}" for value in values]))
@@ -80,6 +178,8 @@ def describe(report: Mapping[str, Any]) -> str:
         if any(split["dropped"][reason] for split in splits):
             add(f"  dropped: {reason.replace('_', ' ')}", (split["dropped"][reason] for split in splits))
     add("pairs kept", (split["kept"] for split in splits))
+    if "corpora" in report:
+        add("pairs in an epoch", (split.get("pairs_in_epoch") for split in splits))
     add("repeated pairs", (split["repeated_pairs"] for split in splits))
     add("pairs also in train", (split.get("pairs_in_train") for split in splits))
     add("sources also in train", (split.get("sources_in_train") for split in splits))

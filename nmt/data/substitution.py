@@ -69,12 +69,12 @@ class SubstitutedCorpus:
         """As ``EncodedCorpus.links``: a piece has the links of the one that it replaces."""
         return self._corpus.links(np.asarray(indices, np.int64))
 
-    def in_epoch(self, epoch: int) -> "TrainingPairs":
+    def in_epoch(self, epoch: int) -> "SubstitutedPairs":
         """The corpus as an epoch reads it."""
-        return _SubstitutedPairs(self._corpus.in_epoch(epoch), self._sides, (self._seed, epoch))
+        return SubstitutedPairs(self._corpus.in_epoch(epoch), self._sides, (self._seed, epoch))
 
 
-class _SubstitutedPairs:
+class SubstitutedPairs:
     """The pairs of an epoch; the temperature and the pieces of each side."""
 
     def __init__(
@@ -83,7 +83,10 @@ class _SubstitutedPairs:
         self._pairs, self._sides, self._seed_and_epoch = pairs, sides, seed_and_epoch
         self.source_lengths, self.target_lengths = pairs.source_lengths, pairs.target_lengths
 
-    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def rows(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Source and target ids of these pairs, substituted."""
         source, target = (
             [
@@ -93,15 +96,15 @@ class _SubstitutedPairs:
             if temperature
             else rows
             for side, (rows, (temperature, pieces)) in enumerate(
-                zip(self._pairs.rows(indices), self._sides, strict=True)
+                zip(self._pairs.rows(np.asarray(indices, np.int64)), self._sides, strict=True)
             )
         )
         return source, target
 
-    def links(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float32]] | None:
+    def links(self, indices: Indices) -> list[npt.NDArray[np.float32]] | None:
         """As ``SubstitutedCorpus.links``."""
-        return self._pairs.links(indices)
+        return self._pairs.links(np.asarray(indices, np.int64))
 
-    def in_epoch(self, epoch: int) -> TrainingPairs:
+    def in_epoch(self, epoch: int) -> "SubstitutedPairs":
         """The same pairs."""
         return self

@@ -31,8 +31,6 @@ LARGEST_NORMALIZATION = 1 << 20
 """Bytes of a model's normalization table; those of SentencePiece have 250,000."""
 ENDLESS_REPLACEMENT = re.compile(rb"[^\0]{101}")
 """A text of a normalization table that would replace one character by over 100 bytes; Unicode's longest has 33."""
-SAMPLE_PAIRS = 1_000_000
-"""Pairs that a tokenizer is learned on, at most, drawn evenly: SentencePiece holds its training text in memory."""
 LEARNING_THREADS = 4
 """Fixed, because the sums of another number of threads round differently: the same text gives the same model."""
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
@@ -110,6 +108,13 @@ class Tokenizer:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
         return ids
+
+    def piece_id(self, piece: str) -> int:
+        """The id of a piece of the vocabulary. Raises KeyError for any other text."""
+        found: int = self._processor.piece_to_id(piece)
+        if self._names[found] != piece:
+            raise KeyError(piece)
+        return found
 
     def sample(self, text: str, alpha: float, nbest: int, seed: int) -> list[int]:
         """Sample a segmentation of a text, a pure function of the arguments; ``seed`` has at most 31 bits.
@@ -212,6 +217,17 @@ def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) ->
             )
 
 
+def refuse_missing_tag(tokenizers: Tokenizers, tag: str, key: str) -> None:
+    """Raise DataError, which names ``key``, if a tag is not one ordinary piece of the source vocabulary."""
+    try:
+        tokenizers.source.piece_id(tag)
+    except KeyError:
+        raise DataError(
+            f"{key}: '{tag}' is not a piece of the source vocabulary; learn the model with: "
+            f"spm_train --user_defined_symbols={tag}"
+        ) from None
+
+
 def _excess(model: bytes) -> str:
     """Describe how a model exceeds our limits, which SentencePiece does not have: it could take gigabytes to load or to
     encode a line; "" if it does not. Raises DecodeError for other bytes than a model."""
@@ -226,8 +242,10 @@ def _excess(model: bytes) -> str:
     return ""
 
 
-def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
+def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
     """Learn the tokenizers of a configuration on ``pairs``; load those of type ``given`` instead.
+
+    ``tags`` are pieces of the source vocabulary that no text needs to have.
 
     The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
     bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
@@ -236,12 +254,12 @@ def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair]) -> Tokenizers:
     """
     if isinstance(config, schema.GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
-    sample = _sample(pairs, SAMPLE_PAIRS)
+    sample = _sample(pairs, config.most_pairs)
     if config.shared:
-        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides")
+        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", tags)
         return Tokenizers(shared, shared)
     return Tokenizers(
-        _learn_one(config, [pair.source for pair in sample], "the source side"),
+        _learn_one(config, [pair.source for pair in sample], "the source side", tags),
         _learn_one(config, [pair.target for pair in sample], "the target side"),
     )
 
@@ -258,11 +276,11 @@ def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
     return sample
 
 
-def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str) -> Tokenizer:
-    vocabulary = config.vocabulary or suitable_vocabulary(config, texts)
+def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
+    vocabulary = config.vocabulary or suitable_vocabulary(config, texts) + len(tags)
     for _ in range(TRIES):
         try:
-            return _train(config, texts, vocabulary)
+            return _train(config, texts, vocabulary, tags)
         except RuntimeError as error:
             message = str(error)
         smallest, largest = _bounds(message)
@@ -285,7 +303,7 @@ def suitable_vocabulary(config: LearnableTokenizer, texts: Sequence[str]) -> int
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
 
 
-def _train(config: LearnableTokenizer, texts: Sequence[str], vocabulary: int) -> Tokenizer:
+def _train(config: LearnableTokenizer, texts: Sequence[str], vocabulary: int, tags: Sequence[str]) -> Tokenizer:
     """Learn one model. Raises SentencePiece's own RuntimeError."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -300,6 +318,7 @@ def _train(config: LearnableTokenizer, texts: Sequence[str], vocabulary: int) ->
         unk_id=1,
         bos_id=2,
         eos_id=3,
+        user_defined_symbols=list(tags),
         num_threads=LEARNING_THREADS,
         minloglevel=QUIET,
     )

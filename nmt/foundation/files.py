@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,14 +81,14 @@ def write_checksums(folder: Path) -> None:
     write_json(folder / CHECKSUMS, _checksums(folder))
 
 
-def unchanged(folder: Path) -> bool:
+def unchanged(folder: Path, digest_of: Callable[[Path], str] = digest) -> bool:
     """Whether the files below a folder match its ``sha256.json``. Raises FileError if that cannot be read."""
-    return bool(read_json(folder / CHECKSUMS) == _checksums(folder))
+    return bool(read_json(folder / CHECKSUMS) == _checksums(folder, digest_of))
 
 
-def _checksums(folder: Path) -> dict[str, str]:
+def _checksums(folder: Path, digest_of: Callable[[Path], str] = digest) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CHECKSUMS)
-    return {str(path.relative_to(folder)): digest(path) for path in files}
+    return {str(path.relative_to(folder)): digest_of(path) for path in files}
 
 
 def sync(path: Path) -> None:

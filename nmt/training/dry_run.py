@@ -15,8 +15,9 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import plan_epoch
+from nmt.data.cache import cache_folder, remove_abandoned, try_cache
 from nmt.data.corpus import Pair
-from nmt.data.dataset import PreparedData, cache_folder, prepare, remove_abandoned, try_cache
+from nmt.data.dataset import PreparedData, prepare
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import printable
@@ -42,7 +43,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
     Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
     run = pipeline.run_directory(config, resume=resume, overwrite=overwrite)
-    try_cache(config)
+    try_cache(config.data)
     _check_temporary_directory(say)
     remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
     if run.path.exists():
@@ -165,7 +166,7 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     kept = 0 if average == 1 else average + (config.training.average_of == "last")  # then the best one, too
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
-    real = cache_folder(config)
+    real = cache_folder(config.data)
     encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
     for what, place, needed, there in (

@@ -37,7 +37,9 @@ from nmt.config.schema.data import (
     Filter,
     HubCorpus,
     JsonlCorpus,
+    Mix,
     Substitution,
+    TrainingSet,
     TsvCorpus,
 )
 from nmt.config.schema.model import (
@@ -211,6 +213,7 @@ __all__ = [
     "LstmDecoder",
     "LstmEncoder",
     "LuongAttention",
+    "Mix",
     "Model",
     "MonotonicScope",
     "MovingAverage",
@@ -240,6 +243,7 @@ __all__ = [
     "Substitution",
     "Text",
     "Training",
+    "TrainingSet",
     "Transformer",
     "TransformerAttention",
     "TransformerDecoder",

@@ -2,9 +2,21 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import Cores, Count, NotNegative, Section, Size, Text
+from nmt.config.schema.base import Cores, Count, NotNegative, Positive, Section, Size, Text
+
+LARGEST_TEMPERATURE = 1000.0
+"""Beyond it all shares of a mix are equal."""
+
+
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+def _a_piece(tag: str) -> str:
+    if tag in SPECIAL or "▁" in tag or tag.split() != [tag]:
+        raise ValueError(f"'{tag}' cannot be a piece of its own; must be one word, such as <bt>")
+    return tag
 
 
 class Corpus(Section):
@@ -15,22 +27,28 @@ class Corpus(Section):
     links: Text | None = None
     """Of the training set: file with the word links of each pair, a line for each, as ``i-j`` (or ``ipj``) of source
     word i and target word j, counted from 0; guided attention learns from them. null: none."""
+    tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
+    """Of a training corpus: a piece of the vocabulary put before each source sentence, such as ``<bt>`` for
+    back-translations (Caswell et al. 2019); learned tokenizers have it as a piece of its own. null: none."""
 
 
 class FileCorpus(Corpus):
-    """Two text files, aligned line by line, one sentence per line; files named .gz or .xz are decompressed."""
+    """Two text files, aligned line by line, one sentence per line; files named .gz or .xz are decompressed.
+
+    A name with ``*``, ``?`` or ``[...]`` stands for all files that it matches, in the order of their names.
+    """
 
     source: Text
-    """File with the source sentences."""
+    """File with the source sentences, or a pattern such as ``part-*.en.gz``."""
     target: Text
-    """File with their translations."""
+    """File with their translations, or a pattern of as many files."""
 
 
 class TsvCorpus(Corpus):
-    """One file with tab-separated columns, one pair per line (also .gz, .xz)."""
+    """One file with tab-separated columns, one pair per line (also .gz, .xz, and patterns)."""
 
     tsv: Text
-    """The file."""
+    """The file, or a pattern."""
     source_column: Count = 0
     """Index of the column with the source sentences, from 0."""
     target_column: Count = 1
@@ -38,10 +56,10 @@ class TsvCorpus(Corpus):
 
 
 class JsonlCorpus(Corpus):
-    """One file with a JSON object per line (also .gz, .xz)."""
+    """One file with a JSON object per line (also .gz, .xz, and patterns)."""
 
     jsonl: Text
-    """The file."""
+    """The file, or a pattern."""
     source_key: Text | None = None
     """Key of the source sentence, dotted for nested objects (``translation.en``); null: ``data.source_language``."""
     target_key: Text | None = None
@@ -65,6 +83,20 @@ class HubCorpus(Corpus):
     """Key of the translation; null: ``data.target_language``."""
 
 
+class Mix(Section):
+    """Several corpora of ``data.corpora``, of which an epoch reads parts or repetitions.
+
+    Corpus i with n_i pairs that pass the filter and weight w_i has the size e_i = w_i n_i. An epoch reads
+    e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j of its pairs, rounded: with temperature T = 1 that is w_i n_i.
+    """
+
+    mix: Annotated[dict[Text, Positive], Field(min_length=1)]
+    """Weight of each corpus by its name: 0.5 reads each pair in every second epoch, 2.5 two or three times in each."""
+    temperature: Annotated[float, Field(ge=1, le=LARGEST_TEMPERATURE)] = 1.0
+    """T; more than 1 raises the share of small corpora (Arivazhagan et al. 2019, section 4.2), and a large T makes all
+    shares equal."""
+
+
 CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
 
 
@@ -74,12 +106,25 @@ def _corpus_kind(value: Any) -> str:
     return next((key for key, kind in CORPUS_KINDS.items() if isinstance(value, kind)), "source")
 
 
+def _training_kind(value: Any) -> str:
+    is_mix = "mix" in value if isinstance(value, dict) else isinstance(value, Mix)
+    return "mix" if is_mix else _corpus_kind(value)
+
+
 AnyCorpus = Annotated[
     Annotated[FileCorpus, Tag("source")]
     | Annotated[TsvCorpus, Tag("tsv")]
     | Annotated[JsonlCorpus, Tag("jsonl")]
     | Annotated[HubCorpus, Tag("hub")],
     Discriminator(_corpus_kind),
+]
+TrainingSet = Annotated[
+    Annotated[FileCorpus, Tag("source")]
+    | Annotated[TsvCorpus, Tag("tsv")]
+    | Annotated[JsonlCorpus, Tag("jsonl")]
+    | Annotated[HubCorpus, Tag("hub")]
+    | Annotated[Mix, Tag("mix")],
+    Discriminator(_training_kind),
 ]
 
 
@@ -92,6 +137,13 @@ class Filter(Section):
     """Pieces of the longer side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
     """Words of the longer side divided by words of the shorter; null: no limit."""
+    copies: bool = False
+    """Drop pairs whose sides are equal but for case and space."""
+    duplicates: bool = False
+    """Drop pairs that repeat an earlier pair of the same corpus."""
+    script: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the letters of each side that must belong to the script of its language (Cyrillic for ``ru``); null: no
+    limit."""
 
 
 class Substitution(Section):
@@ -114,12 +166,14 @@ class Data(Section):
     """Code of the source language, such as ``en``."""
     target_language: Text
     """Code of the target language; it decides how BLEU splits words (``evaluation.bleu_tokenizer``)."""
-    train: AnyCorpus
-    """Training set."""
+    train: TrainingSet
+    """Training set: a corpus, or a mix of several."""
     validation: AnyCorpus
     """Validation set."""
     test: AnyCorpus | None = None
     """Test set, translated and scored after training; null: none."""
+    corpora: dict[Text, AnyCorpus] = Field(default_factory=dict)
+    """The corpora that ``train.mix`` names."""
     reverse_source: bool = False
     """Read the pieces of each source sentence last to first, the end symbol still last (Sutskever et al. 2014). The
     attention that commands show is in the order of the text."""
@@ -130,3 +184,10 @@ class Data(Section):
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
     """Processes that encode the corpora; null: one per core from 100,000 pairs on, else one."""
+
+    @property
+    def training_corpora(self) -> dict[str, AnyCorpus]:
+        """The corpora of the training set by their keys here: ``train``, or ``corpora.NAME`` of a mix, sorted."""
+        if isinstance(self.train, Mix):
+            return {f"corpora.{name}": self.corpora[name] for name in sorted(self.train.mix) if name in self.corpora}
+        return {"train": self.train}

@@ -1,0 +1,213 @@
+"""The cache: entries that are built aside, by one process at a time, and continued after a kill."""
+
+import fcntl
+import os
+import pwd
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from nmt.config.schema import Data
+from nmt.data.lines import file_sha256
+from nmt.errors import DataError, NmtError
+from nmt.foundation.files import printable, read_json, unchanged, write_checksums, write_json
+
+BUILDING = "building-"
+"""Prefix of the names of unfinished cache entries."""
+ABANDONED = 24 * 3600
+"""Age in seconds at which an unfinished entry counts as left behind by a killed process."""
+DIGESTS = "digests"
+"""The folder of remembered digests."""
+REMEMBERED_FROM = 1 << 24
+"""Bytes of a file whose digest is remembered; a smaller one is read within a few hundredths of a second."""
+SETTLED = 2_000_000_000
+"""Nanoseconds since the last change of a file from which on its times tell whether it has changed again."""
+Say = Callable[[str], None]
+Content = TypeVar("Content")
+
+
+class Digests:
+    """SHA-256 of files, remembered in a cache by path, size, inode and times of change.
+
+    A file that was changed less than ``SETTLED`` ago is read each time, because clocks of file systems are coarse.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._folder = cache / DIGESTS
+
+    def of(self, path: Path) -> str:
+        """The digest of a file, in hexadecimal. Raises DataError if it is unreadable."""
+        before = _fingerprint(path)
+        if before is None or before["size"] < REMEMBERED_FROM:
+            return file_sha256(path)
+        memory = self._folder / f"{sha256(os.fsencode(path.absolute())).hexdigest()}.json"
+        with suppress(Exception):  # not remembered, or damaged: read the file
+            remembered = read_json(memory)
+            if remembered["file"] == before:
+                return str(remembered["sha256"])
+        now = time.time_ns()
+        digest = file_sha256(path)
+        if _fingerprint(path) == before and now - max(before["modified"], before["changed"]) > SETTLED:
+            with suppress(OSError):  # not writable, or another process writes the same
+                memory.parent.mkdir(parents=True, exist_ok=True)
+                write_json(memory, {"file": before, "sha256": digest})
+        return digest
+
+
+def _fingerprint(path: Path) -> dict[str, int] | None:
+    """What changes with the content of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return {
+        "size": found.st_size,
+        "device": found.st_dev,
+        "inode": found.st_ino,
+        "modified": found.st_mtime_ns,
+        "changed": found.st_ctime_ns,
+    }
+
+
+def cached(
+    folder: Path, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say, digests: Digests
+) -> Content:
+    """Load a cache entry; build it first if it is missing or damaged.
+
+    An entry is built aside and then renamed, so that no process reads half of it. Of several processes one builds and
+    the others wait. ``build`` gets a folder that may hold what a killed process had made of the same entry; it must
+    verify that. An error in the text removes it.
+    """
+    if folder.exists():
+        if (content := _loaded(folder, load, digests)) is not None:
+            return content
+        say(f"{folder}: damaged; building it again")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _building(folder, say) as scratch:
+            if folder.exists() and (content := _loaded(folder, load, digests)) is not None:
+                return content  # another process has built it meanwhile
+            built = scratch / "entry"
+            built.mkdir(exist_ok=True)
+            if folder.exists():
+                shutil.rmtree(scratch / "damaged", ignore_errors=True)
+                folder.rename(scratch / "damaged")
+            build(built)
+            write_checksums(built)
+            try:
+                built.rename(folder)
+            except OSError:
+                if not (folder.exists() and unchanged(folder)):
+                    raise
+    except OSError as error:
+        raise unwritable(folder.parent, error) from error
+    return load(folder)
+
+
+def _loaded(folder: Path, load: Callable[[Path], Content], digests: Digests) -> Content | None:
+    """Load an entry; None if anything in it is damaged or missing."""
+    with suppress(Exception):  # any error: build it again
+        if unchanged(folder, digests.of):
+            return load(folder)
+    return None
+
+
+@contextmanager
+def _building(folder: Path, say: Say) -> Iterator[Path]:
+    """Hold the scratch folder of an entry against other processes, and remove it in the end.
+
+    It stays if the process is killed or the disk is full, for the next to continue.
+    """
+    scratch = folder.with_name(f"{BUILDING}{folder.name}")
+    remove_abandoned(folder.parent, BUILDING, but=scratch)
+    lock = _locked(scratch, say)
+    try:
+        yield scratch
+    except NmtError:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    else:
+        shutil.rmtree(scratch, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _locked(scratch: Path, say: Say) -> int:
+    """Make a folder and lock it until the returned descriptor is closed; wait while another process holds it.
+
+    Only warn where locks are not supported.
+    """
+    while True:
+        scratch.mkdir(exist_ok=True)
+        descriptor = os.open(scratch / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"{scratch}: another process is building it; waiting")
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            say(f"{scratch}: cannot be locked ({error.strerror}); let only one process at a time build it")
+            return descriptor
+        with suppress(OSError):  # removed by the process that held it
+            if os.fstat(descriptor).st_ino == (scratch / "lock").stat().st_ino:
+                return descriptor
+        os.close(descriptor)
+
+
+def remove_abandoned(place: Path, prefix: str, but: Path | None = None) -> None:
+    """Remove directories with this prefix that killed processes left behind, except ``but``."""
+    for scratch in place.glob(f"{prefix}*"):
+        if scratch == but:
+            continue
+        with suppress(OSError):  # another process is removing it
+            touched = max(path.stat().st_mtime for path in (scratch, *scratch.rglob("*")))
+            if time.time() - touched > ABANDONED:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+def try_cache(data: Data) -> None:
+    """Raise DataError if the cache is not writable; leave nothing behind."""
+    cache = cache_folder(data)
+    missing: list[Path] = []
+    try:
+        missing += (folder for folder in (cache, *cache.parents) if not folder.exists())
+        cache.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache).close()
+    except OSError as error:
+        raise unwritable(cache, error) from error
+    finally:
+        for folder in missing:
+            with suppress(OSError):  # not created, or already used by another process
+                folder.rmdir()
+
+
+def cache_folder(data: Data) -> Path:
+    """The directory of the cache. Raises DataError if there is no home directory or the name cannot be used."""
+    named = data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
+    try:
+        if named.startswith("~/") and os.environ.get("HOME") == "":  # an empty HOME is not the root
+            named = pwd.getpwuid(os.getuid()).pw_dir + named[1:]
+        cache = Path(named).expanduser()
+    except (RuntimeError, KeyError) as error:  # no home directory
+        raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a directory") from None
+    place = str(cache.absolute())
+    if printable(place) != place:  # Arrow cannot open such a file
+        raise DataError(
+            f"data.cache: {printable(place)}: not a UTF-8 name; set data.cache, or the environment variable "
+            "NMT_CACHE, to another directory"
+        )
+    return cache
+
+
+def unwritable(cache: Path, error: OSError) -> DataError:
+    """The error for a cache that cannot be written."""
+    return DataError(
+        f"data.cache: {cache}: cannot be written: {error.strerror or error}; "
+        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
+    )

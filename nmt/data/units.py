@@ -1,0 +1,231 @@
+"""A split encoded in units of ``UNIT`` pairs, by several processes, so that a killed encoding continues.
+
+A unit is three files, of which the last one, JSON with the digests of the others, makes it finished. The bytes of the
+files depend on the text and the recipe alone, not on the number of processes, nor on where an encoding was interrupted.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from itertools import chain, islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.schema import AnyCorpus
+from nmt.data.corpus import Pair, corpus_name, corpus_size, read_pairs
+from nmt.data.encoding import Recipe, encode_rows, pair_hash
+from nmt.data.language_id import FIRST_PAIRS
+from nmt.data.links import linked_pairs
+from nmt.data.report import Counted, Counts, Hashes, repeated
+from nmt.data.storage import write_table
+from nmt.errors import DataError
+from nmt.foundation.files import digest as sha256
+from nmt.foundation.files import read_json, write_json
+
+UNIT = 50_000
+"""Pairs of a unit. About 100 bytes of ids and 300 of text each are in memory in every process that encodes."""
+LARGE_CORPUS = 2 * UNIT
+"""Pairs from which on encoding uses one process per core."""
+Say = Callable[[str], None]
+Rows = Mapping[str, Sequence[Any]]
+
+
+class Text(NamedTuple):
+    """The text of a split: a corpus, with the digests that its files and its links had before."""
+
+    corpus: AnyCorpus
+    languages: tuple[str, str]
+    digest: str | None = None
+    links_digest: str | None = None
+
+    def pairs(self, seen: Callable[[int], None] = lambda count: None) -> Iterator[Pair]:
+        """As :func:`read_pairs`."""
+        return read_pairs(self.corpus, *self.languages, self.digest, seen)
+
+    def rows(self, seen: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
+        """The columns of each pair: source, target, and links, none where the corpus has no file of them."""
+        if self.corpus.links is None or self.links_digest is None:
+            for pair in self.pairs(seen):
+                yield *pair, []
+        else:
+            for pair, links in linked_pairs(self.pairs(seen), self.corpus, self.corpus.links, self.links_digest):
+                yield *pair, [word for link in links for word in link]
+
+
+def encode_split(
+    folder: Path, text: Text, recipe: Recipe, processes: int | None, say: Say = lambda line: None
+) -> tuple[Counted, list[Pair]]:
+    """Write the kept pairs of a split to ``folder``, unit by unit; units that are finished there are left alone.
+
+    Returns what the report needs, and the text of the first ``FIRST_PAIRS`` pairs, kept or dropped. ``say`` receives
+    the progress after each unit. Raises DataError as :func:`read_pairs` and :func:`linked_pairs` do.
+    """
+    folder.mkdir(exist_ok=True)
+    repeats = _repeats(folder, text) if recipe.rule is not None and recipe.rule.duplicates else None
+    progress = Progress(text.corpus, say)
+    head: list[Pair] = []
+
+    def units() -> Iterator[Rows]:
+        rows = text.rows(progress.seen)
+        while unit := list(islice(rows, UNIT)):
+            head.extend(Pair(*row[:2]) for row in unit[: FIRST_PAIRS - len(head)])
+            yield dict(zip(("source_text", "target_text", "links"), map(list, zip(*unit, strict=True)), strict=True))
+
+    def jobs(units: Iterator[Rows]) -> Iterator[Callable[[], Counts]]:
+        for number, unit in enumerate(units):
+            path, size = folder / f"{number:05}", len(unit["source_text"])
+            if (counts := finished(path)) is not None:
+                yield partial(_same, counts)
+            else:
+                again = [False] * size if repeats is None else repeats[number * UNIT :][:size].tolist()
+                yield partial(write_unit, path, unit, again, recipe)
+
+    stream = units()
+    first = list(islice(stream, LARGE_CORPUS // UNIT))
+    if processes is None:
+        large = sum(len(unit["source_text"]) for unit in first) >= LARGE_CORPUS
+        processes = (os.cpu_count() or 1) if large else 1
+    total, written = None, 0
+    for counts in _in_order(jobs(chain(_drained(first), stream)), processes):
+        total = counts if total is None else total + counts
+        written += 1
+        progress.report(int(total.reasons.sum()))
+    if total is None:
+        raise DataError(f"{corpus_name(text.corpus)}: contains no pairs")
+    return Counted(total, partial(_hashes, folder, written)), head
+
+
+def write_unit(path: Path, rows: Rows, repeats: Sequence[bool], recipe: Recipe) -> Counts:
+    """Encode a unit and write its files, the one that makes it finished last."""
+    table, counts, hashes = encode_rows(rows, repeats, recipe)
+    write_table(path.with_suffix(".arrow"), table)
+    np.save(path.with_suffix(".npy"), hashes)
+    digests = {suffix: sha256(path.with_suffix(suffix)) for suffix in (".arrow", ".npy")}
+    write_json(path.with_suffix(".json"), {"counts": counts.to_json(), "sha256": digests})
+    return counts
+
+
+def finished(path: Path) -> Counts | None:
+    """The counts of a unit whose files are whole; None for any other."""
+    try:
+        found = read_json(path.with_suffix(".json"))
+        whole = all(sha256(path.with_suffix(suffix)) == digest for suffix, digest in found["sha256"].items())
+        return Counts.from_json(found["counts"]) if whole else None
+    except Exception:  # missing, damaged, or half-written
+        return None
+
+
+def tables(folder: Path) -> list[Path]:
+    """The tables of a split in the order of its pairs."""
+    return sorted(folder.glob("*.arrow"))
+
+
+def remove_notes(folder: Path) -> None:
+    """Remove what only the report and the continuation of a split need."""
+    for suffix in (".npy", ".json"):
+        for path in folder.glob(f"*{suffix}"):
+            path.unlink()
+
+
+def _hashes(folder: Path, units: int) -> Iterator[Hashes]:
+    for number in range(units):
+        yield np.load(folder / f"{number:05}.npy")
+
+
+def _repeats(folder: Path, text: Text) -> NDArray[np.bool_]:
+    """Read a corpus once to find the pairs that repeat earlier ones: -> (pairs,). Their hashes go through a file."""
+    path, total = folder / "pairs.tmp", 0
+    hashes = (pair_hash(*pair) for pair in text.pairs())
+    with path.open("wb") as file:
+        while len(part := np.fromiter(islice(hashes, UNIT), np.int64)):
+            part.tofile(file)
+            total += len(part)
+
+    def parts() -> Iterator[NDArray[np.int64]]:
+        with path.open("rb") as file:
+            while len(part := np.fromfile(file, np.int64, UNIT)):
+                yield part
+
+    again = repeated(parts, total)
+    path.unlink()
+    return again
+
+
+def _same(counts: Counts) -> Counts:
+    return counts
+
+
+def _drained(units: list[Rows]) -> Iterator[Rows]:
+    """The units of a list, which are removed from it: they are large."""
+    while units:
+        yield units.pop(0)
+
+
+def _in_order(jobs: Iterator[Callable[[], Counts]], processes: int) -> Iterator[Counts]:
+    """Do jobs in processes of their own, at most one more than ``processes`` at a time; -> the results in order."""
+    if processes == 1:
+        yield from (job() for job in jobs)
+        return
+    with ProcessPoolExecutor(processes, get_context("fork"), _follow, (os.getpid(),)) as pool:
+        waiting = deque(pool.submit(job) for job in islice(jobs, processes + 1))
+        try:
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(pool.submit(job) for job in islice(jobs, 1))
+        except BrokenProcessPool:
+            raise DataError(
+                "data.processes: a process that encodes was killed, perhaps for lack of memory; run the same command "
+                "again to continue, with a smaller data.processes"
+            ) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _follow(parent: int) -> None:
+    """End this process at once when it is interrupted, or when its parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Progress:
+    """Lines of progress: pairs, their rate, and the time left, judging by the bytes that have been read."""
+
+    def __init__(self, corpus: AnyCorpus, say: Say) -> None:
+        self._say = say
+        self._bytes, self._all_bytes, self._limit = 0, corpus_size(corpus), corpus.limit
+        self._start: tuple[float, int, float] | None = None
+
+    def seen(self, count: int) -> None:
+        """Count bytes that have been read."""
+        self._bytes += count
+
+    def report(self, pairs: int) -> None:
+        """Say how many pairs are encoded so far, if there is something to compare them with."""
+        share = self._bytes / self._all_bytes if self._all_bytes else 0.0
+        if self._limit is not None:
+            share = max(share, pairs / self._limit)
+        now = time.monotonic()
+        if self._start is None:
+            self._start = now, pairs, share
+            return
+        start, first, share_before = self._start
+        seconds = max(now - start, 1e-9)
+        left = f", about {(1 - share) * seconds / (share - share_before) / 60:.0f} min left"
+        known = share_before < share < 1
+        self._say(f"  {pairs:,} pairs, {(pairs - first) / seconds * 60:,.0f} a minute{left if known else ''}")
