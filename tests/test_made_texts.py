@@ -12,6 +12,7 @@ import yaml
 from nmt.cli import made_texts
 from nmt.cli.experiment import main
 from nmt.config import dump_config
+from nmt.config.schema import FileCorpus
 from nmt.errors import ConfigError, DataError, Stopped
 from nmt.experiments import making
 from nmt.experiments.jobs import Job, run_jobs
@@ -84,7 +85,16 @@ def test_a_system_reads_the_sides_of_a_text_by_their_languages(tmp_path: Path) -
 def test_a_text_stands_anywhere_in_the_data_with_the_other_options_of_a_corpus(tmp_path: Path) -> None:
     systems = {"reverse": reversed_data(tmp_path), "student": {"data.train": {"text": "back", "limit": 7}}}
     student = plan_of(write_experiment(tmp_path, systems=systems)).runs[1]
-    assert student.config.data.train.limit == 7
+    assert isinstance(student.config.data.train, FileCorpus) and student.config.data.train.limit == 7
+    mixed = {
+        "data.corpora": {"real": {"source": "a", "target": "b"}, "made": {"text": "back", "tag": "<bt>"}},
+        "data.train": {"mix": {"real": 1.0, "made": 0.5}},
+    }
+    plan = plan_of(write_experiment(tmp_path, systems={"reverse": reversed_data(tmp_path), "student": mixed}))
+    made = plan.runs[1].config.data.corpora["made"]
+    texts = tmp_path / "out/texts"
+    assert made == FileCorpus(source=str(texts / "back.low"), target=str(texts / "back.up"), tag="<bt>")
+    assert plan.runs[1].texts == ("back",)
 
 
 def test_models_are_systems_with_all_their_seeds_or_single_runs(tmp_path: Path) -> None:
