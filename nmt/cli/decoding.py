@@ -20,7 +20,7 @@ from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
-    from nmt.translation.translator import Translation, Translator
+    from nmt.translation.translator import Translation, Translator, Warn
 
 SEARCH_OPTIONS = (
     "beam_size",
@@ -126,30 +126,52 @@ def translate_lines(
     typed: bool = False,
     prefixes: Sequence[str] = (),
 ) -> Iterator["Translation"]:
-    """Translate lines as they arrive, with warnings on standard error.
+    """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`.
 
-    Warns if int8 is slower than fp32, if a line of ``source`` is cut off, and if the text looks like the language that
-    ``run`` translates into. Lines ``typed`` by a person are translated one by one, and their language is judged early.
-    ``prefixes`` has what each translation must begin with.
-
-    Raises FileError if the run's language identification cannot be read.
+    Lines ``typed`` by a person are translated one by one. ``prefixes`` has what each translation must begin with.
     """
     from nmt.translation.windows import WINDOW  # noqa: PLC0415
 
-    def warn(problem: str) -> None:
-        say(f"{arguments.command}: warning: {problem}")
-
-    def warn_of_language() -> None:
-        warn(f"{source}: looks like the language that {run} translates into, not the one it translates from")
-
-    if problem := translator.slow_precision():
-        warn(f"--precision int8: {problem}")
-    if language_id := LanguageId.load(Path(run)):
-        lines = language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
     return translator.translate(
-        lines,
+        watched_lines(translator, lines, arguments, run=run, source=source, typed=typed),
         options,
         prefixes=prefixes,
         window=1 if typed else WINDOW,
-        warn=lambda line, problem: warn(f"{source}:{line}: {problem}"),
+        warn=warn_of_line(arguments, source),
     )
+
+
+def watched_lines(
+    translator: "Translator",
+    lines: Iterable[str],
+    arguments: argparse.Namespace,
+    *,
+    run: str,
+    source: str,
+    typed: bool = False,
+) -> Iterable[str]:
+    """Warn at once if int8 is slower than fp32, and while the lines pass, if the text looks like the language that
+    ``run`` translates into; the language of lines ``typed`` by a person is judged early.
+
+    Raises FileError if the run's language identification cannot be read.
+    """
+
+    def warn_of_language() -> None:
+        warn(arguments, f"{source}: looks like the language that {run} translates into, not the one it translates from")
+
+    if problem := translator.slow_precision():
+        warn(arguments, f"--precision int8: {problem}")
+    language_id = LanguageId.load(Path(run))
+    if language_id is None:
+        return lines
+    return language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
+
+
+def warn_of_line(arguments: argparse.Namespace, source: str) -> "Warn":
+    """Return what warns of lines of ``source`` that are cut off."""
+    return lambda line, problem: warn(arguments, f"{source}:{line}: {problem}")
+
+
+def warn(arguments: argparse.Namespace, problem: str) -> None:
+    """Warn on standard error."""
+    say(f"{arguments.command}: warning: {problem}")

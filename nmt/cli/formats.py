@@ -1,10 +1,31 @@
 """What nmt-translate writes for a hypothesis of a line: text, score, alignment, attention."""
 
+import argparse
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.translator import TranslatedHypothesis, Translation
+
+Form = Callable[["Translation", "TranslatedHypothesis | None"], str]
+"""Makes the line of a hypothesis of a translation; None stands for one that was not found."""
+
+
+def forms(arguments: argparse.Namespace) -> dict[str, tuple[str | None, Form]]:
+    """Return, by option, the file and the form of each thing that ``nmt-translate`` can write; the first has a default
+    file, the others are written if they have one."""
+    return {
+        "output": (arguments.output, format_scored if arguments.scores else format_text),
+        "alignments": (arguments.alignments, format_alignment),
+        "attention": (arguments.attention, format_attention),
+    }
+
+
+def rows(translation: "Translation", form: Form, n_best: int) -> list[str]:
+    """Return ``n_best`` lines for a line of input."""
+    hypotheses = [*translation.hypotheses, *[None] * (n_best - len(translation.hypotheses))]
+    return [form(translation, hypothesis) for hypothesis in hypotheses]
 
 
 def format_text(translation: "Translation", hypothesis: "TranslatedHypothesis | None") -> str:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from nmt.cli.common import command, importing, with_progress
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, translate_lines
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
-from nmt.cli.formats import format_alignment, format_attention, format_scored, format_text
+from nmt.cli.formats import forms, rows
 from nmt.cli.options import given, number, refuse_useless, whole
 from nmt.cli.risk import add_risk_options, check_risk, risk
+from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
@@ -75,19 +76,27 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--seed", type=whole(0), metavar="S", help="seed of the random generator (default: 1)")
     add_risk_options(arguments)
     add_unknown_options(arguments)
+    add_shard_options(arguments)
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Translate; every error in the options or files comes before anything is written."""
+    shard = shard_of(arguments)
     check_sampling(arguments)
     check_unknown(arguments)
     check_files(arguments)
+    if shard is None:
+        translate_stream(arguments)
+    else:
+        translate_shard(arguments, shard, search_options)
+
+
+def translate_stream(arguments: argparse.Namespace) -> None:
+    """Translate lines as they come in."""
     name, lines = open_input(arguments.input)
-
     lines, prefixes = with_prefixes(lines, name, arguments.prefix)
-
     with importing():
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415
 
@@ -101,17 +110,11 @@ def main(arguments: argparse.Namespace) -> None:
         translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
     )
     with ExitStack() as stack:
-        outputs = open_outputs(
-            (arguments.output, format_scored if arguments.scores else format_text),
-            (arguments.alignments, format_alignment),
-            (arguments.attention, format_attention),
-            stack=stack,
-        )
+        outputs = open_outputs(*forms(arguments).values(), stack=stack)
         if not typed and (arguments.output is not None or not sys.stdout.isatty()):
             translations = with_progress(translations, count_lines(arguments.input), name)
         for translation in translations:
-            hypotheses = [*translation.hypotheses, *[None] * (options.n_best - len(translation.hypotheses))]
-            texts = [[output.format(translation, hypothesis) for hypothesis in hypotheses] for output in outputs]
+            texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
                 output.write(lines_out)
         for output in outputs:
@@ -182,9 +185,5 @@ def with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[It
     if path is None:
         return lines, []
     read, prefixes = list(lines), list(read_lines(path))
-    if len(read) != len(prefixes):
-        raise DataError(
-            f"{name} has {len(read):,} lines and --prefix {path} has {len(prefixes):,}: "
-            "line n of the prefixes must be what the translation of line n begins with, or empty"
-        )
+    refuse_other_prefixes(name, len(read), path, len(prefixes))
     return iter(read), prefixes

@@ -5,10 +5,10 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.errors import FileError, tried
 
@@ -36,19 +36,33 @@ def why_unwritable(path: Path) -> str:
     return os.strerror(errno.EROFS if read_only else errno.EACCES)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically: under another name, synced to disk, then renamed. Links are replaced, not followed."""
-    aside = path.with_name(f".{path.name}.new")
+@contextmanager
+def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
+    """Write a file atomically: under another name, synced to disk, then renamed; an error leaves ``path`` as it was.
+
+    Links are replaced, not followed. ``writer`` tells apart processes that may write the same file at the same time.
+    """
+    aside = path.with_name(f".{path.name}{writer}.new")
     try:
         aside.unlink(missing_ok=True)
         with aside.open("xb") as file:  # fails if somebody else has created it
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-    except OSError as error:  # without a path, or with the temporary one
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    except BaseException as error:
+        with suppress(OSError):
+            aside.unlink()
+        if isinstance(error, OSError):  # without a path, or with the temporary one
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
     sync(path.parent)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically, as :func:`replacing` does."""
+    with replacing(path) as file:
+        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:

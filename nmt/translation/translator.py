@@ -148,6 +148,7 @@ class Translator:
         options: SearchOptions,
         *,
         prefixes: Sequence[str] = (),
+        first: int = 1,
         window: int = WINDOW,
         first_window: int = FIRST_WINDOW,
         warn: Warn = no_warning,
@@ -156,17 +157,17 @@ class Translator:
         """Translate each line, in the order of the lines, while they come in.
 
         ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
-        No more than ``window`` lines are held at a time, at first ``first_window``. ``warn`` is told of each line that
-        is cut off; ``check_stop`` is called between two batches. Raises ConfigError for a coverage penalty without
-        attention.
+        ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
+        lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
+        ``check_stop`` is called between two batches. Raises ConfigError for a coverage penalty without attention.
         """
-        first = 1
+        done = 0
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
         for text in windows(lines, first_window, window, len):
-            begin = prefixes[first - 1 : first - 1 + len(text)]
-            yield from self._translate_window(searchable, text, begin, first, options, warn, check_stop)
-            first += len(text)
+            begin = prefixes[done : done + len(text)]
+            yield from self._translate_window(searchable, text, begin, first + done, options, warn, check_stop)
+            done += len(text)
 
     def _translate_window(
         self,

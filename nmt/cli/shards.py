@@ -1,0 +1,274 @@
+"""Translation of a large text by several processes: which shard this one takes, what it says, who joins the chunks."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt import __version__
+from nmt.cli.common import importing, say
+from nmt.cli.decoding import DEVICE_OPTIONS, warn_of_line, watched_lines
+from nmt.cli.formats import Form, forms, rows
+from nmt.cli.options import given, refuse_useless, whole
+from nmt.data.lines import read_lines
+from nmt.errors import ConfigError, DataError
+from nmt.foundation.files import digest
+from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
+
+if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
+    from nmt.translation.options import SearchOptions
+    from nmt.translation.translator import Translation, Translator
+
+SAY_EVERY = 30.0
+"""Seconds between two lines of progress."""
+
+
+def add_shard_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--shard I/N`` and ``--chunk-lines N``."""
+    group = parser.add_argument_group("large texts, by processes that may be killed and started again")
+    group.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="I/N",
+        help="translate shard I of N, from 1/N to N/N, in chunks that are kept in the directory OUTPUT.job; the same "
+        "command goes on after a kill, and the shard that is finished last joins the chunks; 1/1 is all of it "
+        "(default: under torchrun that of the process, else none)",
+    )
+    group.add_argument(
+        "--chunk-lines",
+        type=whole(1),
+        metavar="N",
+        help=f"lines of a chunk, which is translated anew if it was not finished (default: {CHUNK_LINES})",
+    )
+
+
+def _shard(text: str) -> Shard:
+    index, slash, size = text.partition("/")
+    if not (slash and index.isdecimal() and size.isdecimal() and 1 <= int(index) <= int(size)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a shard such as 1/4, 2/4, 3/4 or 4/4; the first is 1, not 0")
+    return Shard(int(index) - 1, int(size))
+
+
+def shard_of(arguments: argparse.Namespace) -> Shard | None:
+    """Return the shard that this process is to translate, None to translate lines as they come.
+
+    The processes of torchrun divide the shard of ``--shard`` among themselves. Raises ConfigError for options and
+    variables that do not fit.
+    """
+    shard: Shard | None = arguments.shard
+    why = "--shard"
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+            raise ConfigError(
+                f"RANK={rank}, WORLD_SIZE={size}: must be a number below WORLD_SIZE, as torchrun sets them"
+            )
+        job_shard = shard or Shard(0, 1)
+        shard = Shard(job_shard.rank * int(size) + int(rank), job_shard.size * int(size))
+        why = "torchrun (RANK and WORLD_SIZE are set)"
+    if shard is None:
+        refuse_useless(arguments, ("chunk_lines",), "without --shard or torchrun; --shard 1/1 is the whole text")
+        return None
+    problems = [
+        f"--{option}: is missing; {why} needs files to read and to write"
+        for option in ("input", "output")
+        if getattr(arguments, option) is None
+    ]
+    problems += [
+        f"--{option} {path}: must be a regular file with {why}"
+        for option, (path, _) in forms(arguments).items()
+        if path is not None and Path(path).exists() and not Path(path).is_file()
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    return shard
+
+
+def translate_shard(
+    arguments: argparse.Namespace,
+    shard: Shard,
+    search_options: "Callable[[argparse.Namespace, Translator], SearchOptions]",
+) -> None:
+    """Translate the chunks of a shard that are not there yet, and join all if none is missing then."""
+    text = Text.of(arguments.input)
+    prefixes = None
+    if arguments.prefix is not None:
+        prefixes = Text.of(arguments.prefix)
+        refuse_other_prefixes(arguments.input, text.lines, arguments.prefix, prefixes.lines)
+    with importing():
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
+
+    where = given(arguments, DEVICE_OPTIONS)
+    translator = load_translator(arguments.model, **where | own_device(arguments.device))
+    options = search_options(arguments, translator)
+    chunk_lines = arguments.chunk_lines or CHUNK_LINES
+    written = {kind: (Path(path), form) for kind, (path, form) in forms(arguments).items() if path is not None}
+    results = {kind: path for kind, (path, _) in written.items()}
+    job = Job(Path(f"{arguments.output}.job"), text.lines, chunk_lines, options.n_best, results)
+    job.begin(
+        {
+            "version": __version__,
+            "input": text.sha256,
+            "prefix": prefixes and prefixes.sha256,
+            "chunk-lines": chunk_lines,
+            **_described(arguments, translator, options),
+        }
+    )
+    if chunks := [chunk for chunk in job.missing() if shard.has(chunk)]:
+        progress = Progress(arguments.command, shard, sum(len(job.span(chunk)) for chunk in chunks))
+        for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
+            write_chunk(job, chunk, progress.counted(translations), {kind: form for kind, (_, form) in written.items()})
+    finish(job, shard, arguments)
+
+
+def _translated(
+    arguments: argparse.Namespace,
+    shard: Shard,
+    job: Job,
+    chunks: list[int],
+    translator: "Translator",
+    options: "SearchOptions",
+) -> "Iterator[tuple[int, Iterator[Translation]]]":
+    """Yield the translations of each chunk, all of which must be taken before those of the next."""
+    name, spans = arguments.input, [job.span(chunk) for chunk in chunks]
+    lines = read_lines(name)
+    if shard.rank == 0:  # the others would say the same
+        lines = iter(watched_lines(translator, lines, arguments, run=arguments.model[0], source=name))
+    prefixes = slices([] if arguments.prefix is None else read_lines(arguments.prefix), spans)
+    for chunk, span, text, begin in zip(chunks, spans, slices(lines, spans), prefixes, strict=True):
+        yield (
+            chunk,
+            translator.translate(
+                text,
+                options,
+                prefixes=list(begin),
+                first=span.start + 1,
+                first_window=len(span),
+                warn=warn_of_line(arguments, name),
+            ),
+        )
+
+
+def write_chunk(job: Job, chunk: int, translations: "Iterator[Translation]", kinds: dict[str, Form]) -> None:
+    """Write what is wanted of each translation of a chunk. Raises DataError if there are too few of them."""
+    count = 0
+    with ExitStack() as stack:
+        files = [(stack.enter_context(job.writing(chunk, kind)), form) for kind, form in kinds.items()]
+        for translation in translations:
+            count += 1
+            for file, form in files:
+                file.write("".join(f"{row}\n" for row in rows(translation, form, job.rows)).encode())
+        if count != len(job.span(chunk)):
+            raise DataError("the input has fewer lines than it had when the job began; do not change it meanwhile")
+
+
+def finish(job: Job, shard: Shard, arguments: argparse.Namespace) -> None:
+    """Join all chunks if none is missing; otherwise say which are, and whose they are."""
+
+    def tell(what: str) -> None:
+        say(f"{arguments.command}: shard {shard}: {what}")
+
+    if job.joined:
+        job.join()
+        return tell(f"{arguments.output} is finished; delete {job.folder} to translate again")
+    missing = job.missing()
+    if missing:
+        whose = sorted({chunk % shard.size + 1 for chunk in missing})
+        named = ", ".join(f"{number}/{shard.size}" for number in whose[:10])
+        more = ", ..." if len(whose) > 10 else ""
+        return tell(
+            f"done; {len(missing):,} of {job.chunks:,} chunks are missing, of {named}{more}; the shard that is "
+            "finished last joins them"
+        )
+    job.join()
+    return tell(f"all shards done: {job.lines:,} lines translated, in {arguments.output}")
+
+
+class Progress:
+    """Counts lines, and says now and then how many there are, how fast they come and how long the rest takes."""
+
+    def __init__(self, command: str, shard: Shard, total: int) -> None:
+        self.prefix = f"{command}: shard {shard}: "
+        self.total = total
+        self.done = 0
+        self.began = self.said = time.monotonic()
+        self.speaks = os.environ.get("RANK", "0") == "0"
+        if self.speaks:
+            say(f"{self.prefix}{total:,} lines to translate")
+
+    def counted(self, translations: "Iterator[Translation]") -> "Iterator[Translation]":
+        """Pass translations through."""
+        for translation in translations:
+            yield translation
+            self.done += 1
+            if time.monotonic() - self.said >= SAY_EVERY or self.done == self.total:
+                self.tell()
+
+    def tell(self) -> None:
+        """Say how far it is, if this process is the one that speaks for those of its torchrun."""
+        from tqdm import tqdm  # noqa: PLC0415
+
+        self.said = time.monotonic()
+        rate = self.done / max(self.said - self.began, 1e-9)
+        left = tqdm.format_interval((self.total - self.done) / rate)
+        if self.speaks:
+            say(f"{self.prefix}{self.done:,} of {self.total:,} lines, {rate:,.0f} lines/s, {left} left")
+
+
+# --- what a job is ----------------------------------------------------------------------------------------------------
+
+
+def refuse_other_prefixes(name: str, lines: int, path: str, prefixes: int) -> None:
+    """Raise DataError for a file of prefixes without one for each of the lines of ``name``."""
+    if lines != prefixes:
+        raise DataError(
+            f"{name} has {lines:,} lines and --prefix {path} has {prefixes:,}: "
+            "line n of the prefixes must be what the translation of line n begins with, or empty"
+        )
+
+
+def own_device(name: str | None) -> dict[str, str]:
+    """The GPU of this process, where torchrun has started one for each of several GPUs."""
+    import torch  # noqa: PLC0415
+
+    local = os.environ.get("LOCAL_RANK")
+    several = local is not None and torch.cuda.device_count() > 1
+    return {"device": f"cuda:{local}"} if several and name in (None, "auto", "cuda") else {}
+
+
+SAME_RESULT = ("batch_tokens", "attention")
+"""Fields of ``SearchOptions`` that decide no translation: a job may go on with smaller batches."""
+
+
+def _described(arguments: argparse.Namespace, translator: "Translator", options: "SearchOptions") -> Description:
+    """What decides the translation of a line, as JSON: the models, the search, and what is written of it."""
+    described: dict[str, Any] = {
+        field.name: getattr(options, field.name) for field in fields(options) if field.name not in SAME_RESULT
+    }
+    return described | {
+        "sampling": options.sampling and asdict(options.sampling),
+        "risk": options.risk and {"samples": options.risk.samples, "utility": arguments.mbr_utility or "chrf"},
+        "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
+        "precision": str(translator.precision).removeprefix("torch."),
+        "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
+        "scores": arguments.scores,
+        **{kind: path is not None for kind, (path, _) in forms(arguments).items()},
+    }
+
+
+def _model(run: str) -> Description:
+    """The checksums of what a run translates with."""
+    from nmt.runs.directory import RunDirectory  # noqa: PLC0415
+
+    directory = RunDirectory(run)
+    files = {
+        "config": directory.config,
+        "source tokenizer": directory.tokenizer / "source.model",
+        "target tokenizer": directory.tokenizer / "target.model",
+        "weights": directory.folder("best") / "model.safetensors",
+    }
+    return {name: digest(path) for name, path in files.items()}
