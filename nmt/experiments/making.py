@@ -1,9 +1,11 @@
 """Made texts: lines translated by finished runs, filtered by round trips, and kept with what they were made from.
 
-Until it is finished, a text lies in a directory of its own. What is there is kept by a second call, unless a model or
-an option has changed.
+Until it is finished, a text lies in a directory of its own, in chunks. A second call keeps the chunks that are there,
+unless a model or an option has changed.
 """
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,25 +15,26 @@ from typing import Any
 
 import torch
 
-from nmt.config.schema import Decoding
+from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.utility import sentence_chrf
 from nmt.experiments.jobs import Say
 from nmt.experiments.runs import PlannedText, Run
 from nmt.experiments.scores import with_defaults
-from nmt.foundation.files import digest, read_json, write_json
+from nmt.foundation.files import digest, read_json, replacing, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import lock
 from nmt.search import Sampling
 from nmt.translation.ensemble import load_translator
+from nmt.translation.job import CHUNK_LINES, Job, slices
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop
+from nmt.translation.translator import CheckStop, Translator
 
 Progress = Callable[[Iterable[str], str], Iterable[str]]
 """Passes lines on and shows how many there were; told what they are."""
-Pairs = Iterator[tuple[str, str]]
-"""Lines and their translations."""
+NAME_LENGTH = 12
+"""Characters of the name of the directory of an unfinished text, which says what the text is made from."""
 
 
 # --- what a text was made from ----------------------------------------------------------------------------------------
@@ -78,8 +81,8 @@ def is_made(text: PlannedText) -> bool:
 def make(text: PlannedText, say: Say, check_stop: CheckStop, progress: Progress) -> None:
     """Translate the lines, filter the pairs, and write both sides.
 
-    Raises DataError if the input has no line or no pair is kept, ConfigError if another process makes the text or the
-    models do not fit together, and what ``check_stop`` raises.
+    Raises DataError if there is no line or no pair is kept, ConfigError if another process makes the text or the models
+    do not fit together, and what ``check_stop`` raises.
     """
     folder = text.folder / f"{text.name}.part"
     with ExitStack() as stack:
@@ -87,100 +90,98 @@ def make(text: PlannedText, say: Say, check_stop: CheckStop, progress: Progress)
             stack.enter_context(lock(folder, say))
         except ConfigError:
             raise ConfigError(f"{text.name}: another process makes it in {folder}; let it finish or stop it") from None
-        _make_in(folder, text, say, check_stop, progress)
+        origin = made_from(text)
+        begun = folder / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:NAME_LENGTH]
+        for other in folder.glob("?" * NAME_LENGTH):
+            if other != begun:  # of models or options that have changed
+                shutil.rmtree(other)
+        begun.mkdir(exist_ok=True)
+        pairs = _translated_pairs(begun, text, say, check_stop, progress)
+        kept = _write_pairs(pairs, text.lines, text.translations)
+        if not kept:
+            raise DataError(f"{text.name}: no pair passes texts.{text.name}.round_trip.chrf; use less")
+        say(f"{text.name}: {kept:,} pairs: {text.lines}, {text.translations}")
+        sha256 = {path.name: digest(path) for path in (text.lines, text.translations)}
+        write_json(text.manifest, {"made_from": origin, "pairs": kept, "sha256": sha256})
         shutil.rmtree(folder)
 
 
-def _make_in(folder: Path, text: PlannedText, say: Say, check_stop: CheckStop, progress: Progress) -> None:
+def _translated_pairs(
+    folder: Path, text: PlannedText, say: Say, check_stop: CheckStop, progress: Progress
+) -> Iterator[Pair]:
+    """Translate, and translate back, in a directory; keep what is there already."""
     if (threads := text.models[0].config.threads) is not None:
         torch.set_num_threads(threads)
-    origin = made_from(text)
-    begun, lines, translations, returned = (
-        folder / name for name in ("made_from.json", "lines", "translations", "returned")
-    )
-    if begun.exists() and with_defaults(read_json(begun)) != origin:
-        for path in (begun, lines, translations, returned):
-            path.unlink(missing_ok=True)
-    write_json(begun, origin)
-    read = _write(lines, (pair[0] for pair in _input(text)))
-    how = text.decoding, text.of.sampling and Sampling(**text.of.sampling.model_dump())
+    lines, translations, returned = (folder / name for name in ("lines", "translations", "returned"))
+    if not lines.exists():
+        with replacing(lines) as file:
+            file.writelines(f"{line}\n".encode() for line in _lines(text))
 
-    def translate(runs: Sequence[Run], source: Path, target: Path, *how: Any) -> None:
-        if not target.exists():
-            say(f"{text.name}: translating {read:,} lines by {', '.join(run.label for run in runs)}")
-            translated = _translated(runs, progress(read_lines(source), text.name), check_stop, *how)
-            _write(target, translated)
+    def translate(runs: Sequence[Run], source: Path, target: Path, options: SearchOptions) -> Iterator[str]:
+        say(f"{text.name}: translating by {', '.join(run.label for run in runs)}")
+        translator = load_translator([run.path for run in runs], runs[0].config.device)
+        _translate(translator, source, target, options, check_stop, lambda lines: progress(lines, text.name))
+        return read_lines(target)
 
-    translate(text.models, lines, translations, *how)
-    pairs: Pairs = zip(read_lines(lines), read_lines(translations), strict=True)
-    if text.of.round_trip is not None:
-        translate(text.back, translations, returned, text.back[0].config.decoding, None)
-        pairs = round_trips(pairs, read_lines(returned), text.of.round_trip.chrf)
-    kept = _write_pairs(pairs, text.lines, text.translations)
-    if not kept:
-        raise DataError(f"{text.name}: none of {read:,} pairs passes texts.{text.name}.round_trip.chrf; use less")
-    say(f"{text.name}: {kept:,} of {read:,} pairs kept: {text.lines}, {text.translations}")
-    sha256 = {path.name: digest(path) for path in (text.lines, text.translations)}
-    write_json(text.manifest, {"made_from": origin, "read": read, "kept": kept, "sha256": sha256})
+    samples = text.of.sampling and Sampling(**text.of.sampling.model_dump())
+    options = SearchOptions.from_config(text.decoding, sampling=samples)
+    translated = translate(text.models, lines, translations, options)
+    pairs = (Pair(*pair) for pair in zip(read_lines(lines), translated, strict=True))
+    if text.of.round_trip is None:
+        return pairs
+    options = SearchOptions.from_config(text.back[0].config.decoding)
+    return round_trips(pairs, translate(text.back, translations, returned, options), text.of.round_trip.chrf)
 
 
-def _input(text: PlannedText) -> Pairs:
-    """The lines to translate, each twice. Raises DataError if there are none."""
-    of = text.of
-    end = None if of.limit is None else of.skip + of.limit
-    empty = True
-    for line in islice(read_lines(of.source), of.skip, end):
+def _translate(
+    translator: Translator,
+    source: Path,
+    target: Path,
+    options: SearchOptions,
+    check_stop: CheckStop,
+    progress: Callable[[Iterable[str]], Iterable[str]],
+) -> None:
+    """Translate a file in chunks, of which those are kept that are there already."""
+    size = sum(1 for _ in read_lines(source))
+    job = Job(target.with_name(f"{target.name}.job"), size, CHUNK_LINES, 1, {"output": target})
+    job.begin({})  # the name of the directory describes it
+    missing = job.missing()
+    spans = [job.span(chunk) for chunk in missing]
+    for chunk, span, lines in zip(missing, spans, slices(progress(read_lines(source)), spans), strict=True):
+        with job.writing(chunk, "output") as file:
+            for each in translator.translate(lines, options, first=span.start + 1, check_stop=check_stop):
+                file.write(f"{each.text}\n".encode())
+    job.join()
+
+
+def round_trips(pairs: Iterable[Pair], returned: Iterable[str], least: float) -> Iterator[Pair]:
+    """Keep the pairs whose first text is like what came back of it: chrF of at least ``least``."""
+    for pair, back in zip(pairs, returned, strict=True):
+        if float(sentence_chrf([back, pair.source])[0, 1]) >= least:
+            yield pair
+
+
+def _lines(text: PlannedText) -> Iterator[str]:
+    """The lines to translate. Raises DataError if there are none."""
+    of, empty = text.of, True
+    for line in islice(read_lines(of.source), of.skip, None if of.limit is None else of.skip + of.limit):
         empty = False
-        yield line, line
+        yield line
     if empty:
-        raise DataError(
-            f"{of.source}: has no line after the first {of.skip:,}" if of.skip else f"{of.source}: is empty"
-        )
+        raise DataError(f"{of.source}: has no line" + (f" after the first {of.skip:,}" if of.skip else ""))
 
 
 def stand_in(text: PlannedText, lines: Path, translations: Path) -> None:
     """Write a text of the same length for a rehearsal, in which each line is its own translation."""
-    _write_pairs(_input(text), lines, translations)
+    _write_pairs((Pair(line, line) for line in _lines(text)), lines, translations)
 
 
-def _translated(
-    runs: Sequence[Run], lines: Iterable[str], check_stop: CheckStop, decoding: Decoding, sampling: Sampling | None
-) -> Iterator[str]:
-    """Translate lines by an ensemble."""
-    translator = load_translator([run.path for run in runs], runs[0].config.device)
-    options = SearchOptions.from_config(decoding, sampling=sampling)
-    for translation in translator.translate(lines, options, check_stop=check_stop):
-        yield translation.text
-
-
-def round_trips(pairs: Pairs, returned: Iterable[str], least: float) -> Pairs:
-    """Keep the pairs whose first text is like what came back of it: chrF of at least ``least``."""
-    for (line, translation), back in zip(pairs, returned, strict=True):
-        if float(sentence_chrf([back, line])[0, 1]) >= least:
-            yield line, translation
-
-
-def _write_pairs(pairs: Pairs, *paths: Path) -> int:
-    """Write each side to its file; return the number of pairs. Neither file is there before both are whole."""
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    aside = [path.with_name(f".{path.name}.new") for path in paths]
+def _write_pairs(pairs: Iterable[Pair], lines: Path, translations: Path) -> int:
+    """Write each side to its file; return the number of pairs. A file is there when it is whole."""
     count = 0
-    with aside[0].open("w", encoding="utf-8", newline="\n") as first, aside[1].open("w", encoding="utf-8") as second:
-        for one, other in pairs:
-            first.write(f"{one}\n")
-            second.write(f"{other}\n")
+    with replacing(lines) as first, replacing(translations) as second:
+        for line, translation in pairs:
+            first.write(f"{line}\n".encode())
+            second.write(f"{translation}\n".encode())
             count += 1
-    for each, path in zip(aside, paths, strict=True):
-        each.replace(path)
-    return count
-
-
-def _write(path: Path, lines: Iterable[str]) -> int:
-    """Write a file that is there when it is whole; return the number of lines."""
-    aside, count = path.with_name(f".{path.name}.new"), 0
-    with aside.open("w", encoding="utf-8", newline="\n") as file:
-        for line in lines:
-            file.write(f"{line}\n")
-            count += 1
-    aside.replace(path)
     return count
