@@ -1,6 +1,7 @@
 """Texts that systems of an experiment make for others: what they need, how they are made, kept and filtered."""
 
 import json
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -204,6 +205,23 @@ def test_the_schema_of_a_text(text: dict[str, Any], problem: str, tmp_path: Path
     assert [each.startswith(f"{path}: {problem}") for each in error.value.problems] == [True], error.value.problems
 
 
+def test_the_experiment_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/scaling.md prints it: its systems have the languages that it says, and wait for one another."""
+    page = (Path(__file__).parent.parent / "docs/scaling.md").read_text("utf-8")
+    [printed] = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S) if "\ntexts:" in block]
+    monkeypatch.chdir(tmp_path)
+    data = {"source_language": "en", "target_language": "fr"}
+    splits = {split: {"source": f"{split}.en", "target": f"{split}.fr"} for split in ("train", "validation", "test")}
+    values = config(tmp_path).model_dump(mode="json")
+    Path("en-fr.yaml").write_text(yaml.safe_dump({**values, "data": {**data, **splits}}), "utf-8")
+    Path("experiment.yaml").write_text(printed, "utf-8")
+    plan = plan_of(Path("experiment.yaml"))
+    reverse, baseline, augmented = plan.runs
+    [text] = plan.texts
+    assert (text.models, text.back, augmented.texts) == ((reverse,), (baseline,), ("back",))
+    assert plan.compared().systems == ["baseline", "augmented"]
+
+
 # --- round trips ------------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +231,9 @@ def test_round_trips_by_hand() -> None:
     returned = ["a b", "a c", "x y", "", ""]
     kept = {least: list(making.round_trips(pairs, returned, least)) for least in (1, 25, 25.1, 100)}
     assert kept[1] == kept[25] == pairs[:2] and kept[25.1] == kept[100] == pairs[:1]
+    # of "abcd" for "ab": precision (2/4 + 1/3) / 2, recall 1, F2 = 5 PR / (4 P + R) = 25/32
+    longer = [len(list(making.round_trips(pairs[:1], ["a b c d"], least))) for least in (78.12, 78.13)]
+    assert longer == [1, 0]
     with pytest.raises(ValueError, match="shorter"):
         list(making.round_trips(pairs, returned[:-1], 1))
 
@@ -343,6 +364,7 @@ def test_back_translation_from_end_to_end(tmp_path: Path, capsys: pytest.Capture
     assert main([*experiment, "--only", "back"]) == 2
     assert "back: reverse must be finished first; run with --only reverse" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+    train(plan_of(path).runs[0].config)
     assert main(experiment) == 0
     out, said = capsys.readouterr()
     assert "back: back: 20 pairs: " in said

@@ -108,7 +108,7 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = (), t
         try:
             runs += _runs(experiment, system, settings, folder)
         except ConfigError as error:
-            place, changes = f"{file}: systems.{system}", _changes(differences, ANY)
+            place, changes = f"{file}: systems.{system}", _changes(differences, ANY, folder)
             problems += [_placed(problem, experiment.base, place, changes) for problem in error.problems]
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
@@ -127,14 +127,14 @@ ANY: Languages = ("source", "target")
 def _runs(experiment: Experiment, system: str, settings: Sequence[str], folder: Path) -> list[Run]:
     """The runs of a system. Raises ConfigError for its first seed: the others have the same problems."""
     differences, runs = experiment.systems[system], []
+    path, texts = Path(experiment.output) / system, names_in(differences)
+    languages = ANY
     for seed in experiment.seeds or (None,):
         own = [] if seed is None else [f"seed={seed}"]
-        path = Path(experiment.output) / system
-        changes = _changes(differences, ANY)
-        config = load_config(experiment.base, [*changes, *settings, *own])
-        if texts := names_in(differences):
-            changes = _changes(differences, _languages(config), folder)
+        for _ in range(2 if texts else 1):  # the files of a text depend on the languages
+            changes = _changes(differences, languages, folder)
             config = load_config(experiment.base, [*changes, *settings, *own])
+            languages = _languages(config)
         config = config.model_copy(update={"output": str(path if seed is None else path / f"seed-{seed}")})
         runs.append(Run(system, seed, config, (*changes, *settings, *own), texts))
     return runs
@@ -144,7 +144,7 @@ def _languages(config: Config) -> Languages:
     return config.data.source_language, config.data.target_language
 
 
-def _changes(differences: Mapping[str, Any], languages: Languages, folder: Path = Path()) -> tuple[str, ...]:
+def _changes(differences: Mapping[str, Any], languages: Languages, folder: Path) -> tuple[str, ...]:
     """The differences of a system, for ``--set``."""
     values = with_files(differences, files_of(folder, languages))
     return tuple(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
