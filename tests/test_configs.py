@@ -171,7 +171,7 @@ def test_systems_of_back_translation_differ_in_their_training_set_alone() -> Non
         train, corpora = values["data"].pop("train"), values["data"].pop("corpora")
         real.append(corpora["real"]["limit"] if corpora else train["limit"])
         rest.append(values)
-    assert all(values == rest[0] for values in rest) and real == [2000] * 4 + [4000]
+    assert all(values == rest[0] for values in rest) and real == [500] * 4 + [1000]
     assert {(text.of.skip, text.of.limit, text.of.source) for text in plan.texts} == {
         (2000, 2000, "data/demo/train.fr")
     }
