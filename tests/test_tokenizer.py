@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-import nmt.data.tokenizer
 from nmt.config.schema import AnyTokenizer, GivenTokenizer
 from nmt.data.corpus import Pair
+from nmt.data.sample import PairSample
 from nmt.data.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
 from nmt.errors import DataError
 
@@ -103,12 +103,12 @@ def test_an_error_of_the_corpus_comes_through() -> None:
 
 def test_a_large_corpus_is_sampled_evenly() -> None:
     pairs = [Pair(str(number), "") for number in range(1000)]
-    sample = nmt.data.tokenizer._sample(iter(pairs), 400)
+    sample = list(PairSample(iter(pairs), 400))
     assert len(sample) == len(set(sample)) == 400
-    assert sample == nmt.data.tokenizer._sample(pairs, 400)
+    assert sample == list(PairSample(pairs, 400))
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
     assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
-    assert nmt.data.tokenizer._sample(pairs, 1000) == pairs
+    assert list(PairSample(pairs, 1000)) == pairs
     assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50, most_pairs=1).source.size < SIZES["word"]
 
 

@@ -3,12 +3,10 @@
 import hashlib
 import io
 import math
-import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -20,6 +18,7 @@ from sentencepiece import sentencepiece_model_pb2
 from nmt.config import schema
 from nmt.data.corpus import Pair
 from nmt.data.lines import unreadable
+from nmt.data.sample import PairSample
 from nmt.errors import DataError
 from nmt.foundation.files import require_regular_file, write_bytes
 
@@ -41,6 +40,8 @@ SPECIAL_PIECES = 4
 SAMPLING = Lock()
 """Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
+Texts = Callable[[], Iterator[str]]
+"""Reads the text to learn from, more than once."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -254,30 +255,18 @@ def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str
     """
     if isinstance(config, schema.GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
-    sample = _sample(pairs, config.most_pairs)
+    sample = PairSample(pairs, config.most_pairs)
     if config.shared:
-        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", tags)
+        shared = _learn_one(config, partial(sample.texts, (0, 1)), "both sides", tags)
         return Tokenizers(shared, shared)
     return Tokenizers(
-        _learn_one(config, [pair.source for pair in sample], "the source side", tags),
-        _learn_one(config, [pair.target for pair in sample], "the target side"),
+        _learn_one(config, partial(sample.texts, (0,)), "the source side", tags),
+        _learn_one(config, partial(sample.texts, (1,)), "the target side"),
     )
 
 
-def _sample(pairs: Iterable[Pair], size: int) -> list[Pair]:
-    """Draw ``size`` pairs evenly, always the same ones (reservoir sampling, Vitter's algorithm R), or take all."""
-    stream = iter(pairs)
-    sample = list(islice(stream, size))
-    generator = random.Random(0)
-    for seen, pair in enumerate(stream, size + 1):
-        place = generator.randrange(seen)
-        if place < size:
-            sample[place] = pair
-    return sample
-
-
-def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
-    vocabulary = config.vocabulary or suitable_vocabulary(config, texts) + len(tags)
+def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequence[str] = ()) -> Tokenizer:
+    vocabulary = config.vocabulary or suitable_vocabulary(config, texts()) + len(tags)
     for _ in range(TRIES):
         try:
             return _train(config, texts, vocabulary, tags)
@@ -290,7 +279,7 @@ def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags
     raise DataError(_explain(message, config, vocabulary, side))
 
 
-def suitable_vocabulary(config: LearnableTokenizer, texts: Sequence[str]) -> int:
+def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int:
     """Choose a vocabulary size for an amount of text: 8 times the square root of the words of one side.
 
     This gives about 5,000 pieces for the 370,000 words of Multi30k, a size that suits small data (Sennrich & Zhang
@@ -303,11 +292,11 @@ def suitable_vocabulary(config: LearnableTokenizer, texts: Sequence[str]) -> int
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
 
 
-def _train(config: LearnableTokenizer, texts: Sequence[str], vocabulary: int, tags: Sequence[str]) -> Tokenizer:
+def _train(config: LearnableTokenizer, texts: Texts, vocabulary: int, tags: Sequence[str]) -> Tokenizer:
     """Learn one model. Raises SentencePiece's own RuntimeError."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
+        sentence_iterator=texts(),
         model_writer=model,
         model_type="char" if config.type == "character" else config.type,
         vocab_size=vocabulary,

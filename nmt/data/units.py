@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, corpus_name, corpus_size, read_pairs
+from nmt.data.corpus import Pair, corpus_size, read_pairs
 from nmt.data.encoding import Recipe, encode_rows, pair_hash
 from nmt.data.language_id import FIRST_PAIRS
 from nmt.data.links import linked_pairs
@@ -81,11 +81,11 @@ def encode_split(
             head.extend(Pair(*row[:2]) for row in unit[: FIRST_PAIRS - len(head)])
             yield dict(zip(("source_text", "target_text", "links"), map(list, zip(*unit, strict=True)), strict=True))
 
-    def jobs(units: Iterator[Rows]) -> Iterator[Callable[[], Counts]]:
+    def jobs(units: Iterator[Rows]) -> Iterator[Job]:
         for number, unit in enumerate(units):
             path, size = folder / f"{number:05}", len(unit["source_text"])
             if (counts := finished(path)) is not None:
-                yield partial(_same, counts)
+                yield partial(Unit, counts, found=True)
             else:
                 again = [False] * size if repeats is None else repeats[number * UNIT :][:size].tolist()
                 yield partial(write_unit, path, unit, again, recipe)
@@ -95,24 +95,32 @@ def encode_split(
     if processes is None:
         large = sum(len(unit["source_text"]) for unit in first) >= LARGE_CORPUS
         processes = (os.cpu_count() or 1) if large else 1
-    total, written = None, 0
-    for counts in _in_order(jobs(chain(_drained(first), stream)), processes):
-        total = counts if total is None else total + counts
-        written += 1
-        progress.report(int(total.reasons.sum()))
-    if total is None:
-        raise DataError(f"{corpus_name(text.corpus)}: contains no pairs")
-    return Counted(total, partial(_hashes, folder, written)), head
+    parts: list[Counts] = []
+    for unit in _in_order(jobs(chain(_drained(first), stream)), processes):
+        parts.append(unit.counts)
+        progress.report(int(unit.counts.reasons.sum()), unit.found)
+    return Counted(sum(parts[1:], parts[0]), partial(_hashes, folder, len(parts))), head
 
 
-def write_unit(path: Path, rows: Rows, repeats: Sequence[bool], recipe: Recipe) -> Counts:
+class Unit(NamedTuple):
+    """An encoded unit."""
+
+    counts: Counts
+    found: bool = False
+    """Whether it was there already."""
+
+
+Job = Callable[[], Unit]
+
+
+def write_unit(path: Path, rows: Rows, repeats: Sequence[bool], recipe: Recipe) -> Unit:
     """Encode a unit and write its files, the one that makes it finished last."""
     table, counts, hashes = encode_rows(rows, repeats, recipe)
     write_table(path.with_suffix(".arrow"), table)
     np.save(path.with_suffix(".npy"), hashes)
     digests = {suffix: sha256(path.with_suffix(suffix)) for suffix in (".arrow", ".npy")}
     write_json(path.with_suffix(".json"), {"counts": counts.to_json(), "sha256": digests})
-    return counts
+    return Unit(counts)
 
 
 def finished(path: Path) -> Counts | None:
@@ -161,17 +169,13 @@ def _repeats(folder: Path, text: Text) -> NDArray[np.bool_]:
     return again
 
 
-def _same(counts: Counts) -> Counts:
-    return counts
-
-
 def _drained(units: list[Rows]) -> Iterator[Rows]:
     """The units of a list, which are removed from it: they are large."""
     while units:
         yield units.pop(0)
 
 
-def _in_order(jobs: Iterator[Callable[[], Counts]], processes: int) -> Iterator[Counts]:
+def _in_order(jobs: Iterator[Job], processes: int) -> Iterator[Unit]:
     """Do jobs in processes of their own, at most one more than ``processes`` at a time; -> the results in order."""
     if processes == 1:
         yield from (job() for job in jobs)
@@ -207,25 +211,27 @@ class Progress:
     """Lines of progress: pairs, their rate, and the time left, judging by the bytes that have been read."""
 
     def __init__(self, corpus: AnyCorpus, say: Say) -> None:
-        self._say = say
-        self._bytes, self._all_bytes, self._limit = 0, corpus_size(corpus), corpus.limit
+        self._say, self._limit = say, corpus.limit
+        self._bytes, self._all_bytes, self._pairs = 0, corpus_size(corpus), 0
         self._start: tuple[float, int, float] | None = None
 
     def seen(self, count: int) -> None:
         """Count bytes that have been read."""
         self._bytes += count
 
-    def report(self, pairs: int) -> None:
-        """Say how many pairs are encoded so far, if there is something to compare them with."""
+    def report(self, pairs: int, found: bool) -> None:
+        """Say how many pairs are encoded after another unit; the rate is that since the first that was not found."""
+        self._pairs += pairs
         share = self._bytes / self._all_bytes if self._all_bytes else 0.0
         if self._limit is not None:
-            share = max(share, pairs / self._limit)
+            share = max(share, self._pairs / self._limit)
         now = time.monotonic()
-        if self._start is None:
-            self._start = now, pairs, share
+        if found or self._start is None:
+            self._start = now, self._pairs, share
             return
-        start, first, share_before = self._start
+        start, pairs_before, share_before = self._start
         seconds = max(now - start, 1e-9)
-        left = f", about {(1 - share) * seconds / (share - share_before) / 60:.0f} min left"
-        known = share_before < share < 1
-        self._say(f"  {pairs:,} pairs, {(pairs - first) / seconds * 60:,.0f} a minute{left if known else ''}")
+        left = ""
+        if share_before < share < 1:
+            left = f", about {(1 - share) * seconds / (share - share_before) / 60:.0f} min left"
+        self._say(f"  {self._pairs:,} pairs, {(self._pairs - pairs_before) / seconds * 60:,.0f} a minute{left}")
