@@ -239,12 +239,15 @@ def test_two_processes_join_at_the_same_time(tmp_path: Path, monkeypatch: pytest
 
 def test_what_a_killed_process_has_left_is_deleted(tmp_path: Path) -> None:
     job = job_of(tmp_path, 10, 4)
-    for left in (".output.host-1.new", "out.job/.000001.output.host-1.new", "out.job/.joined.json.host-1.new"):
+    others = [".output.fr~host-2.new", ".output.host-1.new"]
+    for left in (".output~host-1.new", "out.job/.000001.output~host-1.new", "out.job/.joined.json~host-1.new", *others):
         (tmp_path / left).write_text("half of i")
+    (tmp_path / ".out.job~host-1.new").mkdir()
     for chunk in range(3):
         fill(job, chunk)
     job.join()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        *others,
         "out.job",
         "out.job/job.json",
         "out.job/joined.json",

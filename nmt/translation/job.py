@@ -192,11 +192,16 @@ class Job:
 
     def _tidy(self) -> None:
         """Delete what the processes of a finished job have left."""
-        for kind, path in self.results.items():
-            folder, name = os.path.split(os.path.realpath(path))
-            left = [*self.folder.glob(f"*.{kind}"), *Path(folder).glob(f".{glob.escape(name)}.*-*.new")]
-            for each in (*left, *self.folder.glob(".*-*.new")):
-                each.unlink(missing_ok=True)
+        left = [path for kind in self.results for path in self.folder.glob(f"*.{kind}")]
+        left += self.folder.glob(".*~*.new")
+        for path in (self.folder, *self.results.values()):
+            real = Path(os.path.realpath(path))
+            left += real.parent.glob(f".{glob.escape(real.name)}~*.new")
+        for path in left:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     @property
     def _receipt(self) -> Path:
@@ -218,7 +223,7 @@ def slices(lines: Iterable[str], spans: Iterable[range]) -> Iterator[Iterator[st
 
 def _writer() -> str:
     """A name for this process on this machine."""
-    return f".{socket.gethostname()}-{os.getpid()}"
+    return f"~{socket.gethostname()}-{os.getpid()}"
 
 
 def _differences(theirs: Any, ours: Any, key: str = "") -> list[str]:
