@@ -37,6 +37,8 @@ from nmt.plots.style import legend_above, png, series, style
 SIZES = (500_000, 1_000_000, 2_000_000, 5_000_000)
 LIMIT = 1536
 """MiB beyond the model that no process may exceed."""
+MOST_BATCHES = 4_000
+"""Batches of an epoch that are read, drawn from all of the corpus."""
 EVERY = 0.05
 """Seconds between two readings of the memory."""
 ANONYMOUS, MAPPED = "RssAnon", "RssFile"
@@ -158,10 +160,11 @@ def _read(arguments: argparse.Namespace) -> None:
         batches = training_batches(corpus, specials, config.training.batch_tokens, seed=1, position=Position())
         after, _ = next(batches)
         planned = time.perf_counter() - started
-        while after.epoch == 0:
+        while after.epoch == 0 and after.batch < MOST_BATCHES:
             after, _ = next(batches)
     seconds = time.perf_counter() - started
-    print(json.dumps({"pairs": len(corpus), "planned": planned, "seconds": seconds, "before": before, **peak.values}))
+    times = {"planned": planned, "seconds": seconds, "batches": MOST_BATCHES if after.epoch == 0 else None}
+    print(json.dumps({"pairs": len(corpus), **times, "before": before, **peak.values}))
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from nmt.config.schema import AnyTokenizer, GivenTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.sample import PairSample
+from nmt.data.sample import sampled
 from nmt.data.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
 from nmt.errors import DataError
 
@@ -103,12 +103,12 @@ def test_an_error_of_the_corpus_comes_through() -> None:
 
 def test_a_large_corpus_is_sampled_evenly() -> None:
     pairs = [Pair(str(number), "") for number in range(1000)]
-    sample = list(PairSample(iter(pairs), 400))
+    with sampled(iter(pairs), 400) as drawn, sampled(pairs, 400) as again, sampled(pairs, 1000) as everything:
+        sample = list(drawn)
+        assert list(again) == list(drawn) == sample and list(everything) == pairs
     assert len(sample) == len(set(sample)) == 400
-    assert sample == list(PairSample(pairs, 400))
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
     assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
-    assert list(PairSample(pairs, 1000)) == pairs
     assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50, most_pairs=1).source.size < SIZES["word"]
 
 

@@ -5,18 +5,27 @@ import random
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from nmt.data.corpus import Pair
+
+
+@contextmanager
+def sampled(pairs: Iterable[Pair], size: int) -> Iterator["PairSample"]:
+    """Draw a sample and hold it in a file without a name."""
+    with tempfile.TemporaryFile() as file:
+        yield PairSample(file, pairs, size)
 
 
 class PairSample:
     """Pairs drawn evenly from a stream, always the same ones (reservoir sampling, Vitter's algorithm R), or all.
 
-    The text is in a file without a name; in memory are 16 bytes a pair.
+    The text is in ``file``; in memory are 16 bytes a pair.
     """
 
-    def __init__(self, pairs: Iterable[Pair], size: int) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the sample lives)
+    def __init__(self, file: BinaryIO, pairs: Iterable[Pair], size: int) -> None:
+        self._file = file
         self._starts, self._lengths = array("q"), array("q")
         generator, end = random.Random(0), 0
         for seen, pair in enumerate(pairs, 1):

@@ -18,7 +18,7 @@ from sentencepiece import sentencepiece_model_pb2
 from nmt.config import schema
 from nmt.data.corpus import Pair
 from nmt.data.lines import unreadable
-from nmt.data.sample import PairSample
+from nmt.data.sample import sampled
 from nmt.errors import DataError
 from nmt.foundation.files import require_regular_file, write_bytes
 
@@ -255,14 +255,14 @@ def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str
     """
     if isinstance(config, schema.GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
-    sample = PairSample(pairs, config.most_pairs)
-    if config.shared:
-        shared = _learn_one(config, partial(sample.texts, (0, 1)), "both sides", tags)
-        return Tokenizers(shared, shared)
-    return Tokenizers(
-        _learn_one(config, partial(sample.texts, (0,)), "the source side", tags),
-        _learn_one(config, partial(sample.texts, (1,)), "the target side"),
-    )
+    with sampled(pairs, config.most_pairs) as sample:
+        if config.shared:
+            shared = _learn_one(config, partial(sample.texts, (0, 1)), "both sides", tags)
+            return Tokenizers(shared, shared)
+        return Tokenizers(
+            _learn_one(config, partial(sample.texts, (0,)), "the source side", tags),
+            _learn_one(config, partial(sample.texts, (1,)), "the target side"),
+        )
 
 
 def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequence[str] = ()) -> Tokenizer:

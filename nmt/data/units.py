@@ -34,8 +34,8 @@ from nmt.foundation.files import read_json, write_json
 
 UNIT = 50_000
 """Pairs of a unit. About 100 bytes of ids and 300 of text each are in memory in every process that encodes."""
-LARGE_CORPUS = 2 * UNIT
-"""Pairs from which on encoding uses one process per core."""
+LARGE = 2
+"""Full units from which on encoding uses one process per core."""
 Say = Callable[[str], None]
 Rows = Mapping[str, Sequence[Any]]
 
@@ -91,9 +91,9 @@ def encode_split(
                 yield partial(write_unit, path, unit, again, recipe)
 
     stream = units()
-    first = list(islice(stream, LARGE_CORPUS // UNIT))
+    first = list(islice(stream, LARGE))
     if processes is None:
-        large = sum(len(unit["source_text"]) for unit in first) >= LARGE_CORPUS
+        large = sum(len(unit["source_text"]) for unit in first) >= LARGE * UNIT
         processes = (os.cpu_count() or 1) if large else 1
     parts: list[Counts] = []
     for unit in _in_order(jobs(chain(_drained(first), stream)), processes):

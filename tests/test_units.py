@@ -1,0 +1,313 @@
+"""Encoding in units: after a kill, on several processes, without growing; and the filters for noisy corpora."""
+
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nmt.data.cache
+import nmt.data.encoded
+import nmt.data.report
+import nmt.data.units
+from nmt.config import Config
+from nmt.config.schema import FileCorpus, Filter
+from nmt.config.scripts import LANGUAGES, scripts_of
+from nmt.data.cache import Digests
+from nmt.data.corpus import Pair
+from nmt.data.dataset import prepare
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.encoding import Recipe, text_reason
+from nmt.data.lines import file_sha256
+from nmt.data.report import REASONS, repeated
+from nmt.data.script import script_share
+from nmt.data.storage import MappedTable, write_table
+from nmt.data.units import Text, encode_split, finished
+from tests.small_run import options, write_corpus
+from tests.small_translator import small_tokenizers
+
+# --- units ------------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import os, pathlib, signal, sys
+import nmt.data.units
+from nmt.config import Config
+from nmt.data.dataset import prepare
+
+nmt.data.units.UNIT, kill_after = 20, int(sys.argv[2])
+config = Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text())
+
+def say(line):
+    global kill_after
+    print(line, flush=True)
+    kill_after -= line.startswith("  ")
+    if not kill_after:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+prepare(config, say)
+"""
+
+
+def preparation(folder: Path, cache: str, processes: int, kill_after: int = -1) -> list[str]:
+    """Prepare 300 pairs in units of 20, in a process of its own; -> what it says. It may be killed on its way."""
+    chosen = options(folder)
+    chosen["data"] |= {"cache": str(folder / cache), "processes": processes}
+    path = folder / f"{cache}.json"
+    path.write_text(Config.model_validate(chosen).model_dump_json())
+    command = [sys.executable, "-c", PROGRAM, str(path), str(kill_after)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert done.returncode == (0 if kill_after < 0 else -9)
+    return done.stdout.splitlines()
+
+
+def running(name: str) -> list[str]:
+    """The processes that have a name among their arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path.parent.name] if name.encode() in path.read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    (entry,) = folder.glob("corpus-*")
+    return {str(path.relative_to(entry)): path.read_bytes() for path in entry.rglob("*") if path.is_file()}
+
+
+def test_a_killed_encoding_continues_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    preparation(tmp_path, "whole", 1)
+    for processes in (1, 2):
+        cache = f"killed-{processes}"
+        said = preparation(tmp_path, cache, processes, kill_after=4)
+        assert said[-1].startswith("  100 pairs, "), said
+        deadline = time.monotonic() + 30
+        while running(f"{cache}.json") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert running(f"{cache}.json") == []  # its workers have ended, too
+        (unfinished,) = (tmp_path / cache).glob("building-corpus-*/entry/train")
+        before = {path.name: path.stat().st_mtime_ns for path in unfinished.glob("*.arrow")}
+        kept = [name for name in sorted(before) if finished(unfinished / name) is not None]
+        assert len(kept) >= 4
+        damaged = unfinished / kept.pop()
+        damaged.write_bytes(damaged.read_bytes()[:-9])
+        preparation(tmp_path, cache, 3 - processes)
+        assert content(tmp_path / cache) == content(tmp_path / "whole")
+        (found,) = (tmp_path / cache).glob("corpus-*/train")
+        assert all((found / name).stat().st_mtime_ns == before[name] for name in kept)  # they were not made again
+        assert list((tmp_path / cache).glob("building-*")) == []
+
+
+def test_datasets_reads_the_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt.data.units, "UNIT", 70)
+    prepared = prepare(Config.model_validate(options(tmp_path)))
+    files = sorted((tmp_path / "cache").glob("corpus-*/train/*"))
+    assert [path.name for path in files] == [f"{number:05}.arrow" for number in range(5)]
+    rows = [row for path in files for row in Dataset.from_file(str(path))["source"]]
+    assert rows == [row.tolist() for row in prepared.train.rows(range(300))[0]]
+
+
+def test_progress_is_said_with_rate_and_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt.data.units, "UNIT", 100)
+    said: list[str] = []
+    prepare(Config.model_validate(options(tmp_path)), said.append)
+    lines = [line for line in said if line.startswith("  ")]
+    assert [line.split(" pairs, ")[0] for line in lines] == ["  200", "  300"]
+    assert all(" a minute" in line for line in lines)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def resident(kind: str) -> int:
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith(f"{kind}:")) * 1024
+
+
+def test_pages_that_were_read_do_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 MB of ids, read in random order."""
+    pairs, pieces = 100_000, 100
+    ids = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(pairs * pieces, dtype=np.int32)), pieces)
+    ids = ids.cast(pa.list_(pa.int32()))
+    write_table(tmp_path / "0.arrow", pa.table({"source": ids, "target": ids}))
+    order = np.random.default_rng(1).permutation(pairs)
+
+    def growth(released: int) -> int:
+        monkeypatch.setattr(nmt.data.encoded, "RELEASED", released)
+        mapped = MappedTable.of_paths([tmp_path / "0.arrow"])
+        before = resident("RssFile")
+        corpus = EncodedCorpus(mapped.table, mapped.release)
+        for rows in np.array_split(order, pairs // 50):
+            sources, targets = corpus.rows(rows)
+            assert sources[3][7] == targets[3][7] == 100 * rows[3] + 7
+        after = resident("RssFile")
+        mapped.release()
+        return after - before
+
+    assert growth(10**9) > 60_000_000
+    assert growth(100) < 20_000_000
+
+
+def test_memory_does_not_grow_with_the_pairs_that_are_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt.data.units, "UNIT", 200)
+    monkeypatch.setattr(nmt.data.units, "FIRST_PAIRS", 100)
+    monkeypatch.setattr(nmt.data.report, "COMPARED", 200)
+    recipe = Recipe(small_tokenizers(), ("en", "fr"), Filter(duplicates=True))
+    peaks: list[int] = []
+    for size in (400, 400, 4000):  # once to fill caches
+        folder = tmp_path / f"{size}-{len(peaks)}"
+        folder.mkdir()
+        corpus = FileCorpus.model_validate(write_corpus(folder, train=size)["train"])
+        tracemalloc.start()
+        encode_split(folder / "train", Text(corpus, ("en", "fr")), recipe, 1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 1.3 * peaks[1]
+
+
+# --- repeated pairs ---------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(-5, 5), max_size=9), max_size=5), st.integers(1, 20))
+def test_repeated_hashes_against_a_plain_set(parts: list[list[int]], compared: int) -> None:
+    arrays = [np.array(part, np.int64) for part in parts]
+    before, expected = set(), []
+    for value in (value for part in parts for value in part):
+        expected.append(value in before)
+        before.add(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nmt.data.report, "COMPARED", compared)
+        assert repeated(lambda: arrays, len(expected)).tolist() == expected
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+NOISY = [
+    Pair("oak elm", "ELM OAK"),
+    Pair("ash fir", "Ash  Fir"),  # a copy
+    Pair("oak elm", "ELM OAK"),  # a duplicate
+    Pair("дуб", "OAK"),  # another script
+    Pair("oak elm", "ELM"),
+    Pair("fir", "12 !"),  # no letters
+    Pair("oak elm", "ELM"),  # a duplicate
+    Pair("", ""),
+]
+
+
+def noisy(folder: Path, **rule: Any) -> Config:
+    chosen = options(folder)
+    for place, side in enumerate(("low", "up")):
+        (folder / f"train.{side}").write_text("".join(f"{pair[place]}\n" for pair in NOISY), "utf-8")
+    chosen["data"] |= {"filter": rule, "source_language": "en", "target_language": "fr"}
+    return Config.model_validate(chosen)
+
+
+@pytest.mark.parametrize("unit", [2, 100])
+def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
+    monkeypatch.setattr(nmt.data.units, "UNIT", unit)
+    nothing = dict.fromkeys(REASONS[1:], 0)
+    for rule, dropped in (
+        ({}, {}),
+        ({"copies": True}, {"copy": 1}),
+        ({"duplicates": True}, {"duplicate": 2}),
+        ({"script": 0.5}, {"script": 1}),
+        ({"copies": True, "duplicates": True, "script": 1.0, "max_ratio": 1.5}, {"copy": 1, "script": 1, "ratio": 3}),
+    ):
+        report = prepare(noisy(tmp_path, **rule)).report["splits"]["train"]
+        expected = nothing | {"empty": 1} | dropped
+        if "max_ratio" in rule:  # of the reasons that apply, the first counts: one pair is left to repeat another
+            expected["duplicate"] = 1
+        assert report["dropped"] == expected
+        assert report["kept"] == report["read"] - sum(expected.values())
+        assert (report["repeated_pairs"] == 0) == ("duplicates" in rule)
+
+
+def test_reasons_of_the_text_by_hand() -> None:
+    languages = ("en", "ru")
+    rule = Filter(copies=True, duplicates=True, script=0.75)
+    assert text_reason(("a b", "А"), False, rule, languages) == "kept"
+    assert text_reason(("A  b", "a B"), True, rule, languages) == "copy"
+    assert text_reason(("abc", "ЖЖЖa"), False, rule, languages) == "kept"  # 3 of 4 letters
+    assert text_reason(("abc", "ЖЖab"), True, rule, languages) == "script"
+    assert text_reason(("abc", "ЖЖЖ"), True, rule, languages) == "duplicate"
+    assert text_reason(("abc", "abc"), True, Filter(), languages) == "kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "share"),
+    [
+        ("abc", "en", 1.0),
+        ("Straße, 12.", "de", 1.0),
+        ("où ça ?", "fr", 1.0),
+        ("мир", "en", 0.0),
+        ("мир w", "ru", 0.75),
+        ("12 + 3!", "ru", 1.0),
+        ("", "ru", 1.0),
+        ("日本語のテスト", "ja", 1.0),
+        ("ｶﾅ ＡＢ", "ja", 0.5),
+        ("中文", "zh-TW", 1.0),
+        ("हिन्दी", "hi", 1.0),  # vowel signs are marks
+        ("العربية", "ar", 1.0),
+        ("Ωμέγα", "el", 1.0),
+        ("жь", "sr-Latn", 0.0),
+        ("žь", "sr", 1.0),
+    ],
+)
+def test_shares_of_a_script(text: str, language: str, share: float) -> None:
+    assert script_share(text, scripts_of(language)) == share
+
+
+def test_languages_and_their_scripts() -> None:
+    assert scripts_of("pt_BR") == scripts_of("PT") == {"LATIN"}
+    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}
+    assert scripts_of("sr") == {"LATIN", "CYRILLIC"} and scripts_of("sr-cyrl") == {"CYRILLIC"}
+    assert scripts_of("demo") == frozenset()
+    assert all(len(codes.split()) == len(set(codes.split())) for codes in LANGUAGES.values())
+
+
+# --- remembered digests -----------------------------------------------------------------------------------------------
+
+
+def test_digests_are_remembered_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt.data.cache, "REMEMBERED_FROM", 4)
+    read: list[Path] = []
+
+    def reading(path: Path) -> str:
+        read.append(path)
+        return file_sha256(path)
+
+    monkeypatch.setattr(nmt.data.cache, "file_sha256", reading)
+    path, small = tmp_path / "text", tmp_path / "small"
+    path.write_bytes(b"four")
+    small.write_bytes(b"one")
+    digests = Digests(tmp_path / "cache")
+
+    def reads() -> int:
+        read.clear()
+        assert digests.of(path) == file_sha256(path) and digests.of(small) == file_sha256(small)
+        return sum(each == path for each in read)
+
+    assert [reads(), reads()] == [1, 1]  # it has just been written, and could be again within a tick of the clock
+    monkeypatch.setattr(nmt.data.cache, "SETTLED", 0)
+    assert [reads(), reads()] == [1, 0]
+    times = path.stat()
+    path.write_bytes(b"five")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same size and time of modification
+    assert [reads(), reads()] == [1, 0]
+    for memory in (tmp_path / "cache").rglob("*.json"):
+        memory.write_text("{")
+    assert [reads(), reads()] == [1, 0]
+    (tmp_path / "cache" / "digests").rename(tmp_path / "gone")
+    (tmp_path / "cache").rmdir()
+    (tmp_path / "cache").write_text("no directory")
+    assert [reads(), reads()] == [1, 1]
