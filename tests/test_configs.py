@@ -172,9 +172,7 @@ def test_systems_of_back_translation_differ_in_their_training_set_alone() -> Non
         real.append(corpora["real"]["limit"] if corpora else train["limit"])
         rest.append(values)
     assert all(values == rest[0] for values in rest) and real == [500] * 4 + [1000]
-    assert {(text.of.skip, text.of.limit, text.of.source) for text in plan.texts} == {
-        (2000, 2000, "data/demo/train.fr")
-    }
+    assert {(text.of.skip, text.of.limit, text.of.source) for text in plan.texts} == {(500, 500, "data/demo/train.fr")}
 
 
 def test_the_student_is_the_small_network_on_another_text() -> None:
