@@ -11,8 +11,9 @@ from attention_table import AER, BEGIN, END, HARD, MARK, between_markers, main, 
 from nmt.config import dump_config
 from nmt.errors import DataError
 from nmt.experiments import scores
-from nmt.experiments.plan import Plan, Run
+from nmt.experiments.plan import Plan
 from nmt.experiments.results import results, run_facts
+from nmt.experiments.runs import Run
 from nmt.foundation.files import read_json
 from nmt.model.cost import cost
 from tests.test_experiments import plan_of, trained, write_experiment

@@ -9,7 +9,8 @@ from torch import nn
 
 from nmt.cli.train import main
 from nmt.config import Config, load_config, schema
-from nmt.experiments.plan import Run, make_plan
+from nmt.experiments.plan import make_plan
+from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
 from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentDecoder
@@ -51,7 +52,8 @@ def test_there_are_configurations() -> None:
         map(name, SHIPPED)
     )
     assert {path.stem for path in EXPERIMENTS} == {
-        *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k")
+        *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k"),
+        *("backtranslation", "distillation"),
     }
     assert {path.stem for path in PAPERS} == {*("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")}
 
@@ -62,7 +64,7 @@ def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytes
     small = [
         f"data.{split}={{source: {files['source']}, target: {files['target']}}}" for split, files in corpora.items()
     ]
-    small += ["tokenizer.vocabulary=50", "training.validation.samples=0", "evaluation.gold=null"]
+    small += ["data.corpora={}", "tokenizer.vocabulary=50", "training.validation.samples=0", "evaluation.gold=null"]
     arguments = [word for setting in (*settings, *small) for word in ("--set", setting)]
     code = main(["--config", path, "--output", str(tmp_path / "run"), "--dry-run", *arguments])
     assert code == 0, capsys.readouterr().err
@@ -81,15 +83,28 @@ def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     rehearse(str(path), (), tmp_path, capsys)
 
 
+REPLACED = {
+    *("seed", "data.source_language", "data.target_language"),
+    *("data.corpora", "data.train", "data.validation", "data.test"),
+}
+"""Keys that make no difference to a rehearsal, which has text of its own."""
+
+
 def systems() -> list[Any]:
-    """Every system of every experiment, as the arguments of a test."""
-    return [
-        pytest.param(path.stem, base, number, marks=[pytest.mark.slow] * (path.stem == "europarl"))
-        for path in EXPERIMENTS
-        if path not in SYSTEMS_OF_PAPERS
-        for base in BASES[path.stem]
-        for number in range(len(load_experiment(path).systems))
-    ]
+    """Every system of every experiment, as the arguments of a test; one of those that a rehearsal makes equal."""
+    found, seen = [], list[Any]()
+    for path in EXPERIMENTS:
+        if path in SYSTEMS_OF_PAPERS:
+            continue
+        experiment = load_experiment(path)
+        for base in BASES[path.stem]:
+            for number, differences in enumerate(experiment.systems.values()):
+                own = {key: value for key, value in differences.items() if key not in REPLACED}
+                if (base or experiment.base, own) not in seen:
+                    seen.append((base or experiment.base, own))
+                    marks = [pytest.mark.slow] * (path.stem == "europarl")
+                    found.append(pytest.param(path.stem, base, number, marks=marks))
+    return found
 
 
 @pytest.mark.parametrize(("experiment", "base", "number"), systems())
@@ -144,6 +159,33 @@ def test_every_run_has_a_place_of_its_own() -> None:
     assert None not in outputs and len(set(outputs)) == len(outputs)
     every = [str(run.path) for experiment in BASES for run in runs(experiment)]
     assert len(set(every)) == len(every)
+
+
+# --- made texts -------------------------------------------------------------------------------------------------------
+
+
+def test_systems_of_back_translation_differ_in_their_training_set_alone() -> None:
+    """Half is the real part of all but the bound, and the made parts are of the other half."""
+    path = FOLDER / "experiments/backtranslation.yaml"
+    plan = make_plan(load_experiment(path), str(path))
+    assert plan.compared().systems == ["half", "beam", "tagged", "sampled", "whole"]
+    rest, real = [], []
+    for run in plan.compared().runs:
+        values = run.config.model_dump(exclude={"output"})
+        train, corpora = values["data"].pop("train"), values["data"].pop("corpora")
+        real.append(corpora["real"]["limit"] if corpora else train["limit"])
+        rest.append(values)
+    assert all(values == rest[0] for values in rest) and real == [500] * 4 + [1000]
+    assert {(text.of.skip, text.of.limit, text.of.source) for text in plan.texts} == {(500, 500, "data/demo/train.fr")}
+
+
+def test_the_student_is_the_small_network_on_another_text() -> None:
+    *teachers, small, student = runs("distillation")
+    values = [run.config.model_dump(exclude={"output"}) for run in (small, student)]
+    assert values[0]["data"].pop("train") != values[1]["data"].pop("train") and values[0] == values[1]
+    assert [run.config.seed for run in teachers] == [1, 2] and student.texts == ("taught",)
+    sizes = [parameters(built(run.config, 1000, 1000)) for run in (teachers[0], student)]
+    assert sizes[0] > 4 * sizes[1]
 
 
 # --- papers -----------------------------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from nmt.evaluation.half_length import CurvePoint, half_length
 from nmt.evaluation.significance import FEWEST
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
-from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.progress import remaining
 from nmt.experiments.results import drawn_files, results, write_results
+from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
 from nmt.runs.directory import RunDirectory
 from tests.small_run import config, train

@@ -1,4 +1,5 @@
-"""Train, translate, score and compare systems, each described by its differences from a base configuration.
+"""Train, translate, score and compare systems, each described by its differences from a base configuration; also make
+texts with some of them for others: back-translations, distillations.
 
 A second call keeps what is finished and resumes what was stopped.
 
@@ -11,25 +12,24 @@ import argparse
 import os
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.cli import diagnose, length_curve, translate
+from nmt.cli import diagnose, length_curve, made_texts, translate
 from nmt.cli.common import FAILED, INTERRUPTED, as_typed, command, importing, say
+from nmt.cli.made_texts import Unfinished
 from nmt.cli.options import add_config_options, whole
 from nmt.cli.test_set import read_test_set
 from nmt.cli.train import StopRequest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.links import read_gold
 from nmt.experiments.jobs import Job, run_jobs
-from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.plan import Plan, make_plan
+from nmt.experiments.runs import Run
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.plots.diagnosis import ENDINGS
 from nmt.plots.files import KINDS
-
-Unfinished = Mapping[str, tuple[str, ...]]
-"""By label of a run: the options with which ``nmt-train`` finishes it."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,8 +45,8 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME[:SEED]",
-        help="train and translate with this system alone and draw nothing, as in a job array; may be given again "
-        "(default: all, and draw)",
+        help="train and translate with this system alone, or make this text alone, and draw nothing, as in a job "
+        "array; may be given again (default: all, and draw)",
     )
     arguments.add_argument(
         "--jobs", type=whole(1), metavar="N", help="runs trained side by side (default: jobs: in the experiment, or 1)"
@@ -73,22 +73,32 @@ def main(arguments: argparse.Namespace) -> int:
             "--only NAME:SEED"
         )
     experiment = load_experiment(arguments.config, base=arguments.base, output=arguments.output, jobs=arguments.jobs)
-    plan = make_plan(experiment, arguments.config, arguments.overrides)
+    whole = plan = make_plan(experiment, arguments.config, arguments.overrides)
     overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}
     if arguments.only:
-        chosen = {run.label for name in arguments.only for run in plan.select(name, "--only")}
-        if others := overwritten - chosen:
+        plan = plan.only(arguments.only)
+        if others := overwritten - {run.label for run in plan.runs}:
             only = " ".join(f"--only {name}" for name in arguments.only)
             raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with {only}")
-        plan = replace(plan, runs=tuple(run for run in plan.runs if run.label in chosen))
-    plan = readable_tests(plan)
+    compared = plan.compared()
+    if compared.runs:
+        compared = readable_tests(compared)
     unfinished = look(plan, overwritten)
     replaced = [(run, manifest(run)) for run in plan.runs if run.label in overwritten]
     if arguments.dry_run:
-        return rehearse(plan, unfinished, experiment.jobs)
+        with made_texts.stand_ins(plan, whole) as folder:
+            rehearsed = make_plan(experiment, arguments.config, arguments.overrides, folder) if folder else whole
+            chosen = [run for run in rehearsed.runs if run.label in {each.label for each in plan.runs}]
+            return rehearse(replace(compared, runs=tuple(chosen)), unfinished, experiment.jobs)
+    texts = made_texts.look(plan, whole, unfinished)
     finish = list_scores if arguments.only else draw_all
     try:
-        code = train(plan, unfinished, experiment.jobs) or translate_all(plan) or finish(plan)
+        if not plan.runs and len(texts) == 1:
+            code = made_texts.make(texts[0])
+        else:
+            jobs = [*training_jobs(plan, unfinished), *made_texts.jobs(texts, command_words(arguments))]
+            code = run_all(jobs, experiment.jobs)
+        code = code or translate_all(compared) or finish(compared)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
@@ -105,13 +115,18 @@ def manifest(run: Run) -> bytes:
 
 def continuing(arguments: argparse.Namespace, overwrite: list[str]) -> list[str]:
     """Return the command that continues this one; only runs that were not yet started again are still overwritten."""
-    words = [as_typed("nmt-experiment"), "--config", arguments.config]
+    words = [word for name in arguments.only for word in ("--only", name)]
+    words += [word for label in overwrite for word in ("--overwrite", label)]
+    return [as_typed("nmt-experiment"), *command_words(arguments, words)]
+
+
+def command_words(arguments: argparse.Namespace, words: Sequence[str] = ()) -> list[str]:
+    """Return the options that describe the experiment, with others before the overrides."""
+    described = ["--config", arguments.config]
     for option in ("base", "output", "jobs"):
         if (value := getattr(arguments, option)) is not None:
-            words += [f"--{option}", str(value)]
-    words += [word for name in arguments.only for word in ("--only", name)]
-    words += [word for label in overwrite for word in ("--overwrite", label)]
-    return [*words, *(word for each in arguments.overrides for word in ("--set", each))]
+            described += [f"--{option}", str(value)]
+    return [*described, *words, *(word for each in arguments.overrides for word in ("--set", each))]
 
 
 # --- before training --------------------------------------------------------------------------------------------------
@@ -169,7 +184,8 @@ def look(plan: Plan, overwritten: set[str]) -> Unfinished:
 def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
     """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
     first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
-    if code := train(plan, {label: unfinished[label] for label in first.values()}, count, "--dry-run"):
+    begun = {label: unfinished[label] for label in first.values()}
+    if code := run_all(training_jobs(plan, begun, "--dry-run"), count):
         return code
     trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
     say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
@@ -179,17 +195,23 @@ def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def train(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
-    """Finish the runs by ``nmt-train``, up to ``count`` at a time, each in its own process.
-
-    Returns 0, FAILED, or 128 plus the number of the signal that stopped them.
-    """
+def training_jobs(plan: Plan, unfinished: Unfinished, *options: str) -> list[Job]:
+    """Return the jobs that finish the runs by ``nmt-train``."""
     jobs = []
     for run in plan.runs:
         if (own := unfinished.get(run.label)) is not None:
             settings = [word for setting in run.settings for word in ("--set", setting)]
             arguments = ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)
-            jobs.append(Job(run.label, "nmt.cli.train", arguments))
+            jobs.append(Job(run.label, "nmt.cli.train", arguments, run.texts))
+    return jobs
+
+
+def run_all(jobs: Sequence[Job], count: int) -> int:
+    """Run the jobs, up to ``count`` at a time, each in its own process.
+
+    Returns 0, FAILED, or 128 plus the number of the signal that stopped them.
+    """
+    modules = {job.label: job.module for job in jobs}
     with StopRequest() as stop:
         codes = run_jobs(jobs, count, say, lambda: stop.signal)
     if stop.signal is not None:
@@ -197,7 +219,7 @@ def train(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
     for label, code in codes.items():
         if code:
             end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-            say(f"{label}: nmt-train ended with {end}; see its messages above")
+            say(f"{label}: nmt-{modules[label].rpartition('.')[2]} ended with {end}; see its messages above")
     return FAILED if any(codes.values()) else 0
 
 

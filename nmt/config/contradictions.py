@@ -182,6 +182,9 @@ def _of_data(config: Config) -> Iterator[Problem]:
             if not scripts_of(language := getattr(config.data, side)):
                 text = f"needs the script of data.{side}, and that of '{language}' is unknown; leave it out"
                 yield Problem("data.filter.script", text)
+    substitution = config.data.substitution
+    if substitution is not None and not (substitution.source or substitution.target):
+        yield Problem("data.substitution", "has no effect where source and target are 0; leave it out")
     sampling = config.tokenizer.sampling
     bpe = isinstance(config.tokenizer, schema.BpeTokenizer)
     if bpe and sampling is not None and sampling.nbest != schema.EVERY_SEGMENTATION:

@@ -23,6 +23,7 @@ from nmt.data.language_id import FIRST_PAIRS, LANGUAGE_ID_FORMAT, LanguageId
 from nmt.data.mix import MixedCorpus, pairs_per_epoch
 from nmt.data.report import REASONS, Counted, Counts, make_report
 from nmt.data.storage import MappedTable
+from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
 from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
@@ -38,7 +39,7 @@ class PreparedData:
     """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
-    train: EncodedCorpus | MixedCorpus
+    train: EncodedCorpus | MixedCorpus | SubstitutedCorpus
     validation: EncodedCorpus
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -94,6 +95,9 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     prepared = cached(folder, load, build, say, remembered)
     if isinstance(data.train, Mix):
         prepared = _mixed(prepared, data.train, seed=config.seed)
+    if data.substitution is not None:
+        train = SubstitutedCorpus(prepared.train, tokenizers, data.substitution, seed=config.seed)
+        prepared = replace(prepared, train=train)
     say(f"encoded corpus: {folder}")
     for problem in prepared.report["languages"]["warnings"]:
         say(f"warning: {problem}")

@@ -30,17 +30,21 @@ class Job:
     module: str
     """Has ``main``."""
     arguments: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    """Labels of jobs that must have ended well before."""
 
 
 def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[], int | None]) -> Mapping[str, int]:
     """Run up to ``count`` jobs at a time, and pass on what they print; return the exit code of each that was started.
+
+    A job that needs one that failed, or that was not started for such a reason, is not started.
 
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
     started, and the function waits for all of them.
     """
     waiting, codes = list(jobs), dict[str, int]()
     running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
-    lock, sent = Lock(), False
+    lock, sent, failed = Lock(), False, set[str]()
     try:
         while waiting or running:
             number = stop_signal()
@@ -49,13 +53,20 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
                 waiting.clear()
                 for process, _ in running.values():
                     process.send_signal(number)
-            while waiting and len(running) < count:
-                job = waiting.pop(0)
-                running[job.label] = _start(job, say, lock)
+            ahead = {job.label for job in waiting} | running.keys()
+            for job in [job for job in waiting if ahead.isdisjoint(job.needs)]:
+                if unmet := failed.intersection(job.needs):
+                    say(f"{job.label}: not started, because {', '.join(sorted(unmet))} failed")
+                    failed.add(job.label)
+                    waiting.remove(job)
+                elif len(running) < count:
+                    running[job.label] = _start(job, say, lock)
+                    waiting.remove(job)
             for label, (process, reader) in list(running.items()):
                 if process.poll() is not None:
                     reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
                     codes[label] = process.returncode
+                    failed |= {label} if process.returncode else set()
                     del running[label]
             time.sleep(POLL_SECONDS)
     finally:

@@ -15,7 +15,8 @@ from nmt.evaluation.half_length import CurvePoint, half_length
 from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import FEWEST, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
-from nmt.experiments.plan import Plan, Run
+from nmt.experiments.plan import Plan
+from nmt.experiments.runs import Run
 from nmt.foundation.files import digest, read_json
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory

@@ -8,7 +8,8 @@ from nmt.data.lines import read_lines
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
-from nmt.experiments.plan import Plan, Run
+from nmt.experiments.plan import Plan
+from nmt.experiments.runs import Run
 from nmt.experiments.schema import TestSet
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import digest, read_json, write_json
@@ -23,11 +24,11 @@ def is_translated(plan: Plan, run: Run, test: str) -> bool:
     return (
         hypotheses.exists()
         and kept.get("hypotheses_sha256") == digest(hypotheses)
-        and _with_defaults(kept.get("translated_from")) == translated_from(run, plan.tests[test])
+        and with_defaults(kept.get("translated_from")) == translated_from(run, plan.tests[test])
     )
 
 
-def _with_defaults(origin: Any) -> Any:
+def with_defaults(origin: Any) -> Any:
     """An option of decoding that was unknown when the translations were made had the effect of its default."""
     if not isinstance(origin, dict) or not isinstance(origin.get("decoding"), dict):
         return origin

@@ -38,6 +38,7 @@ from nmt.config.schema.data import (
     HubCorpus,
     JsonlCorpus,
     Mix,
+    Substitution,
     TrainingSet,
     TsvCorpus,
 )
@@ -239,6 +240,7 @@ __all__ = [
     "Ssru",
     "SsruDecoder",
     "SsruEncoder",
+    "Substitution",
     "Text",
     "Training",
     "TrainingSet",
