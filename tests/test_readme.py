@@ -68,7 +68,7 @@ def commands(text: str) -> list[str]:
 def run(command: str) -> None:
     """Run a command, or the part of it that can be run offline; fail for a command of an unknown kind."""
     words = shlex.split(re.sub(r"(?<=--set training\.updates=)\d+", "3", command))
-    if set("|<>") & set(command):
+    if set("|<>") & set(command) or words[0] == "torchrun":
         run_by_shell(command)
     elif words[0] in PROJECT["scripts"]:
         module, _, function = PROJECT["scripts"][words[0]].partition(":")
@@ -130,7 +130,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert Data.model_validate(yaml.safe_load(printed)["data"]) == small.data, "what is printed is what is copied"
     shutil.copytree(ROOT / "configs/experiments", tmp_path / "configs/experiments")
     (tmp_path / "configs/small.yaml").write_text(dump_config(small), "utf-8")
-    [experiment] = blocks(COMMANDS, "yaml")
+    mix, experiment = blocks(COMMANDS, "yaml")
+    assert set(yaml.safe_load(mix)["data"]["train"]["mix"]) == set(yaml.safe_load(mix)["data"]["corpora"])
     [name] = re.findall(r"Save this one\s+as `([^`]+)`", COMMANDS)
     (tmp_path / name).write_text(experiment, "utf-8")
     return tmp_path

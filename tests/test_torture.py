@@ -38,6 +38,7 @@ TIMES = {
     "kill": 3,
     "stop": 2,
     "stop-twice": 1,
+    "ranks": 1,
     "disk": 10,
     "cache": 6,
     "file-size": 2,
