@@ -133,7 +133,7 @@ def test_slurm_trains_and_continues(checkpoint: str | None, cluster: Cluster, tm
     called, started = cluster.call(["bash", str(FOLDER / "train.sbatch"), "some.yaml", str(run)])
     assert (called.nnodes, called.nproc_per_node, called.rdzv_id) == ("2", "8", "123456")
     assert called.rdzv_endpoint == f"node1:{20000 + 3456}"
-    assert expected(run, "resume" if checkpoint else "overwrite").items() <= vars(started).items()
+    assert expected(run, "resume" if checkpoint else "begin").items() <= vars(started).items()
 
 
 @pytest.mark.parametrize("checkpoint", [None, "last", "previous"])
@@ -162,7 +162,7 @@ def test_kubernetes_trains_and_continues(checkpoint: str | None, cluster: Cluste
     assert int(called.nnodes) == spec["completions"] == spec["parallelism"]
     assert int(called.nproc_per_node) == container["resources"]["limits"]["nvidia.com/gpu"]
     assert called.rdzv_endpoint == f"{name}-0.{service['metadata']['name']}:29400"
-    assert expected(run, "resume" if checkpoint else "overwrite").items() <= vars(started).items()
+    assert expected(run, "resume" if checkpoint else "begin").items() <= vars(started).items()
 
 
 def test_slurm_trains_one_system_a_task(cluster: Cluster) -> None:

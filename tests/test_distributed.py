@@ -2,12 +2,14 @@
 
 import json
 import os
+import platform
 import signal
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -34,15 +36,17 @@ from nmt.training.gradient_sum import GradientSum
 from nmt.training.log import Log
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
-from tests.processes import KILLED, kill_self, run_processes, try_processes
+from nmt.training.validation import Validator
+from tests.processes import KILLED, free_port, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, options, train, write_corpus
-from tests.torture.comparison import differences
+from tests.torture.comparison import differences, snapshot
 from tests.torture.ranks import begin, children
-from tests.torture.trial_folder import TrialFolder, wait_for
+from tests.torture.trial_folder import TrialFolder, start, wait_for
 
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")
+HOST = platform.node()
 
 
 @pytest.fixture(scope="module")
@@ -393,7 +397,7 @@ def refused(world: World, folder: str, what: str) -> str:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("configuration", "training.batch_tokens: 100 in rank 0, 50 in rank 1"),
+        ("configuration", f"training.batch_tokens: 100 in rank 0 on {HOST}, 50 in rank 1 on {HOST}"),
         ("corpus", "rank 1 on "),
     ],
 )
@@ -479,6 +483,29 @@ def test_a_port_in_use_is_an_error_with_its_name() -> None:
             pass
 
 
+def killed_in_validation(world: World, folder: str) -> None:
+    """The second process is killed while it translates the validation set for the second time."""
+    real, calls = Validator._translate, []
+
+    def translate(*arguments: Any) -> Iterator[str]:
+        calls.append(1)
+        if world.rank == 1 and len(calls) == 2:
+            kill_self()
+        return real(*arguments)
+
+    with patch.object(Validator, "_translate", translate):
+        train_run(exact(Path(folder), "validated", updates=6), say=lambda line: None, world=world)
+
+
+def test_a_validation_that_a_process_does_not_finish_has_no_score(folder: Path) -> None:
+    (first, _), (second, _) = try_processes(killed_in_validation, 2, str(folder))
+    assert second == KILLED
+    assert "ProcessError" in first
+    state = json.loads((folder / "validated/checkpoints/last/training.json").read_text())
+    assert state["validated"] == 2
+    assert [line["step"] for line in metrics(folder / "validated") if line["split"] == "validation"] == [2]
+
+
 # --- torchrun itself --------------------------------------------------------------------------------------------------
 
 
@@ -497,6 +524,48 @@ def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
     assert "another process of the run has ended" in err
     assert "resumed after update " in err
     assert differences(folder.run("undisturbed"), folder.run("killed")) == []
+
+
+@pytest.mark.slow
+def test_two_machines_go_on_after_one_has_lost_its_rank(tmp_path: Path) -> None:
+    """Each machine's torchrun counts its own failures; --overwrite, which both repeat, does not begin again."""
+    folder = TrialFolder(tmp_path, updates=100)
+    undisturbed = begin(folder, "undisturbed", restarts=0)
+    undisturbed.communicate(timeout=300)
+    where = f"localhost:{free_port()}"
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "test", "--rdzv-endpoint", where]
+    command = [str(Path(sys.executable).with_name("nmt-train")), *folder.arguments("two-machines")]
+    options = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2", *meeting, "--no-python", *command]
+    said = [tmp_path / f"machine-{number}.log" for number in range(2)]
+    with ExitStack() as stack:
+        logs = [stack.enter_context(log.open("w")) for log in said]
+        machines = [start("torchrun", *options, stderr=log) for log in logs]
+    until = time.monotonic() + 120
+    while not any("update 4/" in log.read_text() for log in said):
+        assert time.monotonic() < until, [log.read_text() for log in said]
+        time.sleep(0.05)
+    other = next(number for number, log in enumerate(said) if "update " not in log.read_text())
+    os.kill(children(machines[other])[-1], signal.SIGKILL)
+    for machine in machines:
+        machine.communicate(timeout=300)
+    assert [machine.returncode for machine in machines] == [0, 0], [log.read_text()[-2000:] for log in said]
+    assert any("resumed after update " in log.read_text() for log in said)
+    assert differences(folder.run("undisturbed"), folder.run("two-machines")) == []
+
+
+@pytest.mark.slow
+def test_a_restart_does_not_undo_a_refusal(tmp_path: Path) -> None:
+    """A finished run is refused at the first start and at the second."""
+    folder = TrialFolder(tmp_path, updates=4)
+    assert folder.finish("finished") == []
+    before = snapshot(folder.run("finished"))
+    options = ["--standalone", "--nproc-per-node", "1", "--max-restarts", "1", "--no-python"]
+    command = [str(Path(sys.executable).with_name("nmt-train")), *folder.arguments("finished")]
+    process = start("torchrun", *options, *(part for part in command if part not in ("--resume", "--overwrite")))
+    _, err = process.communicate(timeout=300)
+    assert process.returncode != 0
+    assert err.count("holds a run; continue it with --resume, or replace it with --overwrite") == 2
+    assert snapshot(folder.run("finished")) == before
 
 
 def test_an_experiment_refuses_to_be_several_processes(

@@ -49,7 +49,7 @@ def add_shard_options(parser: argparse.ArgumentParser) -> None:
 def _shard(text: str) -> Shard:
     index, slash, size = text.partition("/")
     if not (slash and index.isdecimal() and size.isdecimal() and 1 <= int(index) <= int(size)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a shard such as 1/4, 2/4, 3/4 or 4/4; the first is 1, not 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
     return Shard(int(index) - 1, int(size))
 
 
@@ -120,8 +120,13 @@ def translate_shard(
     )
     if chunks := [chunk for chunk in job.missing() if shard.has(chunk)]:
         progress = Progress(arguments.command, shard, sum(len(job.span(chunk)) for chunk in chunks))
-        for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
-            write_chunk(job, chunk, progress.counted(translations), {kind: form for kind, (_, form) in written.items()})
+        kinds = {kind: form for kind, (_, form) in written.items()}
+        try:
+            for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
+                write_chunk(job, chunk, progress.counted(translations), kinds)
+        except FileNotFoundError:
+            if not job.joined:  # by another process with the same shard, which has deleted what this one was writing
+                raise
     finish(job, shard, arguments)
 
 

@@ -50,10 +50,12 @@ class StopRequest:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.signal = number
+        if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s
+            if os.environ["RANK"] == "0":
+                say("stopping after this step")
+            return
         for each in self._before:
             signal.signal(each, signal.SIG_DFL)
-        if os.environ.get("RANK", "0") != "0":
-            return  # torchrun tells all processes; one of them speaks
         with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
             say("stopping after this step; press Ctrl-C again to stop immediately")
 
@@ -95,11 +97,11 @@ def main(arguments: argparse.Namespace) -> int:
         from nmt.foundation.world import on_writer  # noqa: PLC0415
         from nmt.runs.directory import RunDirectory  # noqa: PLC0415
         from nmt.training.dry_run import dry_run  # noqa: PLC0415
-        from nmt.training.pipeline import train_run  # noqa: PLC0415
+        from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
 
     def how() -> tuple[bool, bool]:
-        """Whether to resume, and whether to overwrite: torchrun repeats the first command when it restarts."""
-        if not processes.restarted() or not config.output:
+        """Whether to resume, and whether to overwrite: torchrun repeats the first command after a failure."""
+        if not config.output or not world.remembers(BEGUN):
             return arguments.resume, arguments.overwrite
         begun = RunDirectory(config.output).has("last")
         return begun, not begun

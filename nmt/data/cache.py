@@ -1,5 +1,6 @@
 """The cache: entries that are built aside, by one process at a time, and continued after a kill."""
 
+import errno
 import fcntl
 import os
 import pwd
@@ -115,10 +116,14 @@ def cached(
 
 def _loaded(folder: Path, load: Callable[[Path], Content], digests: Digests) -> Content | None:
     """Load an entry; None if anything in it is damaged or missing."""
-    with suppress(Exception):  # any error: build it again
-        if unchanged(folder, digests.of):
-            return load(folder)
-    return None
+    try:
+        return load(folder) if unchanged(folder, digests.of) else None
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise  # the entry is whole
+        return None
+    except Exception:  # any other error: build it again
+        return None
 
 
 @contextmanager

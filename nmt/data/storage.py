@@ -1,6 +1,7 @@
 """Tables of a split as Arrow stream files, which ``datasets.Dataset.from_file`` reads too, and their memory mapping."""
 
 import mmap
+import resource
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -23,6 +24,9 @@ class MappedTable:
     def __init__(self, files: Iterable[BinaryIO]) -> None:
         self._maps = []
         tables = []
+        most, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most < allowed:  # each mapped file holds a descriptor
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
         for file in files:
             self._maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             tables.append(pa.ipc.open_stream(pa.py_buffer(self._maps[-1])).read_all())

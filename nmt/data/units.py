@@ -182,8 +182,8 @@ def _in_order(jobs: Iterator[Job], processes: int) -> Iterator[Unit]:
         yield from (job() for job in jobs)
         return
     with ProcessPoolExecutor(processes, get_context("fork"), _follow, (os.getpid(),)) as pool:
-        waiting = deque(pool.submit(job) for job in islice(jobs, processes + 1))
         try:
+            waiting = deque(pool.submit(job) for job in islice(jobs, processes + 1))
             while waiting:
                 yield waiting.popleft().result()
                 waiting.extend(pool.submit(job) for job in islice(jobs, 1))

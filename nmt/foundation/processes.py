@@ -25,17 +25,14 @@ from nmt.foundation.world import ONE_PROCESS, Json, Wait, World
 PATIENCE = timedelta(hours=24)
 """How long a process waits for another that prepares data or starts late."""
 SIGN_SECONDS = 5.0
-"""How long a process that has waited in vain waits for signs of life."""
+"""Seconds in which the other processes report that they are waiting, too."""
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun, or another launcher, sets for each process."""
 
 
 def launched() -> bool:
-    """Whether this process is one of those that torchrun, or a launcher with its variables, has started."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def restarted() -> bool:
-    """Whether torchrun has started the processes again after one of them had ended."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+    """Whether torchrun, or a launcher with its variables, has started this process."""
+    return all(name in os.environ for name in VARIABLES)
 
 
 @contextmanager
@@ -49,7 +46,7 @@ def joined(device: str, seconds: float) -> Iterator[World]:
     Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
     if another process does not come.
     """
-    if not launched() or os.environ["WORLD_SIZE"] == "1":
+    if not launched():
         yield ONE_PROCESS
         return
     world = _Processes(_own_device(device), timedelta(seconds=seconds))
@@ -81,7 +78,8 @@ class _Processes:
     def __init__(self, device: torch.device, patience: timedelta) -> None:
         self.seconds = patience.total_seconds()
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self._store = _meet(self.rank, self.size, self.seconds)
+        self._launch = _store(self.seconds)
+        self._store = _meet(self._launch, self.rank, self.size, self.seconds)
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.writes = self.rank == 0
         self.device = device
@@ -137,6 +135,14 @@ class _Processes:
         with self._watched():
             distributed.broadcast(tensor, 0)
 
+    def remember(self, fact: str) -> None:
+        """As ``World`` has it: in the store of torchrun, which outlives these processes."""
+        self._launch.set(f"fact/{fact}", "1")
+
+    def remembers(self, fact: str) -> bool:
+        """As ``World`` has it."""
+        return bool(self._launch.check([f"fact/{fact}"]))
+
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Say which process is missing."""
@@ -149,7 +155,10 @@ class _Processes:
         me = f"rank {self.rank} on {socket.gethostname()}"
         if "timed out waiting" not in problem.lower():
             reason = re.sub(r"\[\S+\] *", "", problem, count=1).partition("\n")[0].partition(". ")[0]
-            return f"{me}: another process of the run has ended, and its own message says why ({reason})"
+            return (
+                f"{me}: another process of the run has ended ({reason}); its own message says why, and without one the "
+                "line of torchrun that has its exit code (-9 is often a lack of memory)"
+            )
         silent = ", ".join(f"rank {rank}" for rank in self._silent()) or "the others"
         return (
             f"{me}: waited {self.seconds:g} seconds in vain for {silent}; is the process or its machine stuck? "
@@ -167,13 +176,12 @@ class _Processes:
         return silent
 
 
-def _meet(rank: int, size: int, seconds: float) -> Any:
-    """The store by which the processes find each other. Raises ConfigError.
+def _meet(store: Any, rank: int, size: int, seconds: float) -> Any:
+    """A part of the store in which the processes of this start find each other. Raises ProcessError.
 
     torchrun keeps its store when it starts the processes again, and with it the addresses of those that have ended. So
     the first process of each start opens a round with a name of its own, and closes it when all have come.
     """
-    store = _store()
     me, leader = uuid4().hex, uuid4().hex
     if rank == 0:
         store.set("leader", leader)
@@ -191,17 +199,17 @@ def _meet(rank: int, size: int, seconds: float) -> Any:
     raise ProcessError(f"rank {rank}: waited {seconds:g} seconds in vain for {', '.join(missing)} to start")
 
 
-def _store() -> Any:
+def _store(seconds: float) -> Any:
     """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
-        store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
     except ValueError as error:
         raise ConfigError(f"torch.distributed: {error}; start the processes with torchrun") from None
     except RuntimeError as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
         raise ConfigError(
-            f"MASTER_ADDR, MASTER_PORT: {address} cannot be used ({reason}); choose another port, or start the "
-            "processes with torchrun --standalone"
+            f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason}); has rank 0 been started? "
+            "Otherwise choose another port, or start the processes with torchrun --standalone"
         ) from None
     return store

@@ -41,16 +41,22 @@ class World(Protocol):
         """Add up a tensor over all processes, in place, and return it; the same bits in all of them."""
 
     def sum_later(self, tensor: Tensor) -> Wait:
-        """Begin to add up a tensor over all processes, in place; -> what waits for the end of it."""
+        """Start to add up a tensor over all processes, in place; return a function that waits for the sum."""
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in at least one process: the same answer in all of them."""
 
     def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
-        """The values of all processes, by rank. ``patiently``: others may take hours to come here."""
+        """The values of all processes, by rank. ``patiently``: wait up to a day, instead of ``training.timeout``."""
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Overwrite a tensor by that of the process that writes."""
+        """Copy the tensor of the process that writes into that of every process."""
+
+    def remember(self, fact: str) -> None:
+        """Note a fact for this launch: also for the processes that torchrun starts after a failure."""
+
+    def remembers(self, fact: str) -> bool:
+        """Whether a fact was noted in this launch, perhaps by processes that have ended since."""
 
 
 class OneProcess:
@@ -77,6 +83,13 @@ class OneProcess:
     def broadcast(self, tensor: Tensor) -> None:
         """The tensor stays."""
 
+    def remember(self, fact: str) -> None:
+        """Nobody starts this process again."""
+
+    def remembers(self, fact: str) -> bool:
+        """There was no process before."""
+        return False
+
 
 ONE_PROCESS = OneProcess()
 
@@ -99,12 +112,13 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
         return action()
     found: list[Item] = []
 
-    def once() -> None:
+    def run_once() -> None:
         found.append(action())
 
-    on_writer(world, once)
-    for comes in (world.local_rank == 0, True):
-        outcomes = world.gather(_outcome(once) if comes and not found else {"value": None}, patiently=True)
+    on_writer(world, run_once)
+    for takes_part in (world.local_rank == 0, True):
+        outcome = _outcome(run_once) if takes_part and not found else {"value": None}
+        outcomes = world.gather(outcome, patiently=True)
         for outcome in outcomes:
             _value(outcome)
     return found[0]
@@ -161,7 +175,7 @@ def _outcome(action: Callable[[], Json]) -> Json:
 
 
 def _value(outcome: Json) -> Json:
-    """Return or raise what :func:`_outcome` has noted."""
+    """Return the value of an outcome, or raise its error."""
     if "stopped" in outcome:
         raise Stopped
     if "error" in outcome:

@@ -6,7 +6,7 @@ memory for; here every process takes part in every sum, whatever became of its b
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,16 @@ class _Bucket:
     """Parameters whose gradients are summed as one tensor."""
 
     parameters: list[nn.Parameter]
-    missing: set[nn.Parameter] = field(default_factory=set)
+    missing: set[nn.Parameter]
     """Those whose gradient the backward pass has not computed yet."""
-    total: Tensor | None = None
+    total: Tensor
+    """Their gradients, one after another; allocated once, so that no update runs out of memory here."""
     wait: Wait | None = None
+
+    def parts(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each parameter with its part of ``total``."""
+        sizes = [parameter.numel() for parameter in self.parameters]
+        return zip(self.parameters, self.total.split(sizes), strict=True)
 
 
 class GradientSum:
@@ -38,16 +44,19 @@ class GradientSum:
         self._open = False
         if world.size == 1:
             return
-        room = 0
+        groups, room = list[list[nn.Parameter]](), 0
         for parameter in reversed(list(parameters)):  # the backward pass reaches the last ones first
             size = parameter.numel() * parameter.element_size()
             if size > room:
-                self.buckets.append(_Bucket([]))
+                groups.append([])
                 room = bucket_bytes
             room -= size
-            self.buckets[-1].parameters.append(parameter)
-            self._of[parameter] = self.buckets[-1]
-            parameter.register_post_accumulate_grad_hook(self._ready)
+            groups[-1].append(parameter)
+        for group in groups:
+            self.buckets.append(_Bucket(group, set(), torch.cat([parameter.detach().flatten() for parameter in group])))
+            for parameter in group:
+                self._of[parameter] = self.buckets[-1]
+                parameter.register_post_accumulate_grad_hook(self._ready)
 
     @contextmanager
     def overlapping(self) -> Iterator[None]:
@@ -67,14 +76,13 @@ class GradientSum:
                 self._begin(bucket)
         for bucket in self.buckets:
             assert bucket.wait is not None
-            assert bucket.total is not None
             bucket.wait()
-            parts = bucket.total.split([parameter.numel() for parameter in bucket.parameters])
-            for parameter, part in zip(bucket.parameters, parts, strict=True):
+            bucket.wait = None
+            for parameter, part in bucket.parts():
                 if parameter.grad is None:
-                    parameter.grad = torch.empty_like(parameter)
-                parameter.grad.copy_(part.view_as(parameter))
-            bucket.total = bucket.wait = None
+                    parameter.grad = part.view_as(parameter).clone()
+                else:
+                    parameter.grad.copy_(part.view_as(parameter))
 
     def _ready(self, parameter: Tensor) -> None:
         """Begin the sums of complete buckets, in the same order in all processes."""
@@ -89,10 +97,9 @@ class GradientSum:
                 self._begin(bucket)
 
     def _begin(self, bucket: _Bucket) -> None:
-        bucket.total = torch.cat(
-            [
-                (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad).flatten()
-                for parameter in bucket.parameters
-            ]
-        )
+        for parameter, part in bucket.parts():
+            if parameter.grad is None:
+                part.zero_()
+            else:
+                part.copy_(parameter.grad.flatten())
         bucket.wait = self.world.sum_later(bucket.total)

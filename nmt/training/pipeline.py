@@ -35,6 +35,7 @@ from nmt.training.refusals import (
     refuse_other_data,
     refuse_unequal,
     refuse_unequal_data,
+    say_other_number,
 )
 from nmt.training.trainer import Trainer
 from nmt.training.validation import gold_pairs
@@ -45,6 +46,8 @@ from nmt.translation.windows import WINDOW
 Say = Callable[[str], None]
 NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
 
+BEGUN = "begun"
+"""What a launch remembers as soon as its run has been created or opened."""
 MOST_NAMED = 3
 """The number of files that a message names."""
 
@@ -90,14 +93,14 @@ def train_run(
     if not resume:
         say(describe(prepared.report))
     gold_pairs(config)
-    torch.manual_seed(config.seed)
-    model = make_model(config, prepared)  # before the run directory is touched, because any of this may fail
+    model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
         checkpoint = on_writer(
             world, lambda: _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say, world=world)
         )
+        world.remember(BEGUN)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
         attention = "no" if config.model.attention.type == "none" else config.model.attention.type
@@ -141,6 +144,7 @@ def _open(
     if resume:
         refuse_other_config(run, config)  # again, because another process may have changed the run
         refuse_other_data(run, manifest)
+        say_other_number(run, world, say)
         whole = run.resumable(say)
         refuse_fewer_updates(config, saved_progress(run, whole))
         if whole == "previous":
@@ -176,6 +180,15 @@ def _say_nothing(line: str) -> None:
 
 def _crowd(world: World) -> str:
     return f", {world.size} processes" if world.size > 1 else ""
+
+
+def _same_model(config: Config, prepared: PreparedData, world: World) -> Seq2Seq:
+    """The untrained network, with the same weights in all processes."""
+    torch.manual_seed(config.seed)
+    model = make_model(config, prepared)
+    if world.size > 1:  # another processor may have rounded otherwise
+        model.load_state_dict(share_tensors(world, model.state_dict))
+    return model
 
 
 def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ CHANGEABLE_KEYS = {
     "data.cache",
     "data.processes",
     "training.updates",
+    "training.accumulation",
     "training.save_every",
     "training.log_every",
     "training.timeout",
@@ -89,14 +91,16 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
 
 def refuse_unequal(world: World, config: Config) -> None:
     """Raise ConfigError, in all processes, that lists what differs between the configurations or versions of two."""
+    host = platform.node()
     mine = _flat(config.model_dump(mode="json")) | {
         "the version of nmt-attention": __version__,
         "the version of PyTorch": str(torch.__version__),
     }
-    first, *others = world.gather(mine)
+    (first, first_host), *others = world.gather([mine, host])
     differences = [
-        f"{key}: {_format_value(first.get(key))} in rank 0, {_format_value(other.get(key))} in rank {rank}"
-        for rank, other in enumerate(others, 1)
+        f"{key}: {_format_value(first.get(key))} in rank 0 on {first_host}, {_format_value(other.get(key))} in rank "
+        f"{rank} on {other_host}"
+        for rank, (other, other_host) in enumerate(others, 1)
         for key in sorted(first.keys() | other.keys())
         if first.get(key) != other.get(key)
     ]
@@ -117,6 +121,16 @@ def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
     ]
     if problems:
         raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
+
+
+def say_other_number(run: RunDirectory, world: World, say: Callable[[str], None]) -> None:
+    """Say that updates have another size if the run began with another number of processes."""
+    before = read_json(run.manifest).get("processes", 1)
+    if before != world.size:
+        say(
+            f"the run began with {before} processes and goes on with {world.size}: its updates now have "
+            f"{world.size / before:g} times the batches, unless training.accumulation changes, too"
+        )
 
 
 def _format_value(value: Any) -> str:

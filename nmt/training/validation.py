@@ -14,7 +14,7 @@ from nmt.config import Config
 from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
-from nmt.errors import NmtError, of_key
+from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
@@ -101,6 +101,8 @@ class Validator:
             sources = [pair.source for pair in self.pairs]
             with evaluating(self.model):
                 hypotheses = in_shares(self.world, sources, lambda share: self._translate(share, check_stop))
+        except ProcessError:
+            raise
         except NmtError as error:
             self.log.say(f"validation at update {update}: {error}")
             score = 0.0
