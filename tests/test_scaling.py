@@ -238,7 +238,7 @@ def test_the_page_has_what_its_commands_print(
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs/scaling.md").read_text("utf-8")
     examples = re.findall(r"```sh\npython scripts/throughput_model\.py (.*?)```\n\n(\|.*?)\n\n", page, re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for command, table in examples:
         assert throughput_model.main(shlex.split(command.replace("\\\n", " "))) == 0
         assert capsys.readouterr().out.startswith(f"{table}\n\n")
