@@ -345,7 +345,7 @@ def test_a_finished_job_is_done_once(translate: Translate) -> None:
         (["--shard", "1/2"], "error: --output: is missing; --shard needs files to read and to write"),
         (["--shard", "1/2", "--output", "/dev/null"], "error: --output /dev/null: must be a regular file with --shard"),
         (["--shard", "1/2", "--input", "/dev/null", "--output", "x"], "error: /dev/null: is read twice, and must be a"),
-        (["--shard", "0/2", "--output", "x"], "'0/2' is not a shard such as 1/4, 2/4, 3/4 or 4/4; the first is 1, not"),
+        (["--shard", "0/2", "--output", "x"], "'0/2' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4"),
         (["--shard", "3/2", "--output", "x"], "'3/2' is not a shard"),
         (["--shard", "one", "--output", "x"], "'one' is not a shard"),
         (["--chunk-lines", "5"], "--chunk-lines: has no effect without --shard or torchrun; --shard 1/1 is the whole"),
