@@ -17,7 +17,7 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.data.mix import MixedCorpus, epoch_rows, pairs_per_epoch
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from tests.small_run import config, options, train, write_corpus
+from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
 from tests.torture.comparison import differences
 
 BPE = {"type": "bpe", "vocabulary": 40}
@@ -187,13 +187,7 @@ def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> 
     how: dict[str, Any] = {"updates": 6, "batch_tokens": 900, "guided_attention": {"type": "links"}}
     chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, tokenizer=BPE | {"sampling": {"alpha": 0.4}})
     chosen = with_links(chosen, tmp_path, "back")
-    whole, parts = (
-        chosen.model_copy(update={"output": str(tmp_path / name), "training": config(tmp_path, **how).training})
-        for name in ("whole", "parts")
-    )
-    train(whole)
-    train(parts, stop_after=3)
-    assert "resumed after update 3" in train(parts, resume=True)
+    whole = train_whole_and_in_parts(chosen, tmp_path, **how)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
     data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
     with pytest.raises(ConfigError, match=r"data.train.temperature was 1.0 and is now 2.0"):

@@ -19,7 +19,7 @@ from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.links import piece_links, piece_words
 from nmt.errors import ConfigError, DataError
 from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
-from tests.small_run import config, options, train, write_corpus
+from tests.small_run import config, options, train, train_whole_and_in_parts, write_corpus
 from tests.torture.comparison import differences
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
@@ -229,13 +229,7 @@ def test_a_run_with_links_and_everything_else_stopped_and_resumed_is_never_stopp
     how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss", "sentences": 3}, "updates": 6, "average": 2}
     how |= {"ema": {"decay": 0.5}, "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
     sampled = configuration(tmp_path, tokenizer=BPE | {"sampling": {"alpha": 0.4}}, reverse_source=True)
-    whole, parts = (
-        sampled.model_copy(update={"output": str(tmp_path / name), "training": config(tmp_path, **how).training})
-        for name in ("whole", "parts")
-    )
-    train(whole)
-    train(parts, stop_after=3)
-    assert "resumed after update 3" in train(parts, resume=True)
+    train_whole_and_in_parts(sampled, tmp_path, **how)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
 
 

@@ -82,7 +82,6 @@ class _Processes:
         self._store = _meet(self._launch, self.rank, self.size, self.seconds)
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.writes = self.rank == 0
-        self.device = device
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         with self._watched():
             distributed.init_process_group(

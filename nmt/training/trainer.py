@@ -194,7 +194,10 @@ class Trainer:
     def _statistics_shared(self) -> Iterator[None]:
         """Add the mean change of all processes to what a batch changes in the model beside gradients: the moving
         average of REINFORCE's rewards."""
-        buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point() and self.world.size > 1]
+        if self.world.size == 1:
+            yield
+            return
+        buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
         before = [buffer.clone() for buffer in buffers]
         yield
         for buffer, old in zip(buffers, before, strict=True):
