@@ -25,8 +25,7 @@ from nmt.data.batching import (
     plan_epoch,
     training_batches,
 )
-from nmt.data.encoded import Ids
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.errors import DataError
 from tests.small_translator import small_tokenizers
 

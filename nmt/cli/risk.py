@@ -38,12 +38,12 @@ def check_risk(arguments: argparse.Namespace) -> None:
 
 def risk(arguments: argparse.Namespace) -> "MinimumBayesRisk | None":
     """Return the decision rule that the command line asks for, if it does; BLEU's tokenizer is that of the run."""
+    if arguments.mbr is None:
+        return None
     from nmt.evaluation.utility import SentenceBleu, Utility, sentence_chrf  # noqa: PLC0415
     from nmt.evaluation.writing import tokenizer_of_run  # noqa: PLC0415
     from nmt.translation.risk import MinimumBayesRisk  # noqa: PLC0415
 
-    if arguments.mbr is None:
-        return None
     utility: Utility = sentence_chrf
     if arguments.mbr_utility == "bleu":
         utility = SentenceBleu(tokenizer_of_run(load_run_config(Path(arguments.model[0]))).tokenizer)

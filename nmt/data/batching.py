@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import Count
-from nmt.data.encoded import Ids
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.foundation.records import Record
 
 ROWS = 16

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from nmt.config.schema import Sampling
 from nmt.data.links import piece_links, piece_words
 from nmt.data.storage import MappedTable
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 
-Ids = NDArray[np.int32]
 Links = NDArray[np.float32]
 SIDES = ("source", "target")
 READ = 10_000

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.encoded import EncodedCorpus, Ids, Links
+from nmt.data.encoded import EncodedCorpus, Links
+from nmt.data.tokenizer import Ids
 
 
 def pairs_per_epoch(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[int]:

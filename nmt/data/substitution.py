@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from nmt.config.schema import Substitution
 from nmt.data.batching import TrainingPairs
-from nmt.data.encoded import Ids
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizers
 
 Indices = Sequence[int] | npt.NDArray[Any]
 STREAM = 2

@@ -11,8 +11,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
+import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
 from nmt.config import schema
@@ -22,6 +24,8 @@ from nmt.data.sample import sampled
 from nmt.errors import DataError
 from nmt.foundation.files import require_regular_file, write_bytes
 
+Ids = NDArray[np.int32]
+"""Ids of pieces, or lengths in pieces."""
 ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
 """A serialized model, parsed by protobuf."""
 LARGEST_MODEL = 1 << 24

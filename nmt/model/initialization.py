@@ -1,12 +1,31 @@
 """Initial values of the parameters."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from nmt.config.schema import AnyInitialization, PaperInitialization, UniformInitialization
 from nmt.model.attention import AdditiveAttention, GeneralAttention
+
+
+class Uninitialized(TorchFunctionMode):
+    """While this context is entered, the functions of ``torch.nn.init`` leave tensors as they are.
+
+    For networks whose parameters are replaced by those of a file: random numbers take time, and on the device ``meta``
+    PyTorch imports its compiler for them, which takes a second.
+    """
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **kwargs)
 
 
 def initialize(model: nn.Module, config: AnyInitialization) -> None:

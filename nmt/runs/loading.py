@@ -13,6 +13,7 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, NmtError, tried
 from nmt.foundation.files import CHECKSUMS, read_json, refuse_links_outside
 from nmt.model import Network, Seq2Seq, build_model
+from nmt.model.initialization import Uninitialized
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import inspect, refuse_other_tensors, unshared
 
@@ -60,7 +61,8 @@ def load_run(
     sizes = tokenizers.source.size, tokenizers.target.size
     _refuse_other_size(config, sizes, weights_file, run.config)
     weights = run.weights(checkpoint)
-    model = build_model(config.model, *sizes)
+    with Uninitialized():
+        model = build_model(config.model, *sizes)
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
     wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.isfinite().all()]
@@ -79,7 +81,7 @@ def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
 
 def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
     """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
-    with torch.device("meta"):  # sizes alone
+    with Uninitialized(), torch.device("meta"):  # sizes alone
         parameters = build_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     found = inspect(weights).size

@@ -1,14 +1,16 @@
 """How lines are translated."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nmt.config.decoding import OF_SEVERAL, search_contradictions
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
-from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.unknown import UnknownWords
+
+if TYPE_CHECKING:  # sacreBLEU is slow to import, and few translate by minimum Bayes risk
+    from nmt.translation.risk import MinimumBayesRisk
 
 MORE_PIECES = 10
 """Pieces that a translation may have in addition to the source's times ``max_length_factor``."""
@@ -37,7 +39,7 @@ class SearchOptions:
     """Sample instead of searching for the best; needs beam_size 1."""
     attention: bool = False
     """Keep the attention weights."""
-    risk: MinimumBayesRisk | None = None
+    risk: "MinimumBayesRisk | None" = None
     """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
     unknown: UnknownWords | None = None
     """Replace unknown words; needs a searchable with attention and tokenizers of words."""

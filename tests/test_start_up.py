@@ -1,0 +1,61 @@
+"""Commands import what they need, and nothing that only others need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from nmt.model.initialization import Uninitialized
+from tests.small_run import config, train
+
+COMMANDS = ("train", "translate", "evaluate", "score", "length_curve", "diagnose", "experiment", "prepare")
+UNNEEDED = ("datasets", "pandas", "pyarrow", "sacrebleu", "sympy", "torch._dynamo", "torch._inductor", "tensorboard")
+"""Slow to import; nmt-translate needs none of them for a line of text."""
+
+
+def imported(arguments: list[str], names: tuple[str, ...], cwd: Path) -> str:
+    """Those of the names that are imported after a command, by a process of its own."""
+    script = (
+        "import sys, importlib\n"
+        "command, arguments, names = sys.argv[1], sys.argv[2].split('\\n'), sys.argv[3].split()\n"
+        "try:\n    importlib.import_module(command).main(arguments)\nexcept SystemExit:\n    pass\n"
+        "print('imported:', *(name for name in names if name in sys.modules))\n"
+    )
+    command, *rest = arguments
+    ended = subprocess.run(
+        [sys.executable, "-c", script, f"nmt.cli.{command}", "\n".join(rest), " ".join(names)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.rpartition("imported:")[2].strip()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_does_not_wait_for_torch(command: str, tmp_path: Path) -> None:
+    assert imported([command, "--help"], ("torch", "datasets", "matplotlib.pyplot"), tmp_path) == ""
+
+
+def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
+    configuration = config(tmp_path, updates=2)
+    train(configuration)
+    (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")
+    arguments = ["translate", "--model", str(configuration.output), "--input", "line.txt", "--output", "line.hyp"]
+    assert imported(arguments, ("torch", *UNNEEDED), tmp_path) == "torch"
+    assert len((tmp_path / "line.hyp").read_text("utf-8").splitlines()) == 1
+
+
+def test_an_uninitialized_network_leaves_the_random_numbers_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    with Uninitialized():
+        layer = nn.Linear(3, 2)
+        assert nn.init.constant_(tensor=layer.weight, val=5.0) is layer.weight
+    assert torch.rand(1) == expected
+    nn.init.constant_(layer.weight, 5.0)
+    assert (layer.weight == 5).all()
