@@ -16,7 +16,7 @@ from nmt.fast.kernels.gru_before import gru_before_sequence
 from nmt.fast.kernels.recurrence import GRU, LSTM, Cell, cell_sequence, input_gates
 from nmt.fast.kernels.ssru import ssru_sequence
 from nmt.fast.kernels.torch_steps import DotAttention
-from nmt.fast.teacher_forcing import Unroll, feed_at_once
+from nmt.fast.teacher_forcing import Unroll, unroll_feeding
 from nmt.foundation.device import autocast
 from nmt.model import Memory, build_model
 from nmt.model.attention import GeneralAttention
@@ -256,6 +256,6 @@ def test_a_long_sequence_in_bf16_is_nearer_to_fp32_than_step_by_step(cell: str) 
     exact = gradient(LuongDecoder.unroll, torch.float32)
     plain, fused = (
         float((gradient(unroll, torch.bfloat16) - exact).norm() / exact.norm())
-        for unroll in (LuongDecoder.unroll, feed_at_once)
+        for unroll in (LuongDecoder.unroll, unroll_feeding)
     )
     assert fused < 0.8 * plain
