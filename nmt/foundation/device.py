@@ -3,6 +3,7 @@
 import ctypes
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -76,14 +77,24 @@ def keep_freed_memory() -> None:
 
     Does nothing without glibc.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = _glibc("mallopt")
     if mallopt is None:
         return
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
     for parameter, value in ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26)):
         mallopt(parameter, value)
+
+
+def release_freed_memory() -> None:
+    """Make glibc return freed blocks to the system, all that lie between others too. Does nothing without glibc."""
+    trim = _glibc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _glibc(name: str) -> Any:
+    """A function of glibc; None where there is none."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
 
 
 def out_of_memory(error: BaseException) -> bool:

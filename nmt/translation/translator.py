@@ -13,7 +13,7 @@ from nmt import fast
 from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
-from nmt.foundation.device import resolve_device, resolve_precision
+from nmt.foundation.device import release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import (
     Diversity,
@@ -168,6 +168,7 @@ class Translator:
             begin = prefixes[done : done + len(text)]
             yield from self._translate_window(searchable, text, begin, first + done, options, warn, check_stop)
             done += len(text)
+            release_freed_memory()  # batches of all sizes leave gaps, which would add up over the windows
 
     def _translate_window(
         self,
