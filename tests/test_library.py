@@ -247,9 +247,8 @@ def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None
 def test_the_command_writes_what_the_library_returns(here: Path, translator: nmt.Translator) -> None:
     arguments = ["--model", "runs/tiny", "--input", "test.low", "--output", "hypotheses", "--device", "cpu"]
     assert translate_command([*arguments, "--beam-size", "3"]) == 0
-    assert lines(here / "hypotheses") == [
-        each.text for each in translator.translate(lines(here / "test.low"), beam_size=3)
-    ]
+    expected = translator.translate(lines(here / "test.low"), beam_size=3)
+    assert lines(here / "hypotheses") == [each.text for each in expected]
 
 
 def test_evaluate_gives_the_numbers_of_the_command(here: Path) -> None:
