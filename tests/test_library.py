@@ -26,7 +26,7 @@ from nmt.search import Sampling
 from nmt.translation.options import SearchChanges, SearchOptions
 from tests.small_run import options
 
-TRAINING = {
+TRAINING: dict[str, Any] = {
     "updates": 300,
     "batch_tokens": 200,
     "optimizer": {"type": "adam", "learning_rate": 8e-3},
