@@ -66,9 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Serve until a signal asks to stop; requests that were accepted are answered first."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ConfigError(
-            f"nmt-serve: needs {' and '.join(missing)}, not installed; type: pip install 'nmt-attention[serve]'"
-        )
+        raise ConfigError(*(f"{name}: is not installed; type: pip install 'nmt-attention[serve]'" for name in missing))
     with importing():
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.requests import Limits  # noqa: PLC0415

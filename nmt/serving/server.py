@@ -22,17 +22,13 @@ LARGEST_HEAD = 1 << 14
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; port 0 takes a free one. Raises ConfigError if that fails."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(128)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=128)
     except OSError as error:
         raise ConfigError(
             f"--host {host} --port {port}: cannot listen: {error.strerror}; choose another port, or an address of "
             "this machine"
         ) from None
-    return listening
 
 
 def protocol(arrival: float) -> type[H11Protocol]:
