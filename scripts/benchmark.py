@@ -21,9 +21,9 @@ from benchmarks.training import Case, TrainingRow, measure, measure_config, meas
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
 from nmt.cli.options import whole
-from nmt.cli.test_set import read_test_set
 from nmt.config import load_config, load_run_config
 from nmt.data.lines import read_lines
+from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run

@@ -87,9 +87,9 @@ def _measure(plan: Plan, run: Run, test: str) -> DecodingSpeed:
     translator, options = Translator.of(loaded, CPU, torch.float32), SearchOptions.from_config(loaded.config.decoding)
     lines = list(read_lines(plan.tests[test].source))
     with _one_thread():
-        list(translator.translate(lines[:WARM_UP], options, first_window=WINDOW))
+        list(translator.stream(lines[:WARM_UP], options, first_window=WINDOW))
         started = time.process_time()
-        list(translator.translate(lines, options, first_window=WINDOW))
+        list(translator.stream(lines, options, first_window=WINDOW))
         seconds = time.process_time() - started
     date, origin = f"{datetime.now(UTC):%Y-%m-%d}", _origin(plan, run, test)
     return DecodingSpeed(len(lines), seconds, options.beam_size, machine(), commit(), date, *origin)

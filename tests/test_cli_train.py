@@ -452,13 +452,13 @@ def test_a_dry_run_translates_the_longest_lines(
     train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translated: list[list[str]] = []
-    translate = Translator.translate
+    stream = Translator.stream
 
     def watched(self: Translator, lines: Iterable[str], *rest: Any, **more: Any) -> Iterator[Translation]:
         translated.append(list(lines))
-        return translate(self, translated[-1], *rest, **more)
+        return stream(self, translated[-1], *rest, **more)
 
-    monkeypatch.setattr(Translator, "translate", watched)
+    monkeypatch.setattr(Translator, "stream", watched)
     tokens = ["--set", "decoding.batch_tokens=40", "--set", "decoding.max_source=3"]
     assert train("--output", tmp_path / "run", "--dry-run", *tokens)[0] == 0
     validation, test = ((corpus / f"{split}.low").read_text().splitlines() for split in ("validation", "test"))

@@ -152,7 +152,7 @@ def compare(found: list[Translation], expected: list[Translation], tolerance: fl
             assert each.score == pytest.approx(other.score, rel=tolerance, abs=tolerance)
             assert each.pieces == other.pieces
             if each.attention is not None and other.attention is not None:
-                assert torch.allclose(each.attention, other.attention, atol=tolerance)
+                assert np.allclose(each.attention, other.attention, atol=tolerance)
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))

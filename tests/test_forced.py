@@ -87,7 +87,7 @@ def test_a_forced_score_is_the_score_that_search_reported(
             assert forced.score(alpha) == pytest.approx(hypothesis.score, rel=1e-5, abs=1e-5)
             if forced.attention is not None:
                 assert hypothesis.attention is not None
-                np.testing.assert_allclose(forced.attention, hypothesis.attention.numpy(), atol=1e-5)
+                np.testing.assert_allclose(forced.attention, hypothesis.attention, atol=1e-5)
     assert same >= len(found) * 3 // 4 and ended >= len(found) // 3
     assert scored[-1][1] is BLANK and found[-1][1].score == 0.0
 

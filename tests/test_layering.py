@@ -23,6 +23,8 @@ FLOORS = [
     {"translation"},
     {"training"},
     {"experiments"},
+    {"library"},
+    {"serving"},
     {"cli"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""
@@ -76,7 +78,10 @@ def climbing(modules: Sources) -> list[str]:
         f"{name} imports {other}"
         for name, tree in modules.items()
         for other in imported(tree)
-        if part(other) in FLOOR and part(other) != part(name) and FLOOR[part(other)] >= FLOOR[part(name)]
+        if part(name) in FLOOR
+        and part(other) in FLOOR
+        and part(other) != part(name)
+        and FLOOR[part(other)] >= FLOOR[part(name)]
     ]
 
 
@@ -108,6 +113,7 @@ def test_imports_lead_down() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = sources()
+    del modules["nmt"]  # it imports its public names when they are used: test_library.py
     graph = {
         name: {other if other in modules else other.rpartition(".")[0] for other in imported(tree)}
         for name, tree in modules.items()

@@ -292,17 +292,17 @@ def test_samples_and_a_round_trip_that_was_stopped(tmp_path: Path, monkeypatch: 
     systems = {"reverse": reversed_data(tmp_path), "forward": {}}
     plan = trained_plan(tmp_path, "reverse", "forward", systems=systems, texts=texts)
     [text] = plan.texts
-    translate, calls = Translator.translate, list[str]()
+    stream, calls = Translator.stream, list[str]()
 
     def counted(self: Translator, lines: Any, *arguments: Any, **how: Any) -> Any:
         calls.append("translate")
-        return translate(self, lines, *arguments, **how)
+        return stream(self, lines, *arguments, **how)
 
     def stop_at_the_fifth() -> None:
         if len(calls) == 5:
             raise Stopped
 
-    monkeypatch.setattr(Translator, "translate", counted)
+    monkeypatch.setattr(Translator, "stream", counted)
     monkeypatch.setattr(making, "CHUNK_LINES", 8)
     with pytest.raises(Stopped):
         make(text, stop_at_the_fifth)

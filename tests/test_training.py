@@ -395,7 +395,7 @@ def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
     make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = make(validation={"sentences": 7, "beam_size": 3})
-    monkeypatch.setattr(Translator, "translate", oracle)
+    monkeypatch.setattr(Translator, "stream", oracle)
     result = trainer.validator(0, samples=False)
     assert trainer.validator.options.beam_size == 3
     sources, targets = (list(read_lines(folder / f"validation.{side}"))[:7] for side in ("low", "up"))
@@ -640,7 +640,7 @@ def test_the_test_set_is_translated_in_fp32_whatever_training_took(
 
 
 def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Translator, "translate", oracle)
+    monkeypatch.setattr(Translator, "stream", oracle)
     train(config(folder, updates=1, output="oracle"))
     run = folder / "oracle"
     hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(folder / "test.up"))

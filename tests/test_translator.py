@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -68,10 +69,10 @@ def texts(translations: Iterator[Translation]) -> list[list[str]]:
 def test_output_does_not_depend_on_batches_windows_or_neighbours(
     translator: Translator, options: SearchOptions
 ) -> None:
-    expected = list(translator.translate(LINES, options))
+    expected = list(translator.stream(LINES, options))
     assert len({translation.text for translation in expected}) > 5  # the network does not say the same to everything
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
-        found = list(translator.translate(LINES, changed, window=window))
+        found = list(translator.stream(LINES, changed, window=window))
         assert texts(iter(found)) == texts(iter(expected))
         for one, other in zip(found, expected, strict=True):
             assert [each.score for each in one.hypotheses] == pytest.approx(
@@ -80,9 +81,9 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
 
 
 def test_order_is_kept_and_duplicates_too(translator: Translator) -> None:
-    one_by_one = {line: next(translator.translate([line], GREEDY)).text for line in LINES}
+    one_by_one = {line: next(translator.stream([line], GREEDY)).text for line in LINES}
     shuffled = random.Random(2).choices(LINES, k=150)
-    assert [each.text for each in translator.translate(shuffled, GREEDY)] == [one_by_one[line] for line in shuffled]
+    assert [each.text for each in translator.stream(shuffled, GREEDY)] == [one_by_one[line] for line in shuffled]
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
@@ -112,26 +113,24 @@ def test_beam_of_one_is_greedy(attention: dict[str, object], tokenizers: Tokeniz
 
 
 def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
-    first, second = (
-        texts(bahdanau.translate(LINES, with_(GREEDY, sampling=Sampling(1.0, seed=seed)))) for seed in (1, 2)
-    )
+    first, second = (texts(bahdanau.stream(LINES, with_(GREEDY, sampling=Sampling(1.0, seed=seed)))) for seed in (1, 2))
     assert first != second
 
 
 def test_bf16_translates_too(tokenizers: Tokenizers) -> None:
     half = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers, torch.bfloat16)
-    translations = list(half.translate(LINES[:10], with_(BEAM, attention=True)))
+    translations = list(half.stream(LINES[:10], with_(BEAM, attention=True)))
     assert len(translations) == 10
     for translation in translations:
         weights = translation.hypotheses[0].attention
-        assert weights is not None and weights.dtype == torch.float32
+        assert weights is not None and weights.dtype == np.float32
 
 
 # --- what a translation holds -----------------------------------------------------------------------------------------
 
 
 def test_hypotheses_are_sorted_and_complete(translator: Translator) -> None:
-    for translation in translator.translate(LINES, BEAM):
+    for translation in translator.stream(LINES, BEAM):
         scores = [each.score for each in translation.hypotheses]
         assert len(scores) == 4 and scores == sorted(scores, reverse=True)
         assert all(math.isfinite(score) for score in scores)
@@ -142,7 +141,7 @@ def test_hypotheses_are_sorted_and_complete(translator: Translator) -> None:
 def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
     translator: Translator, options: SearchOptions
 ) -> None:
-    for translation in translator.translate(LINES, with_(options, attention=True)):
+    for translation in translator.stream(LINES, with_(options, attention=True)):
         assert translation.source_pieces[-1] == "</s>"
         for hypothesis in translation.hypotheses:
             if not translator.attends:
@@ -154,7 +153,7 @@ def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
 
 
 def test_attention_is_kept_only_when_asked(bahdanau: Translator) -> None:
-    assert next(bahdanau.translate(LINES, BEAM)).hypotheses[0].attention is None
+    assert next(bahdanau.stream(LINES, BEAM)).hypotheses[0].attention is None
 
 
 def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None:
@@ -163,7 +162,7 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
         model.output.bias[tokenizers.target.eos_id] = -100.0  # it never ends of itself
     translator = translator_of(model, tokenizers)
     for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
-        for translation in translator.translate(LINES[:9], options):
+        for translation in translator.stream(LINES[:9], options):
             expected = int(1.5 * (len(translation.source_pieces) - 1)) + 10
             assert [len(each.pieces) for each in translation.hypotheses] == [expected] * options.n_best
 
@@ -174,7 +173,7 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
 def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) -> None:
     lines = ["", LINES[0], "   ", "\t\x0b", "\u200b", "\u3000", LINES[1], ""]
-    found = list(translator.translate(lines, options))
+    found = list(translator.stream(lines, options))
     assert [each.hypotheses == [BLANK] and not each.source_pieces for each in found] == [
         True,
         False,
@@ -185,7 +184,7 @@ def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) 
         False,
         True,
     ]
-    assert list(translator.translate([], options)) == []
+    assert list(translator.stream([], options)) == []
     assert [each.source for each in found] == lines
 
 
@@ -194,14 +193,14 @@ def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) 
 def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]) -> None:
     nasty = [*lines, "\x00", "a\x00b", "a\rb", "a\u2028b\u0085c", "日本 😀 \u202e\u0301", "</s> <s> <unk> ⁇"]
     for options in (GREEDY, BEAM):
-        found = list(bahdanau.translate(nasty, options))
+        found = list(bahdanau.stream(nasty, options))
         assert len(found) == len(nasty)
         assert not any(set("\r\n") & set(each.text) for translation in found for each in translation.hypotheses)
 
 
 def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "a\nb\rc\r\nd\u2028e")
-    assert next(bahdanau.translate(["x"], GREEDY)).text == "a b c  d\u2028e"
+    assert next(bahdanau.stream(["x"], GREEDY)).text == "a b c  d\u2028e"
 
 
 def test_a_line_too_long_is_cut_with_a_warning(bahdanau: Translator) -> None:
@@ -209,11 +208,11 @@ def test_a_line_too_long_is_cut_with_a_warning(bahdanau: Translator) -> None:
     options = with_(GREEDY, max_source=20)
     line = " ".join(itertools.islice(itertools.cycle(WORDS), 100_000))
     found = list(
-        bahdanau.translate([LINES[0], "", line, LINES[1]], options, warn=lambda *warning: warnings.append(warning))
+        bahdanau.stream([LINES[0], "", line, LINES[1]], options, warn=lambda *warning: warnings.append(warning))
     )
     assert warnings == [(3, "too long: only its first 20 pieces are translated")]
     assert len(found) == 4 and len(found[2].source_pieces) == 21 and found[2].text
-    assert [found[0].text, found[3].text] == [each.text for each in bahdanau.translate(LINES[:2], options)]
+    assert [found[0].text, found[3].text] == [each.text for each in bahdanau.stream(LINES[:2], options)]
 
 
 def test_lines_are_read_no_further_than_the_window(bahdanau: Translator) -> None:
@@ -225,12 +224,12 @@ def test_lines_are_read_no_further_than_the_window(bahdanau: Translator) -> None
             read += 1
             yield line
 
-    translations = bahdanau.translate(endless(), GREEDY, window=1)
+    translations = bahdanau.stream(endless(), GREEDY, window=1)
     for number in range(1, 5):
         next(translations)
         assert read == number
     read = 0
-    list(itertools.islice(bahdanau.translate(endless(), GREEDY, window=200), 500))
+    list(itertools.islice(bahdanau.stream(endless(), GREEDY, window=200), 500))
     assert read <= 500 + 200
 
 
@@ -243,7 +242,7 @@ def test_a_window_holds_no_more_text_than_memory_should(bahdanau: Translator) ->
             read += 1
             yield " " * 1_000_000
 
-    assert next(bahdanau.translate(long_lines(), GREEDY)).hypotheses == [BLANK]
+    assert next(bahdanau.stream(long_lines(), GREEDY)).hypotheses == [BLANK]
     assert read < 10
 
 
@@ -255,12 +254,12 @@ def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers, kernels: K
     model = network(tokenizers, ATTENTIONS[0]).train()
     translator = translator_of(model, tokenizers, kernels=kernels)
     with evaluating(model):
-        first, second = (texts(translator.translate(LINES, GREEDY, window=window)) for window in (8, 4096))
+        first, second = (texts(translator.stream(LINES, GREEDY, window=window)) for window in (8, 4096))
     assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
     assert first == second  # dropout is off
     model.eval()
     with evaluating(model):
-        list(translator.translate(LINES[:2], GREEDY))
+        list(translator.stream(LINES[:2], GREEDY))
     assert not model.training
 
 
@@ -336,21 +335,21 @@ SAMPLE = with_(GREEDY, sampling=Sampling(1.0))
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
 def test_translations_obey_the_rules(translator: Translator, options: SearchOptions) -> None:
-    plain = [each for translation in translator.translate(LINES, options) for each in translation.hypotheses]
+    plain = [each for translation in translator.stream(LINES, options) for each in translation.hypotheses]
     assert len({len(each.pieces) for each in plain}) > 3
     for factor in (0.7, 1.6):
-        for translation in translator.translate(LINES, with_(options, min_length_factor=factor)):
+        for translation in translator.stream(LINES, with_(options, min_length_factor=factor)):
             least = math.ceil(factor * (len(translation.source_pieces) - 1))
             assert all(len(each.pieces) > least for each in translation.hypotheses)  # with the end symbol
     for n in (1, 2):
-        for translation in translator.translate(LINES, with_(options, no_repeat_ngram=n)):
+        for translation in translator.stream(LINES, with_(options, no_repeat_ngram=n)):
             for each in translation.hypotheses:
                 ngrams = [*zip(*(each.pieces[start:] for start in range(n)), strict=False)]
                 assert len(ngrams) == len({*ngrams})
     repeated = {
         penalty: sum(
             len(each.pieces) - len({*each.pieces})
-            for translation in translator.translate(LINES, with_(options, repetition_penalty=penalty))
+            for translation in translator.stream(LINES, with_(options, repetition_penalty=penalty))
             for each in translation.hypotheses
         )
         for penalty in (1.0, 50.0)
@@ -360,10 +359,10 @@ def test_translations_obey_the_rules(translator: Translator, options: SearchOpti
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
 def test_a_translation_begins_with_its_prefix(translator: Translator, options: SearchOptions) -> None:
-    plain = list(translator.translate(LINES, options))
+    plain = list(translator.stream(LINES, options))
     prefixes = [line[::-1][: 3 * (number % 4)] for number, line in enumerate(LINES)]
     lines, wanted = ["", *LINES], ["abc", *prefixes]
-    found = list(translator.translate(lines, options, prefixes=wanted, window=7))
+    found = list(translator.stream(lines, options, prefixes=wanted, window=7))
     assert found[0].hypotheses == [BLANK]
     for prefix, one, other in zip(prefixes, found[1:], plain, strict=True):
         pieces = translator.tokenizers.target.pieces(translator.tokenizers.target.encode([prefix])[0])
@@ -373,7 +372,7 @@ def test_a_translation_begins_with_its_prefix(translator: Translator, options: S
         if not pieces and options.sampling is None:
             assert [each.text for each in one.hypotheses] == [each.text for each in other.hypotheses]
     one_by_one = [
-        next(translator.translate([line], options, prefixes=[prefix]))
+        next(translator.stream([line], options, prefixes=[prefix]))
         for line, prefix in zip(LINES, prefixes, strict=True)
     ]
     if options.sampling is None:
@@ -387,7 +386,7 @@ def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator
     ids = {target.pieces([number])[0]: number for number in range(target.size)}
     prefixes = [" ".join(WORDS[number : number + 2]) for number in range(len(LINES))]
     for options in (with_(GREEDY, no_repeat_ngram=1), with_(BEAM, no_repeat_ngram=2, min_length_factor=1.0)):
-        for translation in bahdanau.translate(LINES, options, prefixes=prefixes):
+        for translation in bahdanau.stream(LINES, options, prefixes=prefixes):
             source = torch.tensor([[*tokenizers.source.encode([translation.source])[0], tokenizers.source.eos_id]])
             for each in translation.hypotheses:
                 emitted = [ids[piece] for piece in each.pieces]
@@ -400,40 +399,40 @@ def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator
 def test_a_prefix_longer_than_a_translation_may_be_is_forced_all_the_same(bahdanau: Translator) -> None:
     prefix = " ".join(WORDS[:12])
     options, warnings = with_(BEAM, max_length_factor=0.0, max_source=60), []
-    (found,) = bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning))
+    (found,) = bahdanau.stream(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning))
     pieces = bahdanau.tokenizers.target.encode([prefix])[0]
     assert len(pieces) > 10 and not warnings
     assert all(each.text.startswith(prefix) and len(each.pieces) <= len(pieces) + 10 for each in found.hypotheses)
     options = with_(GREEDY, max_source=5)
-    list(bahdanau.translate(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning)))
+    list(bahdanau.stream(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning)))
     assert warnings == [(1, "its prefix is too long: only the first 5 pieces are forced")]
 
 
 def test_neutral_options_change_nothing(translator: Translator) -> None:
     neutral = {"min_length_factor": 0.0, "coverage_penalty": 0.0, "no_repeat_ngram": 0, "repetition_penalty": 1.0}
     for options in (GREEDY, BEAM, SAMPLE):
-        plain = list(translator.translate(LINES, options))
-        assert list(translator.translate(LINES, with_(options, **neutral), prefixes=[""] * len(LINES))) == plain
-        assert list(translator.translate(LINES, with_(options, no_repeat_ngram=99))) == plain
+        plain = list(translator.stream(LINES, options))
+        assert list(translator.stream(LINES, with_(options, **neutral), prefixes=[""] * len(LINES))) == plain
+        assert list(translator.stream(LINES, with_(options, no_repeat_ngram=99))) == plain
 
 
 def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers) -> None:
     options = with_(BEAM, coverage_penalty=1.0)
     if not translator.attends:
         with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: 1 needs attention weights"):
-            next(translator.translate(LINES, options))
+            next(translator.stream(LINES, options))
         return
-    found = list(translator.translate(LINES, with_(options, attention=True)))
+    found = list(translator.stream(LINES, with_(options, attention=True)))
     for each in (each for translation in found for each in translation.hypotheses):
         assert each.attention is not None
-        covered = each.attention.double().sum(0).clamp(1e-6, 1.0).log().sum().item()
+        covered = float(np.log(each.attention.sum(0, dtype=np.float64).clip(1e-6, 1.0)).sum())
         ranked = each.log_probability * 6 / (5 + len(each.pieces)) + covered
         assert each.score == pytest.approx(ranked, rel=1e-3, abs=1e-3)
 
 
 def test_diverse_beams_differ_more(bahdanau: Translator) -> None:
     def first_pieces(options: SearchOptions) -> int:
-        found = bahdanau.translate(LINES, options)
+        found = bahdanau.stream(LINES, options)
         return sum(len({tuple(each.pieces[:1]) for each in translation.hypotheses}) for translation in found)
 
     assert first_pieces(with_(BEAM, beam_groups=4, diversity=5.0)) > first_pieces(BEAM)
@@ -446,12 +445,12 @@ def test_diverse_beams_differ_more(bahdanau: Translator) -> None:
 def test_weights_that_change_change_the_translation(tokenizers: Tokenizers, options: SearchOptions) -> None:
     model = network(tokenizers, ATTENTIONS[0])
     translator = translator_of(model, tokenizers)
-    before = texts(translator.translate(LINES, options))
+    before = texts(translator.stream(LINES, options))
     with torch.no_grad():
         model.output.weight.neg_()
-    after = texts(translator.translate(LINES, options))
+    after = texts(translator.stream(LINES, options))
     assert after != before
-    assert after == texts(translator_of(model, tokenizers, kernels="plain").translate(LINES, options))
+    assert after == texts(translator_of(model, tokenizers, kernels="plain").stream(LINES, options))
 
 
 def test_a_run_is_loaded_with_the_kernels_asked_for(tmp_path: Path) -> None:
@@ -518,8 +517,8 @@ def test_batches_hold_multiples_of_16_where_more_fit() -> None:
 
 def test_minimum_bayes_risk_of_one_sample_is_that_sample(translator: Translator) -> None:
     sampling = with_(GREEDY, sampling=Sampling(), attention=True)
-    plain = list(translator.translate([*LINES, ""], sampling))
-    found = list(translator.translate([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1))))
+    plain = list(translator.stream([*LINES, ""], sampling))
+    found = list(translator.stream([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1))))
     for one, other in zip(plain, found, strict=True):
         assert len(other.hypotheses) == 1
         assert vars(one.hypotheses[0]) | {"attention": None} == vars(other.hypotheses[0]) | {"attention": None}
@@ -537,9 +536,9 @@ def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric:
 
     utility = sentence_chrf if isinstance(metric, CHRF) else SentenceBleu()
     options = with_(GREEDY, sampling=Sampling(0.7), max_length_factor=0.5)
-    found = list(bahdanau.translate(LINES[:12], with_(options, risk=Watched(5, utility), batch_tokens=1)))
+    found = list(bahdanau.stream(LINES[:12], with_(options, risk=Watched(5, utility), batch_tokens=1)))
     assert [len(samples) for samples in drawn] == [5] * 12
-    first = {each.text for each in bahdanau.translate(LINES[:12], options)}
+    first = {each.text for each in bahdanau.stream(LINES[:12], options)}
     assert first == {samples[0] for samples in drawn}
     choices = []
     for samples in drawn:
@@ -554,9 +553,9 @@ def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric:
 
 def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator: Translator) -> None:
     options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4))
-    expected = texts(translator.translate(LINES, options))
+    expected = texts(translator.stream(LINES, options))
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
-        assert texts(translator.translate(LINES, changed, window=window)) == expected
+        assert texts(translator.stream(LINES, changed, window=window)) == expected
 
 
 def test_samples_count_for_the_size_of_a_batch() -> None:
@@ -582,7 +581,7 @@ def test_unknown_words_are_replaced_by_what_is_attended_to(reverse: bool) -> Non
         model.output.bias[words.target.unk_id] += 100
     translator = translator_of(model, words)
     options = with_(BEAM, unknown=UnknownWords(), attention=True)
-    for translation in translator.translate(LINES, options):
+    for translation in translator.stream(LINES, options):
         for hypothesis in translation.hypotheses:
             assert hypothesis.attention is not None
             likeliest = hypothesis.attention[:, :-1].argmax(1).tolist()
@@ -590,5 +589,5 @@ def test_unknown_words_are_replaced_by_what_is_attended_to(reverse: bool) -> Non
             replaced = [(word, place) for word, piece, place in found if piece == "<unk>"]
             assert len(replaced) >= 5
             assert all(word == translation.source.split()[place] for word, place in replaced)
-    for translation in translator.translate(LINES[:3], with_(options, attention=False)):
+    for translation in translator.stream(LINES[:3], with_(options, attention=False)):
         assert "\u2047" not in translation.text and translation.hypotheses[0].attention is None

@@ -199,7 +199,7 @@ def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch
     def translate(translator: object, sources: Iterable[str], *how: object, **options: object) -> Iterator[object]:
         return (SimpleNamespace(text=texts[source]) for source in sources)
 
-    monkeypatch.setattr(Translator, "translate", translate)
+    monkeypatch.setattr(Translator, "stream", translate)
     train(chinese)
     scores = json.loads((tmp_path / "run" / "test.scores.json").read_text("utf-8"))
     assert "|tok:zh|" in scores["BLEU"]["signature"] and scores["BLEU"]["score"] == pytest.approx(100)

@@ -132,7 +132,7 @@ def translate_lines(
     """
     from nmt.translation.windows import WINDOW  # noqa: PLC0415
 
-    return translator.translate(
+    return translator.stream(
         watched_lines(translator, lines, arguments, run=run, source=source, typed=typed),
         options,
         prefixes=prefixes,

@@ -13,19 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.common import command, importing
+from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
 from nmt.cli.options import refuse_useless
-from nmt.cli.scoring import add_tokenizer_option, scoring
-from nmt.cli.test_set import add_test_set_options, read_aligned, read_test_set, translate
+from nmt.cli.scoring import add_tokenizer_option
+from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.data.corpus import Pair
+from nmt.data.test_set import read_aligned, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
+from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import BinnedBy, lengths
 from nmt.foundation.files import printable
 
@@ -79,12 +81,12 @@ def main(arguments: argparse.Namespace) -> None:
     if not runs:
         refuse_useless(arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "output"), "with --hypotheses; no run translates")
         hypotheses = read_aligned(arguments.hypotheses, arguments.source, len(sources))
-        how = scoring(arguments.bleu_tokenizer, {}, sources, references)
+        how = scoring(arguments.bleu_tokenizer, {}, sources, references, say)
     else:
         translations = translate(runs, arguments.source, sources, arguments)
         configs = {run: load_run_config(run) for run in runs}
         evaluation = configs[runs[0]].evaluation
-        how = scoring(arguments.bleu_tokenizer, configs, sources, references)
+        how = scoring(arguments.bleu_tokenizer, configs, sources, references, say)
         if gold is not None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)

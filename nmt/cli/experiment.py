@@ -20,8 +20,8 @@ from nmt.cli import diagnose, length_curve, made_texts, translate
 from nmt.cli.common import FAILED, INTERRUPTED, as_typed, command, importing, say
 from nmt.cli.made_texts import Unfinished
 from nmt.cli.options import add_config_options, whole
-from nmt.cli.test_set import read_test_set
 from nmt.cli.train import StopRequest
+from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.links import read_gold
 from nmt.experiments.jobs import Job, run_jobs

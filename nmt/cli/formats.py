@@ -44,7 +44,7 @@ def format_alignment(translation: "Translation", hypothesis: "TranslatedHypothes
 
     if hypothesis is None or hypothesis.attention is None:
         return ""
-    weights = hypothesis.attention.numpy()
+    weights = hypothesis.attention
     words = word_weights(weights, translation.source_pieces, hypothesis.pieces, translation.source, hypothesis.text)
     return format_pharaoh(likeliest_links(words))
 

@@ -1,22 +1,9 @@
-"""Scoring of a test set: BLEU's tokenizer and the units of length, from the runs or from the text."""
+"""The option that chooses BLEU's tokenizer."""
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, get_args
+from typing import get_args
 
-from nmt.cli.common import say
-from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
-from nmt.errors import ConfigError
-from nmt.evaluation.writing import DEFAULT, Unit, checked, language_of, tokenizer_for, tokenizer_of_run, unit_of
-
-
-class Scoring(NamedTuple):
-    """BLEU's tokenizer and the units in which lengths are counted."""
-
-    tokenizer: BleuTokenizer
-    source_unit: Unit
-    reference_unit: Unit
 
 
 def add_tokenizer_option(arguments: argparse.ArgumentParser) -> None:
@@ -28,49 +15,3 @@ def add_tokenizer_option(arguments: argparse.ArgumentParser) -> None:
         help=f"tokenizer of BLEU: {', '.join(get_args(BleuTokenizer))} (default: evaluation.bleu_tokenizer of the "
         "runs; without a run, by the script of the references)",
     )
-
-
-def scoring(
-    chosen: BleuTokenizer | None, runs: Mapping[str, Config], sources: Sequence[str], references: Sequence[str]
-) -> Scoring:
-    """Choose tokenizer and units, and report a choice that is not obvious on standard error.
-
-    ``chosen`` is the value of ``--bleu-tokenizer``; ``runs`` has the configurations by their names in messages. Without
-    runs the script of the raw text decides. Raises ConfigError if runs disagree, or if the tokenizer is not installed.
-    """
-    if runs:
-        data = next(iter(runs.values())).data
-        languages: tuple[str | None, str | None] = data.source_language, data.target_language
-    else:
-        languages = language_of(sources), language_of(references)
-    units = unit_of(languages[0]), unit_of(languages[1])
-    if chosen is not None:
-        return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
-    if runs:
-        return Scoring(_of_runs(runs, references), *units)
-    choice = tokenizer_for(languages[1])
-    if choice.tokenizer != DEFAULT:
-        say(
-            f"the script of the references is that of '{languages[1]}': BLEU's tokenizer is {choice.tokenizer} "
-            "(choose another with --bleu-tokenizer)"
-        )
-    if choice.note:
-        say(choice.note)
-    return Scoring(choice.tokenizer, *units)
-
-
-def _of_runs(runs: Mapping[str, Config], references: Sequence[str]) -> BleuTokenizer:
-    choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
-    tokenizers = {choice.tokenizer for choice in choices.values()}
-    if len(tokenizers) > 1:
-        raise ConfigError(
-            *(
-                f"{name}: BLEU's tokenizer is {choices[name].tokenizer} (evaluation.bleu_tokenizer "
-                f"{config.evaluation.bleu_tokenizer or 'null'}, data.target_language {config.data.target_language})"
-                for name, config in runs.items()
-            ),
-            "scores by different tokenizers cannot be compared; choose one with --bleu-tokenizer",
-        )
-    for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
-        say(note)
-    return tokenizers.pop()

@@ -147,7 +147,7 @@ def _translated(
     for chunk, span, text, begin in zip(chunks, spans, slices(lines, spans), prefixes, strict=True):
         yield (
             chunk,
-            translator.translate(
+            translator.stream(
                 text,
                 options,
                 prefixes=list(begin),

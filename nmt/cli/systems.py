@@ -8,12 +8,12 @@ from typing import NamedTuple
 from nmt.cli.decoding import SEARCH_OPTIONS
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
-from nmt.cli.test_set import read_aligned
 from nmt.config import Config, load_run_config
-from nmt.config.decoding import describe
-from nmt.errors import ConfigError, DataError, NmtError, tried
+from nmt.data.test_set import read_aligned
+from nmt.errors import ConfigError, DataError, tried
 from nmt.evaluation.writing import BinnedBy
-from nmt.foundation.files import printable, read_json
+from nmt.foundation.files import printable
+from nmt.library.systems import origin_of
 from nmt.plots.about import MIN_SENTENCES, About, Origin
 from nmt.plots.files import stem_of
 
@@ -142,24 +142,5 @@ def about(
     origins: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, SEARCH_OPTIONS) if system not in ready else {}
-        decoding = config.decoding.model_copy(update=search)
-        origins[system.name].append(
-            Origin(
-                config.data.source_language,
-                config.data.target_language,
-                decoding.beam_size,
-                decoding.length_penalty,
-                _updates(Path(system.path)),
-                describe(decoding),
-            )
-        )
+        origins[system.name].append(origin_of(system.path, config, search))
     return About(printable(Path(arguments.source).name), resamples, binned_by, arguments.min_sentences, origins)
-
-
-def _updates(run: Path) -> int | None:
-    """Read the number of updates of a run; None if its last checkpoint is missing or unreadable."""
-    try:
-        updates = read_json(run / "checkpoints" / "last" / "training.json")["update"]
-    except (NmtError, OSError, LookupError, TypeError, ValueError):
-        return None
-    return updates if isinstance(updates, int) else None

@@ -9,9 +9,6 @@ from nmt.cli.common import importing, say, with_progress
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
 from nmt.cli.options import given
 from nmt.config.schema import Evaluation
-from nmt.data.corpus import different_line_counts
-from nmt.data.lines import read_lines
-from nmt.errors import DataError
 
 PROGRESS_SECONDS = 10.0
 """Time between two reports of progress."""
@@ -40,23 +37,6 @@ def bin_edges(text: str) -> tuple[int, ...]:
     if not edges or edges[0] < 1 or list(edges) != sorted(set(edges)):
         raise argparse.ArgumentTypeError(f"'{text}' is not a list of ascending lengths such as 10,20,30")
     return edges
-
-
-def read_test_set(source: str, reference: str) -> tuple[list[str], list[str]]:
-    """Read source and reference. Raises DataError if they are empty or their line counts differ."""
-    sources = list(read_lines(source))
-    references = read_aligned(reference, source, len(sources))
-    if not sources:
-        raise DataError(f"{source}: is empty")
-    return sources, references
-
-
-def read_aligned(path: str, source: str, count: int) -> list[str]:
-    """Read the lines of a file. Raises DataError unless there are ``count``, one for each line of ``source``."""
-    lines = list(read_lines(path))
-    if len(lines) != count:
-        raise different_line_counts(source, count, path, len(lines))
-    return lines
 
 
 def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:

@@ -49,6 +49,16 @@ class SystemScores:
     seeds: tuple[tuple[float, ...], ...] = ()
     """BLEU of each seed in each bin, if there are several; the rows hold the means."""
 
+    @property
+    def bleu(self) -> Score:
+        """BLEU of the whole test set."""
+        return self.scores[0]
+
+    @property
+    def chrf(self) -> Score:
+        """ChrF of the whole test set."""
+        return self.scores[1]
+
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
         overall = {score.name: {"score": score.value, "signature": score.signature} for score in self.scores}

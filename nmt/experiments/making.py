@@ -149,7 +149,7 @@ def _translate(
     spans = [job.span(chunk) for chunk in missing]
     for chunk, span, lines in zip(missing, spans, slices(progress(read_lines(source)), spans), strict=True):
         with job.writing(chunk, "output") as file:
-            for each in translator.translate(lines, options, first=span.start + 1, check_stop=check_stop):
+            for each in translator.stream(lines, options, first=span.start + 1, check_stop=check_stop):
                 file.write(f"{each.text}\n".encode())
     job.join()
 

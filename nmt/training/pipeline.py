@@ -273,7 +273,7 @@ def score_test(
     options = SearchOptions.from_config(config.decoding)
 
     def translate(share: Sequence[str]) -> Iterator[str]:
-        translations = translator.translate(share, options, first_window=WINDOW, check_stop=check_stop)
+        translations = translator.stream(share, options, first_window=WINDOW, check_stop=check_stop)
         return (translation.text for translation in translations)
 
     hypotheses = in_shares(world, sources, translate)

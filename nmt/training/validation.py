@@ -134,7 +134,7 @@ class Validator:
             yield likelihood.item(), batch.target_tokens
 
     def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
-        translations = self.translator.translate(sources, self.options, first_window=WINDOW, check_stop=check_stop)
+        translations = self.translator.stream(sources, self.options, first_window=WINDOW, check_stop=check_stop)
         return (translation.text for translation in translations)
 
     def alignment_error_rate(self) -> float | None:
@@ -164,10 +164,10 @@ class Validator:
             return
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
         with evaluating(self.model):
-            [translation] = self.translator.translate([self.pairs[0].source], options)
+            [translation] = self.translator.stream([self.pairs[0].source], options)
         best = translation.hypotheses[0]
         if best.attention is not None and best.pieces:
-            pixels = attention_image(best.attention.numpy(), translation.source_pieces, best.pieces)
+            pixels = attention_image(best.attention, translation.source_pieces, best.pieces)
             self.log.image(update, "validation/attention", pixels)
 
 

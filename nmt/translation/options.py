@@ -1,9 +1,12 @@
 """How lines are translated."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+from pydantic import ValidationError
 
 from nmt.config.decoding import OF_SEVERAL, search_contradictions
+from nmt.config.problems import explain
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
@@ -19,6 +22,27 @@ MORE_PIECES = 10
 def longest(source: int, factor: float) -> int:
     """Return how many pieces a translation of ``source`` pieces may have, the end symbol of neither counted."""
     return int(source * factor) + MORE_PIECES
+
+
+class SearchChanges(TypedDict, total=False):
+    """The fields of ``SearchOptions`` as keywords, for type checkers and editors."""
+
+    beam_size: int
+    length_penalty: float
+    batch_tokens: int
+    max_source: int
+    max_length_factor: float
+    n_best: int
+    sampling: Sampling | None
+    attention: bool
+    risk: "MinimumBayesRisk | None"
+    unknown: UnknownWords | None
+    min_length_factor: float
+    coverage_penalty: float
+    no_repeat_ngram: int
+    repetition_penalty: float
+    beam_groups: int
+    diversity: float
 
 
 @dataclass(frozen=True)
@@ -77,8 +101,20 @@ class SearchOptions:
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
         """Take the options of a configuration; an override that is None changes nothing.
 
-        An override to a beam size of 1 leaves out the configuration's options that compare hypotheses.
+        An override to a beam size of 1 leaves out the configuration's options that compare hypotheses. Raises
+        ConfigError for a value out of the bounds of the schema.
         """
         given = {key: value for key, value in overrides.items() if value is not None}
+        _check(decoding, given)
         names = {field.name for field in fields(cls)} - set(OF_SEVERAL if given.get("beam_size") == 1 else ())
         return cls(**{key: value for key, value in decoding if key in names} | given)
+
+
+def _check(decoding: Decoding, given: dict[str, Any]) -> None:
+    """Raise ConfigError for overrides of a section that its schema refuses."""
+    overrides = {key: value for key, value in given.items() if key in Decoding.model_fields}
+    try:
+        Decoding.model_validate(decoding.model_dump() | overrides)
+    except ValidationError as error:
+        problems = [explain(each, Decoding) for each in error.errors(include_url=False)]
+        raise ConfigError(*(f"decoding.{each}" for each in problems)) from None

@@ -1,19 +1,21 @@
-"""Lines in, translations out: the one path that validation, nmt-translate and nmt-evaluate share."""
+"""Lines in, translations out: the one path that the library, validation and all commands share."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from nmt import fast
 from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.foundation.device import release_freed_memory, resolve_device, resolve_precision
+from nmt.plots.html import translation_html
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import (
     Diversity,
@@ -26,9 +28,12 @@ from nmt.search import (
     obeying,
     sample_search,
 )
-from nmt.translation.options import MORE_PIECES, SearchOptions, longest
+from nmt.translation.options import MORE_PIECES, SearchChanges, SearchOptions, longest
 from nmt.translation.rules import coverage_of, refuse_without_attention, rules_of
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
+
+Attention = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+"""Weights from 0 to 1; each row sums to 1 for every attention whose weights are a distribution."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,14 @@ class TranslatedHypothesis:
     text: str
     """Detokenized; never holds a line end."""
     log_probability: float
+    """The sum over the pieces; nats."""
     score: float
+    """The log-probability divided by the length penalty (Wu et al. 2016, eq. 14), by which hypotheses are ranked."""
     pieces: list[str]
     """Target pieces, with the end symbol if it was emitted."""
-    attention: Tensor | None = None
-    """(pieces, source pieces)"""
+    attention: Attention | None = None
+    """(T, S), a row for each of the T pieces and a column for each source piece; None if it was not kept, and for a
+    model without attention."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,26 @@ class Translation:
     def text(self) -> str:
         """The best translation."""
         return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float:
+        """The score of the best translation."""
+        return self.hypotheses[0].score
+
+    @property
+    def pieces(self) -> list[str]:
+        """The T pieces of the best translation."""
+        return self.hypotheses[0].pieces
+
+    @property
+    def attention(self) -> Attention | None:
+        """The attention of the best translation, (T, S); None if there is none."""
+        return self.hypotheses[0].attention
+
+    def _repr_html_(self) -> str:
+        """Show the translations and the heat map of the best one, in a notebook."""
+        scored = [(each.score, each.text) for each in self.hypotheses]
+        return translation_html(self.source, scored, self.source_pieces, self.pieces, self.attention)
 
 
 BLANK = TranslatedHypothesis("", 0.0, 0.0, [])
@@ -79,8 +107,27 @@ def never_stop() -> None:
     """Go on."""
 
 
+def _warn(number: int, problem: str) -> None:
+    """Warn as Python's libraries do."""
+    warnings.warn(f"line {number}: {problem}", stacklevel=5)
+
+
 class Translator:
-    """Translates raw lines.
+    """Translates raw lines with a trained run; :meth:`load` makes one.
+
+    >>> translator = Translator.load("runs/tiny")
+    >>> translator.translate("oak elm").text
+    'ELM OAK'
+    >>> [each.text for each in translator.translate(["fig", "bay box"], beam_size=5)]
+    ['FIG', 'BOX BAY']
+
+    The attention of a translation is a NumPy array, a row for each piece written and a column for each piece read:
+
+    >>> translation = translator.translate("oak elm")
+    >>> translation.attention.shape == (len(translation.pieces), len(translation.source_pieces))
+    True
+
+    One call at a time: a translator is not for several threads at once.
 
     Args:
         searchable: makes what is searched, for a beam size: a network, its fast twin, an ensemble.
@@ -142,7 +189,53 @@ class Translator:
         """Return a warning where a short measurement finds the precision slower than fp32; else None."""
         return fast.slow_precision(self.precision)
 
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters
+        self, lines: str, options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+    ) -> Translation: ...
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, lines: Sequence[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+    ) -> list[Translation]: ...
+    @overload
     def translate(
+        self, lines: Iterable[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+    ) -> Iterator[Translation]: ...
+    def translate(
+        self, lines: Iterable[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+    ) -> Translation | list[Translation] | Iterator[Translation]:
+        """Translate one line, a list of lines, or lines as they come from an iterator.
+
+        The result is of the same kind: a translation, a list, or an iterator that reads lines in windows (at first
+        1,024, then up to 4,096) when its translations are asked for. A blank line has a blank translation. A line of
+        more than ``decoding.max_source`` pieces is cut off, with a ``UserWarning``.
+
+        >>> translator = Translator.load("runs/tiny")
+        >>> lines = (line.strip() for line in ["oak elm ", " yew"])
+        >>> for translation in translator.translate(lines, beam_size=2, n_best=2):
+        ...     print(translation.text, len(translation.hypotheses))
+        ELM OAK 2
+        YEW 2
+
+        Args:
+            lines: raw text without line ends.
+            options: how to translate, all of it. Without them, the ``decoding`` section of the run's configuration
+                holds, and attention is kept if the model has any.
+            changes: single options that differ: ``beam_size=12, length_penalty=0.6, n_best=3, attention=False``.
+
+        Raises ConfigError for an option out of its bounds, and for options that contradict each other.
+        """
+        if options is None:
+            changes.setdefault("attention", self.attends)
+            options = SearchOptions.from_config(self.decoding, **changes)
+        elif changes:
+            options = replace(options, **changes)
+        if isinstance(lines, str):
+            return next(self.stream([lines], options, warn=_warn))
+        translations = self.stream(lines, options, warn=_warn)
+        return list(translations) if isinstance(lines, Sequence) else translations
+
+    def stream(
         self,
         lines: Iterable[str],
         options: SearchOptions,
@@ -154,7 +247,8 @@ class Translator:
         warn: Warn = no_warning,
         check_stop: CheckStop = never_stop,
     ) -> Iterator[Translation]:
-        """Translate each line, in the order of the lines, while they come in.
+        """Translate each line, in the order of the lines, while they come in: what :meth:`translate` and the commands
+        call.
 
         ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
@@ -248,10 +342,10 @@ class Translator:
         translated = []
         for hypothesis in hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
-            weights = None if hypothesis.attention is None else hypothesis.attention[:, order]
+            weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
             if options.unknown is not None and target.unk_id in hypothesis.tokens:
                 assert weights is not None  # kept for it
-                text = options.unknown.replaced(hypothesis.tokens, weights.numpy(), source, self.tokenizers)
+                text = options.unknown.replaced(hypothesis.tokens, weights, source, self.tokenizers)
             else:
                 text = target.decode(hypothesis.tokens)
             translated.append(

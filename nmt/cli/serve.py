@@ -1,0 +1,118 @@
+"""Serve a trained run over HTTP: a page to type into, and translation as JSON.
+
+Requests that wait become one batch. The server answers this machine alone, unless --host says otherwise; it has no
+passwords and no encryption.
+
+examples:
+  nmt-serve --model runs/en-fr
+  nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.cli.common import command, importing, say
+from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
+from nmt.cli.options import given, number, whole
+from nmt.errors import ConfigError
+from nmt.foundation.files import printable
+
+if TYPE_CHECKING:
+    from nmt.serving.batches import Answer, Translate
+    from nmt.translation.translator import Translator
+
+LOCALHOST = "127.0.0.1"
+NEEDED = ("starlette", "uvicorn", "h11")
+"""Packages of the extra ``serve``."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Define the options of ``nmt-serve``."""
+    arguments = argparse.ArgumentParser(prog="nmt-serve", description=__doc__)
+    arguments.add_argument(
+        "--model",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="RUN",
+        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
+    )
+    arguments.add_argument(
+        "--host",
+        default=LOCALHOST,
+        metavar="ADDRESS",
+        help="address to listen at; 0.0.0.0 answers every machine that can reach this one",
+    )
+    arguments.add_argument("--port", type=whole(0, 65535), default=8000, metavar="N", help="port; 0 takes a free one")
+    group = arguments.add_argument_group("limits")
+    group.add_argument("--max-lines", type=whole(1, 10_000), default=100, metavar="N", help="lines of a request")
+    group.add_argument(
+        "--max-characters", type=whole(1, 100_000), default=2000, metavar="N", help="characters of a line"
+    )
+    group.add_argument(
+        "--max-waiting", type=whole(1, 100_000), default=256, metavar="N", help="requests that wait for translation"
+    )
+    group.add_argument(
+        "--time-limit", type=number(0.1, 3600), default=30.0, metavar="S", help="seconds until a request is answered"
+    )
+    add_decoding_options(arguments)
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Serve until a signal asks to stop; requests that were accepted are answered first."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise ConfigError(*(f"{name}: is not installed; type: pip install 'nmt-attention[serve]'" for name in missing))
+    with importing():
+        from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
+        from nmt.serving.requests import Limits  # noqa: PLC0415
+        from nmt.serving.server import listen, run  # noqa: PLC0415
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
+
+    translator = load_translator(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    limits = Limits(
+        lines=arguments.max_lines,
+        characters=arguments.max_characters,
+        shown=max(arguments.max_characters, Limits.shown),
+        body=max(Limits.body, 4 * arguments.max_characters),
+        waiting=arguments.max_waiting,
+        seconds=arguments.time_limit,
+    )
+    translate = translating(translator, arguments)
+    translate(["a"], None, False, lambda: None)  # wrong options are errors now; the first request finds all warm
+    models = " + ".join(printable(Path(run).name) for run in arguments.model)
+    hosts = LOCAL if arguments.host in LOCAL else None
+    with listen(arguments.host, arguments.port) as listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        say(f"{models} translates at http://{shown}:{port}/ (Ctrl-C stops)")
+        run(application(translate, models, limits, hosts), listening, limits)
+    say("stopped; everything that was accepted has been answered")
+
+
+def translating(translator: "Translator", arguments: argparse.Namespace) -> "Translate":
+    """Return what translates a batch with the decoding options of the command line."""
+    from nmt.serving.requests import Refused  # noqa: PLC0415
+    from nmt.translation.options import SearchOptions  # noqa: PLC0415
+
+    chosen = given(arguments, SEARCH_OPTIONS)
+
+    def translate(
+        lines: Sequence[str], beam_size: int | None, attention: bool, check_stop: Callable[[], None]
+    ) -> "Answer":
+        asked = {} if beam_size is None else {"beam_size": beam_size}
+        try:
+            options = SearchOptions.from_config(translator.decoding, **chosen | asked, attention=attention)
+        except ConfigError as error:
+            if beam_size is None:
+                raise
+            raise Refused(400, f"beam_size {beam_size}: {error}") from None
+        problems: dict[int, str] = {}
+        found = translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop)
+        return [(each, problems.get(place)) for place, each in enumerate(list(found), 1)]
+
+    return translate

@@ -1,0 +1,71 @@
+"""The systems that are scored: runs, and translations that exist."""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt.config import Config, load_run_config
+from nmt.config.decoding import describe
+from nmt.data.test_set import Text, read_aligned
+from nmt.errors import NmtError
+from nmt.foundation.files import read_json
+from nmt.plots.about import Origin
+
+if TYPE_CHECKING:  # PyTorch is slow to import
+    from nmt.translation.options import SearchChanges
+
+System = Text
+"""The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
+
+
+def warn(problem: str) -> None:
+    """Warn as Python's libraries do."""
+    warnings.warn(problem, stacklevel=3)
+
+
+def config_of(system: System) -> Config | None:
+    """Load the configuration of a run directory; None for translations. Raises ConfigError, FileError."""
+    if isinstance(system, str | os.PathLike) and Path(system).is_dir():
+        return load_run_config(Path(system))
+    return None
+
+
+def hypotheses_of(
+    system: System, source: Text, lines: Sequence[str], device: str, precision: str, changes: "SearchChanges"
+) -> Iterator[str]:
+    """Read translations at once, or load the run at once that makes them one by one.
+
+    Raises DataError for translations that do not fit the source, and the errors of :meth:`Translator.load`.
+    """
+    if not (isinstance(system, str | os.PathLike) and Path(system).is_dir()):
+        return iter(read_aligned(system, source, len(lines)))
+    from nmt.translation.options import SearchOptions  # noqa: PLC0415
+    from nmt.translation.translator import Translator  # noqa: PLC0415
+
+    translator = Translator.load(Path(system), device, precision)
+    options = SearchOptions.from_config(translator.decoding, **changes)
+    return (each.text for each in translator.translate(iter(lines), options))
+
+
+def origin_of(run: str | os.PathLike[str], config: Config, changes: Mapping[str, Any]) -> Origin:
+    """Describe the run behind a translation; ``changes`` are the options of search that differ from its own."""
+    decoding = config.decoding.model_copy(update=dict(changes))
+    return Origin(
+        config.data.source_language,
+        config.data.target_language,
+        decoding.beam_size,
+        decoding.length_penalty,
+        _updates(Path(run)),
+        describe(decoding),
+    )
+
+
+def _updates(run: Path) -> int | None:
+    """Read the number of updates of a run; None if its last checkpoint is missing or unreadable."""
+    try:
+        updates = read_json(run / "checkpoints" / "last" / "training.json")["update"]
+    except (NmtError, OSError, LookupError, TypeError, ValueError):
+        return None
+    return updates if isinstance(updates, int) else None

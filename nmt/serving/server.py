@@ -1,0 +1,100 @@
+"""The server: a socket, the time limit for the head of a request, and a graceful stop."""
+
+import asyncio
+import math
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nmt.errors import ConfigError
+from nmt.serving.requests import Limits
+
+KEEP_ALIVE = 5
+"""Seconds that a connection stays open between two requests."""
+LARGEST_HEAD = 1 << 14
+"""Bytes of the head of a request."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 takes a free one. Raises ConfigError if that fails."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=128)
+    except OSError as error:
+        raise ConfigError(
+            f"--host {host} --port {port}: cannot listen: {error.strerror}; choose another port, or an address of "
+            "this machine"
+        ) from None
+
+
+def protocol(arrival: float) -> type[H11Protocol]:
+    """Make a protocol that closes connections whose next head does not arrive within ``arrival`` seconds: uvicorn
+    would wait for ever."""
+
+    class Impatient(H11Protocol):
+        _patience: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop_waiting()
+            elif self._patience is None:  # the first bytes of the next head
+                self._wait()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._patience = self.loop.call_later(arrival, self.transport.close)
+
+        def _stop_waiting(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
+    return Impatient
+
+
+def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """Make the server; ``run(sockets=[...])`` runs it until ``should_exit``, then answers what it has accepted."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=protocol(limits.arrival),
+            ws="none",
+            lifespan="on",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=math.ceil(limits.arrival + limits.seconds) + 1,
+            limit_concurrency=limits.connections,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )
+    )
+
+
+def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP; finish what was accepted, then return."""
+    server = make_server(app, limits)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        server.run(sockets=[listening])  # it raises the signal that it has handled once more, for ``stop``
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,353 @@
+"""The library: its names, its kinds of results, its examples, and that it computes what the commands compute."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import nmt
+from nmt.cli.evaluate import main as evaluate_command
+from nmt.cli.length_curve import main as curve_command
+from nmt.cli.translate import main as translate_command
+from nmt.errors import ConfigError, DataError
+from nmt.plots.html import MOST_CELLS, translation_html
+from nmt.search import Sampling
+from nmt.translation.options import SearchChanges, SearchOptions
+from tests.small_run import options
+
+TRAINING: dict[str, Any] = {
+    "updates": 300,
+    "batch_tokens": 200,
+    "optimizer": {"type": "adam", "learning_rate": 8e-3},
+    "schedule": {"type": "inverse_square_root", "warmup": 60},
+    "validation": {"every": 150, "sentences": None},
+}
+DOCUMENTED = (
+    "nmt",
+    "nmt.translation.translator",
+    "nmt.library.evaluation",
+    "nmt.library.length_curve",
+    "nmt.library.training",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the texts of the small task, ``tiny.yaml``, and ``runs/tiny``, which has learned the task."""
+    folder = tmp_path_factory.mktemp("library")
+    content = options(folder, "bahdanau", **TRAINING) | {"output": str(folder / "runs" / "tiny")}
+    (folder / "tiny.yaml").write_text(json.dumps(content), "utf-8")
+    nmt.train(nmt.load_config(folder / "tiny.yaml"))
+    return folder
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as the working directory."""
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(folder: Path) -> nmt.Translator:
+    return nmt.Translator.load(folder / "runs" / "tiny", "cpu")
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines()
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+SURFACE = {
+    "Config": "class",
+    "LengthCurve": "class",
+    "LengthCurve.figure": "(self) -> Figure",
+    "LengthCurve.write": "(self, stem: str | Path) -> list[Path]",
+    "NmtError": "class",
+    "SystemScores": "class",
+    "SystemScores.as_dict": "(self) -> dict[str, Any]",
+    "SystemScores.bleu": "(self) -> Score",
+    "SystemScores.chrf": "(self) -> Score",
+    "TranslatedHypothesis": "class",
+    "Translation": "class",
+    "Translation.attention": "(self) -> Attention | None",
+    "Translation.pieces": "(self) -> list[str]",
+    "Translation.score": "(self) -> float",
+    "Translation.text": "(self) -> str",
+    "Translator": "class",
+    "Translator.attends": "(self) -> bool",
+    "Translator.load": "(cls, run: str | Path, device: str='auto', precision: str='fp32', "
+    "kernels: Kernels | None=None) -> Self",
+    "Translator.of": "(cls, run: LoadedRun, device: torch.device, precision: torch.dtype) -> Self",
+    "Translator.slow_precision": "(self) -> str | None",
+    "Translator.stream": "(self, lines: Iterable[str], options: SearchOptions, *, prefixes: Sequence[str]=(), "
+    "first: int=1, window: int=WINDOW, first_window: int=FIRST_WINDOW, warn: Warn=no_warning, "
+    "check_stop: CheckStop=never_stop) -> Iterator[Translation]",
+    "Translator.translate": "(self, lines: Iterable[str], options: SearchOptions | None=None, "
+    "**changes: Unpack[SearchChanges]) -> Translation | list[Translation] | Iterator[Translation]",
+    "evaluate": "(system: System, source: Text, reference: Text, *, bins: Sequence[int]=(), "
+    "bleu_tokenizer: BleuTokenizer | None=None, device: str='auto', precision: str='fp32', "
+    "**changes: Unpack['SearchChanges']) -> SystemScores",
+    "length_curve": "(systems: Mapping[str, System] | Sequence[tuple[str, System]], source: Text, reference: Text, *, "
+    "bins: Sequence[int]=(), bin_by: BinBy='source', bleu_tokenizer: BleuTokenizer | None=None, "
+    "min_sentences: int=MIN_SENTENCES, short: Range | None=None, long: Range | None=None, title: str | None=None, "
+    "device: str='auto', precision: str='fp32', **changes: Unpack['SearchChanges']) -> LengthCurve",
+    "load_config": "(path: str | Path, overrides: Sequence[str]=()) -> Config",
+    "train": "(config: Config, *, resume: bool=False, overwrite: bool=False, "
+    "say: Callable[[str], None]=silent) -> Path",
+}
+
+
+def surface() -> dict[str, str]:
+    """Every public name, with the signature that its source has; of classes also their own methods and properties."""
+    found = {}
+    for name in set(nmt.__all__) - {"__version__"}:
+        [node] = ast.parse(textwrap.dedent(inspect.getsource(getattr(nmt, name)))).body
+        if isinstance(node, ast.FunctionDef):
+            found[name] = signature(node)
+        elif isinstance(node, ast.ClassDef):
+            found[name] = "class"
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and name != "Config"]
+            found |= {f"{name}.{each.name}": signature(each) for each in methods if not each.name.startswith("_")}
+    return found
+
+
+def signature(function: ast.FunctionDef) -> str:
+    assert function.returns is not None
+    return f"({ast.unparse(function.args)}) -> {ast.unparse(function.returns)}"
+
+
+def test_the_surface_is_frozen() -> None:
+    """Names and signatures are a promise: change them on purpose."""
+    assert surface() == SURFACE
+
+
+def test_each_public_name_has_a_text_and_can_be_listed() -> None:
+    assert set(nmt.__all__) <= set(dir(nmt))
+    for name in set(nmt.__all__) - {"__version__"}:
+        assert inspect.getdoc(getattr(nmt, name)), name
+    with pytest.raises(AttributeError, match="module 'nmt' has no attribute 'translator_of'"):
+        _ = nmt.translator_of
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    script = (
+        "import sys, nmt; before = [name for name in sys.modules if name.startswith('nmt.')]; "
+        "nmt.load_config, nmt.evaluate, nmt.length_curve, nmt.train; print(before, 'torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[] False\n"
+
+
+def test_the_keywords_of_a_translation_are_the_options_of_a_search() -> None:
+    assert get_type_hints(SearchChanges) == get_type_hints(SearchOptions)
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_the_examples_run(here: Path, module: str) -> None:
+    names = {name: getattr(nmt, name) for name in nmt.__all__}
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    failed, tried = doctest.testmod(importlib.import_module(module), extraglobs=names, optionflags=flags)
+    assert tried > 0 and failed == 0
+
+
+# --- translation ------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_of_the_kind_of_its_input(translator: nmt.Translator) -> None:
+    [line, *others] = ["oak elm", "", "yew"]
+    one = translator.translate(line)
+    assert isinstance(one, nmt.Translation) and one.source == "oak elm"
+    for given in ([line, *others], (line, *others)):
+        several = translator.translate(given)
+        assert isinstance(several, list) and [each.text for each in several] == [one.text, "", "YEW"]
+    assert translator.translate([]) == []
+    assert translator.translate("").text == ""
+
+
+def test_an_iterator_is_read_while_its_translations_are_taken(translator: nmt.Translator) -> None:
+    taken = []
+
+    def endless() -> Iterator[str]:
+        while True:
+            taken.append(1)
+            yield "fig"
+
+    translations = translator.translate(endless(), beam_size=1)
+    assert iter(translations) is translations and not taken
+    assert next(translations).text == "FIG" and len(taken) == 1024
+
+
+def test_keywords_and_options_say_the_same(translator: nmt.Translator) -> None:
+    sources = ["oak elm", "fig bay box"]
+    how = SearchOptions.from_config(translator.decoding, beam_size=3, n_best=3)
+    with_keywords = translator.translate(sources, beam_size=3, n_best=3, attention=False)
+    assert translator.translate(sources, how) == with_keywords == list(translator.stream(sources, how))
+    assert translator.translate(sources, how, n_best=1) == translator.translate(sources, beam_size=3, attention=False)
+    sampled = translator.translate(sources, beam_size=1, sampling=Sampling(seed=3))
+    assert len(sampled) == 2
+
+
+def test_attention_is_an_array_of_a_row_for_each_piece(translator: nmt.Translator) -> None:
+    translation = translator.translate("oak elm fir")
+    weights = translation.attention
+    assert isinstance(weights, np.ndarray) and weights.dtype == np.float32
+    assert weights.shape == (len(translation.pieces), len(translation.source_pieces))
+    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
+    assert weights[:-1].argmax(1).tolist() == [2, 1, 0], "it has learned to reverse"
+    assert translator.translate("oak", attention=False).attention is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"beam_size": 0}, "decoding.beam_size: found 0; must be"),
+        ({"beam_size": "5"}, "decoding.beam_size: found '5'; must be"),
+        ({"length_penalty": -1.0}, "decoding.length_penalty: found -1.0; must be"),
+        ({"n_best": 9}, "n-best 9: a beam of 2 has no more than 2 hypotheses"),
+    ],
+)
+def test_wrong_options_are_configuration_errors(
+    translator: nmt.Translator, changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        translator.translate("oak", **changes)
+    assert problem in str(error.value)
+
+
+def test_unknown_keywords_are_type_errors(translator: nmt.Translator) -> None:
+    with pytest.raises(TypeError, match="beamsize"):
+        translator.translate("oak", beamsize=5)  # type: ignore[call-overload]
+
+
+def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None:
+    with pytest.warns(UserWarning, match="line 2: too long: only its first 2 pieces are translated") as caught:
+        translator.translate(["oak", "oak elm fir"], max_source=2)
+    assert caught[0].filename == __file__
+
+
+# --- what the commands compute ----------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_what_the_library_returns(here: Path, translator: nmt.Translator) -> None:
+    arguments = ["--model", "runs/tiny", "--input", "test.low", "--output", "hypotheses", "--device", "cpu"]
+    assert translate_command([*arguments, "--beam-size", "3"]) == 0
+    expected = translator.translate(lines(here / "test.low"), beam_size=3)
+    assert lines(here / "hypotheses") == [each.text for each in expected]
+
+
+def test_evaluate_gives_the_numbers_of_the_command(here: Path) -> None:
+    files = ["--source", "test.low", "--reference", "test.up", "--json", "scores.json"]
+    for system, option in (("runs/tiny", "--model"), ("test.up", "--hypotheses")):
+        assert evaluate_command([*files, option, system, "--bins", "1,3"]) == 0
+        expected = json.loads((here / "scores.json").read_text("utf-8"))
+        del expected["binned_by"]
+        assert json.loads(json.dumps(nmt.evaluate(system, "test.low", "test.up", bins=(1, 3)).as_dict())) == expected
+    as_lines = nmt.evaluate(lines(here / "test.up"), lines(here / "test.low"), lines(here / "test.up"))
+    assert as_lines.bleu.value == pytest.approx(100) and as_lines.chrf.value == 100
+
+
+def test_evaluate_agrees_with_the_scores_of_the_training(here: Path) -> None:
+    saved = json.loads((here / "runs" / "tiny" / "test.scores.json").read_text("utf-8"))
+    assert nmt.evaluate("runs/tiny", "test.low", "test.up").bleu.value == saved["BLEU"]["score"]
+
+
+def test_length_curve_gives_the_files_of_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = ["--system", "tiny=runs/tiny", "--system", "copy=test.low", "--system", "copy=test.up"]
+    files = ["--source", "test.low", "--reference", "test.up", "--output", "of-command"]
+    how = ["--min-sentences", "2", "--bins", "1,2,3", "--beam-size", "1"]
+    assert curve_command([*files, *systems, *how]) == 0
+    curve = nmt.length_curve(
+        [("tiny", "runs/tiny"), ("copy", "test.low"), ("copy", lines(here / "test.up"))],
+        "test.low",
+        "test.up",
+        min_sentences=2,
+        bins=[1, 2, 3],
+        beam_size=1,
+    )
+    assert capsys.readouterr().out == f"{curve}\n"
+    curve.write("of-library")
+    for kind in ("json", "csv", "png"):
+        assert (here / f"of-library.{kind}").read_bytes() == (here / f"of-command.{kind}").read_bytes()
+    assert curve._repr_png_().startswith(b"\x89PNG")
+
+
+def test_unusable_texts_and_systems_are_errors(here: Path) -> None:
+    with pytest.raises(DataError, match="the source has 2 lines and its translation has 1: "):
+        nmt.evaluate(["A"], ["a", "b"], ["A", "B"])
+    with pytest.raises(DataError, match="the source: is empty"):
+        nmt.evaluate([], [], [])
+    with pytest.raises(DataError, match="runs/nothing: no such file"):
+        nmt.evaluate("runs/nothing", ["a"], ["A"])
+    with pytest.raises(ConfigError, match="systems: none is given"):
+        nmt.length_curve({}, ["a"], ["A"])
+    with pytest.raises(ConfigError, match="--bin-by pieces: needs a run"):
+        nmt.length_curve({"a": ["A"]}, ["a"], ["A"], bin_by="pieces")
+
+
+def test_the_script_of_the_references_chooses_the_tokenizer_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="BLEU's tokenizer is zh"):
+        scores = nmt.evaluate(["你好世界"], ["hello world"], ["你好世界"])
+    assert "tok:zh" in scores.bleu.signature
+
+
+# --- in a notebook ----------------------------------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_a_translation_shows_itself(translator: nmt.Translator) -> None:
+    translation = translator.translate("oak elm", n_best=2)
+    page = Elements(translation._repr_html_())
+    assert {"oak elm", "ELM OAK", translation.hypotheses[1].text} <= set(page.text)
+    titles = [float(attributes["title"] or "") for _, attributes in page.found if "title" in attributes]
+    assert translation.attention is not None
+    np.testing.assert_allclose(titles, translation.attention.ravel(), atol=5e-5)
+    plain = Elements(translator.translate("oak elm", attention=False)._repr_html_())
+    assert [tag for tag, _ in plain.found].count("table") == 1
+    assert Elements(translator.translate("")._repr_html_()).found
+
+
+def test_markup_in_a_text_stays_text() -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)> & \" '"
+    page = Elements(translation_html(evil, [(0.0, evil)], [evil], [evil], np.ones((1, 1), np.float32)))
+    assert {tag for tag, _ in page.found} == {"p", "table", "tr", "td", "th", "caption"}
+    assert page.text.count(evil) == 4
+    assert {name for _, attributes in page.found for name in attributes} == {"title", "style", "scope"}
+
+
+def test_a_very_large_heat_map_is_left_out() -> None:
+    side = int(MOST_CELLS**0.5) + 1
+    pieces = ["a"] * side
+    page = Elements(translation_html("a", [(0.0, "b")], pieces, pieces, np.zeros((side, side), np.float32)))
+    assert [tag for tag, _ in page.found].count("table") == 1
+    assert f"attention: {side}×{side} weights, too many for a table" in page.text

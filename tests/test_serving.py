@@ -1,0 +1,617 @@
+"""The server: what it answers, what it refuses, how requests share batches, and how it stops."""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+
+from nmt.cli import serve
+from nmt.errors import Stopped
+from nmt.serving.app import LOCAL, application
+from nmt.serving.batches import Answer, Batches
+from nmt.serving.metrics import SECONDS, Metrics
+from nmt.serving.requests import Limits, Refused, Request, parse
+from nmt.serving.server import listen, make_server
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
+from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
+from tests.test_cli_translate import save_run
+
+LIMITS = Limits(arrival=5.0, seconds=10.0)
+HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def upper(line: str) -> Translation:
+    return Translation(line, [line, "</s>"], [TranslatedHypothesis(line.upper(), -1.0, -0.5, [line.upper(), "</s>"])])
+
+
+class Fake:
+    """Translates into capitals. It notes each batch, waits for ``gate``, and fails for lines with ``fail``."""
+
+    def __init__(self, *, opened: bool = True) -> None:
+        self.batches: list[list[str]] = []
+        self.gate, self.begun = threading.Event(), threading.Semaphore(0)
+        self.stopped = 0
+        if opened:
+            self.gate.set()
+
+    def __call__(
+        self, lines: Sequence[str], beam_size: int | None, attention: bool, check_stop: Callable[[], None]
+    ) -> Answer:
+        self.batches.append(list(lines))
+        self.begun.release()
+        while not self.gate.wait(0.01):
+            try:
+                check_stop()
+            except Stopped:
+                self.stopped += 1
+                raise
+        if "fail" in lines:
+            raise RuntimeError("as if out of memory")
+        return [(upper(line), "too long" if line == "long" else None) for line in lines]
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Client:
+    """Speaks to the server at a port of this machine."""
+
+    port: int
+    server: uvicorn.Server
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
+            response = connection.getresponse()
+            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def translate(self, content: Any) -> Reply:
+        return self.ask("POST", "/translate", json.dumps(content).encode(), content_type="application/json")
+
+    def send(self, *parts: bytes, pause: float = 0.0) -> bytes:
+        """Send bytes with pauses between them; -> everything that comes back until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            for part in parts:
+                with contextlib.suppress(OSError):  # it may be closed already
+                    connection.sendall(part)
+                time.sleep(pause)
+            found = b""
+            with contextlib.suppress(ConnectionResetError):
+                while part := connection.recv(1 << 16):
+                    found += part
+            return found
+
+
+@contextlib.contextmanager
+def serving(translate: Any, limits: Limits = LIMITS, hosts: Sequence[str] | None = LOCAL) -> Iterator[Client]:
+    """A server in a thread."""
+    listening = listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    server = make_server(application(translate, "tiny", limits, hosts), limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield Client(port, server)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving(Fake()) as client:
+        yield client
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait, for 20 seconds at most."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.005)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"text": "a"}, Request(["a"])),
+        ({"text": ["a", ""], "beam_size": 3, "attention": True}, Request(["a", ""], 3, True)),
+        ({"text": [], "beam_size": None}, Request([])),
+        ({"text": "tab\tand\u2028separator é 日本"}, Request(["tab\tand\u2028separator é 日本"])),
+    ],
+)
+def test_requests_are_read(content: dict[str, Any], expected: Request) -> None:
+    assert parse(json.dumps(content).encode(), LIMITS) == expected
+
+
+HOSTILE: dict[str, tuple[bytes, int, str]] = {
+    "nothing": (b"", 400, "the body is not JSON in UTF-8"),
+    "no JSON": (b"{", 400, "the body is not JSON in UTF-8"),
+    "not UTF-8": (b'{"text": "\xff"}', 400, "the body is not JSON in UTF-8"),
+    "deep": (b"[" * 100_000, 400, "the body is nested too deeply"),
+    "deep and right": (b'{"text": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", 400, "the body is nested too deeply"),
+    "a number of many digits": (b'{"text": ' + b"9" * 100_000 + b"}", 400, "the body is not JSON"),
+    "a list": (b"[]", 400, "the body must be an object"),
+    "no text": (b"{}", 400, "text: must be a string or a list of strings"),
+    "a number": (b'{"text": 1}', 400, "text: must be a string"),
+    "null": (b'{"text": null}', 400, "text: must be a string"),
+    "a list in a list": (b'{"text": [["a"]]}', 400, "text: must be a string"),
+    "unknown key": (b'{"text": "a", "beam": 3}', 400, "unknown key 'beam'"),
+    "line end": (b'{"text": "a\\nb"}', 400, "text: line 1 has a line end; send a list"),
+    "NUL": (b'{"text": ["a", "b\\u0000c"]}', 400, "text: line 2 has a NUL character"),
+    "lone surrogate": (b'{"text": "a\\ud800"}', 400, "text: line 1 has half of a surrogate pair"),
+    "beam of no hypothesis": (b'{"text": "a", "beam_size": 0}', 400, "beam_size: must be a whole number from 1 to 16"),
+    "large beam": (b'{"text": "a", "beam_size": 17}', 400, "beam_size: must be a whole number from 1 to 16"),
+    "beam of text": (b'{"text": "a", "beam_size": "5"}', 400, "beam_size: must be"),
+    "beam of truth": (b'{"text": "a", "beam_size": true}', 400, "beam_size: must be"),
+    "not a number": (b'{"text": "a", "beam_size": NaN}', 400, "beam_size: must be"),
+    "attention of text": (b'{"text": "a", "attention": "yes"}', 400, "attention: must be true or false"),
+    "10,000 lines": (json.dumps({"text": ["a"] * 10_000}).encode(), 413, "10,000 lines; send at most 100 at a time"),
+    "a long line": (json.dumps({"text": "a" * 2001}).encode(), 413, "line 1 has 2,001 characters; it may have up to"),
+    "much attention": (
+        json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(),
+        413,
+        "with attention a request may have up to 2,000",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_requests_are_refused(client: Client, name: str) -> None:
+    """By the server as a client meets it, and nothing of Python's is in the answer."""
+    body, status, message = HOSTILE[name]
+    with pytest.raises(Refused) as refusal:
+        parse(body, LIMITS)
+    assert refusal.value.status == status and message in refusal.value.message
+    reply = client.ask("POST", "/translate", body, content_type="application/json")
+    assert reply.status == status
+    assert reply.content == {"error": refusal.value.message}
+    assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_has_come(client: Client) -> None:
+    chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    found = client.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 6)
+    assert found.startswith(b"HTTP/1.1 413 ") and b"larger than 262,144 bytes" in found
+    found = client.send(HEAD + b"Content-Length: 300000\r\n\r\n", b" " * 300_000)
+    assert found.startswith(b"HTTP/1.1 413 ")
+
+
+def test_another_content_type_is_refused(client: Client) -> None:
+    """A page of another site may send text/plain without asking; JSON it may not."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        reply = client.ask("POST", "/translate", b'{"text": "a"}', content_type=kind)
+        assert reply.status == 415 and "content-type application/json" in reply.content["error"]
+    assert (
+        client.ask("POST", "/translate", b'{"text": "a"}', content_type="Application/JSON; charset=utf-8").status == 200
+    )
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1", "localhost@evil.example", "ö"],
+)
+def test_foreign_host_names_are_refused(client: Client, host: str) -> None:
+    found = client.send(b"GET /health HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"])
+def test_names_of_this_machine_are_known(client: Client, host: str) -> None:
+    assert client.ask("GET", "/health", Host=host).status == 200
+
+
+def test_every_name_is_known_if_asked_for() -> None:
+    with serving(Fake(), hosts=None) as client:
+        assert client.ask("GET", "/health", Host="translator.example").status == 200
+
+
+def test_pages_of_other_sites_are_not_allowed_to_read(client: Client) -> None:
+    asked = client.ask("OPTIONS", "/translate", Origin="http://evil.example", Access_Control_Request_Method="POST")
+    answered = client.ask("GET", "/health", Origin="http://evil.example")
+    assert (asked.status, answered.status) == (405, 200)
+    for reply in (asked, answered):
+        assert not [name for name in reply.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/..%2f..%2fetc/passwd", "/page.html", "//etc/passwd", "/%00"])
+def test_no_path_leads_to_a_file(client: Client, path: str) -> None:
+    found = client.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert found.startswith(b"HTTP/1.1 404 ") and b"root:" not in found
+
+
+def test_wrong_methods_and_broken_requests_are_refused(client: Client) -> None:
+    assert client.ask("GET", "/translate").status == 405
+    assert client.send(b"no HTTP at all\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000).startswith(b"HTTP/1.1 400 ")
+    smuggled = (
+        b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    )
+    assert b" 200 " not in client.send(smuggled, b"", pause=0.01)[:20]
+
+
+def test_slow_requests_are_ended() -> None:
+    """Whoever sends a byte now and then does not hold a connection for ever."""
+    with serving(Fake(), replace(LIMITS, arrival=0.3)) as client:
+        started = time.monotonic()
+        assert client.send(b"GET / HT", *[b"T"] * 8, pause=0.1) == b""
+        found = client.send(HEAD + b"Content-Length: 99\r\n\r\n", *[b" "] * 8, pause=0.1)
+        assert found.startswith(b"HTTP/1.1 408 ") and b"did not arrive within 0.3 seconds" in found
+        assert (
+            client.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", *[b"G"] * 8, pause=0.1).count(b"HTTP/1.1")
+            == 1
+        )
+        assert client.send() == b"", "a connection without any request"
+        assert time.monotonic() - started < 20
+        assert client.translate({"text": "a"}).status == 200
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_translation_and_what_comes_with_it(client: Client) -> None:
+    reply = client.translate({"text": ["a b", "long", ""]})
+    assert reply.status == 200 and reply.headers["content-type"] == "application/json"
+    assert reply.content == {
+        "translations": [
+            {"text": "A B", "score": -0.5},
+            {"text": "LONG", "score": -0.5, "warning": "too long"},
+            {"text": "", "score": -0.5},
+        ]
+    }
+    assert client.translate({"text": []}).content == {"translations": []}
+
+
+def test_the_page_allows_its_own_script_and_no_other(client: Client) -> None:
+    reply = client.ask("GET", "/")
+    page, policy = reply.body.decode(), reply.headers["content-security-policy"]
+    for kind in ("style", "script"):
+        [inside] = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    assert not re.findall(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|style=|https?:", page)
+    for header in ("x-content-type-options", "referrer-policy", "cache-control", "cross-origin-resource-policy"):
+        assert header in reply.headers
+    assert "server" not in reply.headers
+
+
+def test_health_and_metrics() -> None:
+    with serving(Fake()) as client:
+        client.translate({"text": ["a", "b"]})
+        client.translate({"text": 1})
+        client.ask("GET", "/no/such/" + "path")
+        assert client.ask("GET", "/health").content == {"status": "ok", "model": "tiny", "waiting": 0}
+        reply = client.ask("GET", "/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = reply.body.decode().splitlines()
+    for line in (
+        'nmt_requests_total{path="/translate",status="200"} 1',
+        'nmt_requests_total{path="/translate",status="400"} 1',
+        'nmt_requests_total{path="other",status="404"} 1',
+        'nmt_requests_total{path="/health",status="200"} 1',
+        "nmt_request_seconds_count 2",
+        "nmt_batches_total 1",
+        "nmt_lines_total 2",
+    ):
+        assert line in lines
+    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    for line in lines:
+        if not line.startswith("#"):
+            assert re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.]+', line), line
+            assert any(line.startswith(name) for name in named)
+
+
+def test_the_histogram_by_hand() -> None:
+    metrics = Metrics()
+    for seconds in (0.01, 0.02, 31.0):
+        metrics.request("/translate", 200, seconds)
+    metrics.request("/", 200, 5.0)
+    text = metrics.text(3)
+    buckets = [int(line.rpartition(" ")[2]) for line in text.splitlines() if "_bucket" in line]
+    assert buckets == [1, *[2] * (len(SECONDS) - 1), 3], "a bound belongs to its bucket, and buckets are cumulative"
+    assert "nmt_request_seconds_sum 31.030000\n" in text and text.endswith("nmt_waiting_requests 3\n")
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def in_loop(translate: Fake, limits: Limits, body: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """Run ``body(batches)`` beside a queue; -> its result, and requests and lines of each batch."""
+    done: list[tuple[int, int]] = []
+
+    async def main() -> Any:
+        batches = Batches(translate, limits, lambda requests, lines: done.append((requests, lines)))
+        worker = asyncio.create_task(batches.run())
+        try:
+            return await body(batches)
+        finally:
+            translate.gate.set()
+            batches.close()
+            await worker
+
+    return asyncio.run(main()), done
+
+
+async def first_begun(translate: Fake, batches: Batches, *requests: Request) -> list["asyncio.Task[Answer]"]:
+    """Ask all at once, after the first has begun to be translated."""
+    tasks = [asyncio.create_task(batches.answer(requests[0]))]
+    await asyncio.to_thread(translate.begun.acquire)
+    tasks += [asyncio.create_task(batches.answer(each)) for each in requests[1:]]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def texts(answer: Answer) -> list[str]:
+    return [translation.text for translation, _ in answer]
+
+
+def test_what_waits_becomes_one_batch() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> list[list[str]]:
+        tasks = await first_begun(translate, batches, *(Request([f"{i}", f"{i}x"]) for i in range(5)))
+        assert batches.waiting == 4
+        translate.gate.set()
+        return [texts(answer) for answer in await asyncio.gather(*tasks)]
+
+    found, done = in_loop(translate, LIMITS, body)
+    assert found == [[f"{i}", f"{i}X"] for i in range(5)]
+    assert translate.batches == [["0", "0x"], ["1", "1x", "2", "2x", "3", "3x", "4", "4x"]]
+    assert done == [(1, 2), (4, 8)]
+
+
+def test_only_requests_for_the_same_share_a_batch() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        asked = [Request(["0"]), Request(["1"]), Request(["2"], 3), Request(["3"], None, True), Request(["4"])]
+        tasks = await first_begun(translate, batches, *asked, Request(["5"], 3))
+        translate.gate.set()
+        await asyncio.gather(*tasks)
+
+    in_loop(translate, LIMITS, body)
+    assert translate.batches == [["0"], ["1", "4"], ["2", "5"], ["3"]]
+
+
+def test_a_batch_is_not_too_large() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        tasks = await first_begun(translate, batches, *(Request([letter * 4]) for letter in "abcdef"))
+        translate.gate.set()
+        await asyncio.gather(*tasks)
+
+    in_loop(translate, replace(LIMITS, batch=10), body)
+    assert translate.batches == [["aaaa"], ["bbbb", "cccc"], ["dddd", "eeee"], ["ffff"]]
+
+
+def test_a_request_that_is_given_up_is_not_translated() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        tasks = await first_begun(translate, batches, Request(["0"]), Request(["1"]), Request(["2"]))
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        translate.gate.set()
+        assert texts(await tasks[2]) == ["2"]
+
+    in_loop(translate, LIMITS, body)
+    assert translate.batches == [["0"], ["2"]]
+
+
+def test_a_batch_that_nobody_waits_for_is_stopped() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        tasks = await first_begun(translate, batches, Request(["0"]))
+        tasks[0].cancel()
+        await asyncio.to_thread(until, lambda: translate.stopped == 1)
+
+    in_loop(translate, LIMITS, body)
+
+
+def test_a_failure_is_that_of_one_request(caplog: pytest.LogCaptureFixture) -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> list[Any]:
+        tasks = await first_begun(translate, batches, *(Request([line]) for line in ("0", "1", "fail", "3")))
+        translate.gate.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    [first, second, failed, fourth], _ = in_loop(translate, LIMITS, body)
+    assert [texts(each) for each in (first, second, fourth)] == [["0"], ["1"], ["3"]]
+    assert isinstance(failed, Refused) and failed.status == 500
+    assert "as if out of memory" in caplog.text, "the reason is in the log"
+
+
+def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered() -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        tasks = await first_begun(translate, batches, *(Request([f"{i}"]) for i in range(3)))
+        with pytest.raises(Refused) as refusal:
+            await batches.answer(Request(["x"]))
+        assert refusal.value.status == 429
+        batches.close()
+        with pytest.raises(Refused) as refusal:
+            await batches.answer(Request(["x"]))
+        assert refusal.value.status == 503
+        translate.gate.set()
+        assert [texts(answer) for answer in await asyncio.gather(*tasks)] == [["0"], ["1"], ["2"]]
+
+    in_loop(translate, replace(LIMITS, waiting=2), body)
+
+
+# --- many clients -----------------------------------------------------------------------------------------------------
+
+
+def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
+    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
+    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
+    how = SearchOptions.from_config(translator.decoding, attention=True)
+    alone = {line: next(translator.stream([line], how)) for line in LINES}
+    with serving(translate, replace(LIMITS, seconds=60.0)) as client, ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda line: client.translate({"text": line, "attention": True}), LINES * 2))
+        shared = client.ask("GET", "/metrics").body.decode()
+    for line, reply in zip(LINES * 2, replies, strict=True):
+        [found] = reply.content["translations"]
+        expected = alone[line]
+        assert (found["text"], found["pieces"]) == (expected.text, expected.pieces)
+        assert found["source_pieces"] == expected.source_pieces
+        assert found["score"] == pytest.approx(expected.score, abs=1e-4)
+        assert expected.attention is not None
+        assert found["attention"] == pytest.approx(expected.attention, abs=2e-4)
+    counted = {name: float(value) for name, value in re.findall(r"^(nmt_\w+) ([\d.]+)$", shared, re.MULTILINE)}
+    assert counted["nmt_lines_total"] == len(LINES) * 2
+    assert counted["nmt_batches_total"] < counted["nmt_batched_requests_total"], "some requests shared a batch"
+
+
+def test_a_model_without_attention_answers_without_weights() -> None:
+    translator = translator_of(network(small_tokenizers(), {"type": "none"}), small_tokenizers())
+    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
+    with serving(translate) as client:
+        [found] = client.translate({"text": LINES[0], "attention": True}).content["translations"]
+    assert found["attention"] is None and found["pieces"]
+
+
+def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
+    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
+    arguments = serve.parser().parse_args(
+        ["--model", "x", "--beam-size", "4", "--beam-groups", "2", "--diversity", "1"]
+    )
+    with serving(serve.translating(translator, arguments)) as client:
+        assert client.translate({"text": "a"}).status == 200
+        reply = client.translate({"text": "a", "beam_size": 3})
+    assert reply.status == 400 and "2 groups cannot share 3 hypotheses" in reply.content["error"]
+
+
+def test_an_answer_that_takes_too_long_is_given_up() -> None:
+    translate = Fake(opened=False)
+    with serving(translate, replace(LIMITS, seconds=0.3)) as client:
+        reply = client.translate({"text": "a"})
+        assert reply.status == 503 and "no translation within 0.3 seconds" in reply.content["error"]
+        assert reply.headers["retry-after"] == "1"
+        until(lambda: translate.stopped == 1)
+        translate.gate.set()
+        assert client.translate({"text": "b"}).status == 200
+
+
+def test_a_client_that_goes_away_is_not_waited_for() -> None:
+    translate = Fake(opened=False)
+    with serving(translate) as client:
+        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection:
+            connection.sendall(HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}')
+            translate.begun.acquire(timeout=20)
+        until(lambda: translate.stopped == 1)
+        translate.gate.set()
+        assert 'status="499"} 1' in client.ask("GET", "/metrics").body.decode()
+
+
+def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.serving.app.parse", lambda *_: 1 / 0)
+    with serving(Fake()) as client:
+        reply = client.translate({"text": "a"})
+        assert reply.status == 500 and reply.content == {"error": "the server has a defect; its log has the reason"}
+        assert 'path="/translate",status="500"} 1' in client.ask("GET", "/metrics").body.decode()
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
+    translate = Fake(opened=False)
+    with ThreadPoolExecutor(6) as pool:
+        with serving(translate) as client:
+            replies = [pool.submit(client.translate, {"text": f"{i}"}) for i in range(6)]
+            until(lambda: client.ask("GET", "/health").content["waiting"] == 5)
+            client.server.should_exit = True
+            time.sleep(0.3)
+            translate.gate.set()
+        found = [reply.result() for reply in replies]
+    assert [reply.content["translations"][0]["text"] for reply in found] == [f"{i}" for i in range(6)]
+    with pytest.raises(ConnectionRefusedError):
+        client.ask("GET", "/health")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert serve.main(["--model", "run"]) == 2
+    said = capsys.readouterr().err
+    assert said == "nmt-serve: error: uvicorn: is not installed; type: pip install 'nmt-attention[serve]'\n"
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = save_run(tmp_path / "run", ATTENTIONS[1])
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        assert serve.main(["--model", str(run), "--port", port, "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"nmt-serve: error: --host 127.0.0.1 --port {port}: cannot listen: Address already in use")
+
+
+def test_wrong_options_are_errors_before_anybody_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = save_run(tmp_path / "run", ATTENTIONS[2])
+    assert serve.main(["--model", str(run), "--coverage-penalty", "0.2", "--port", "0", "--device", "cpu"]) == 2
+    assert "decoding.coverage_penalty: 0.2 needs attention weights" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_serves_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    run = save_run(tmp_path / "run", ATTENTIONS[0])
+    script = "import sys; from nmt.cli.serve import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "--model", str(run), "--port", "0", "--device", "cpu"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    try:
+        assert process.stderr is not None
+        ready = process.stderr.readline()
+        found = re.fullmatch(r"run translates at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", ready)
+        assert found, ready
+        client = Client(int(found[1]), None)  # type: ignore[arg-type]
+        expected = next(Translator.load(run, "cpu").translate(iter([LINES[0]])))
+        assert client.translate({"text": LINES[0]}).content["translations"][0]["text"] == expected.text
+        process.send_signal(number)
+        assert process.stderr.read() == "stopped; everything that was accepted has been answered\n"
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
