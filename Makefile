@@ -72,7 +72,7 @@ mutation: $(READY) ## mutation testing with scripts/mutants.yaml: do the tests n
 	@$(BIN)/python scripts/mutation.py $(ARGS)
 
 docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/doctrees docs build/docs $(ARGS)
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)
 	@echo "the book: build/docs/index.html"
 
 test: $(READY) ## all tests except slow ones, TEST_JOBS at a time (2; ARGS=... goes to pytest)

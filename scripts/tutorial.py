@@ -5,8 +5,12 @@ puts in its place. Git has the notebook without outputs, in this module's format
 """
 
 import argparse
+import inspect
 import json
+import pydoc
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +57,32 @@ def is_code(cell: Notebook) -> bool:
 
 
 def to_markdown(path: Path) -> str:
-    """The cells as a page: text as it is, code in blocks, the solutions folded away."""
+    """The cells as a page: text as it is, code in blocks, the sources that cells show, the solutions folded away."""
     return "\n\n".join(_cell(cell) for cell in read(path)["cells"]) + "\n"
+
+
+SHOWN = re.compile(r'^show\("([\w.]+)"\)$', re.MULTILINE)
+"""A line of a cell that shows the source of a part of the toolkit."""
 
 
 def _cell(cell: Notebook) -> str:
     source = "".join(cell["source"])
     if not is_code(cell):
         return source
-    shown = f"```python\n{source}\n```"
+    shown = _block(SHOWN.sub(lambda found: source_of(found[1]), source))
     if SOLUTION not in cell["metadata"]:
         return shown
-    solution = "".join(cell["metadata"][SOLUTION])
-    return f"{shown}\n\n<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>"
+    solution = _block("".join(cell["metadata"][SOLUTION]))
+    return f"{shown}\n\n<details><summary>Solution</summary>\n\n{solution}\n\n</details>"
+
+
+def _block(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def source_of(name: str) -> str:
+    """The source of a function or class by its dotted name, under that name."""
+    return f"# {name}\n{textwrap.dedent(inspect.getsource(pydoc.locate(name)))}"  # type: ignore[arg-type]
 
 
 def parser() -> argparse.ArgumentParser:
