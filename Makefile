@@ -21,7 +21,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture mutation test test-all test-lowest test-package audit lint format figure clean distclean
+.PHONY: help demo benchmark torture mutation docs test test-all test-lowest test-package audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -38,7 +38,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing PyTorch (large: minutes)"
 	@$(PIP) "$$(grep ^torch== constraints.txt)"
 	@echo "installing the toolkit and everything else it needs"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[dev,docs]'
 	@touch $@
 
 # --- experiments ----------------------------------------------------------------------------------------------------
@@ -70,6 +70,10 @@ torture: $(READY) ## fault injection, hostile input and reproducibility: 10 to 1
 
 mutation: $(READY) ## mutation testing with scripts/mutants.yaml: do the tests notice each mistake? (ARGS=... goes to scripts/mutation.py)
 	@$(BIN)/python scripts/mutation.py $(ARGS)
+
+docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)
+	@echo "the book: build/docs/index.html"
 
 test: $(READY) ## all tests except slow ones, TEST_JOBS at a time (2; ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)

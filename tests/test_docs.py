@@ -1,0 +1,209 @@
+"""The book: it builds without a warning, asks no other host for anything, and its commands and references are right."""
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+from nmt.config import schema
+from nmt.config.foreign_keys import COUNTERPARTS
+from nmt.config.schema_map import keys_by_name
+from tests.outside_make import outside_make
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+GUIDES = ["start", "own-text", "choosing", "reproduce", "reading-attention", "coming-from", "options"]
+"""Pages whose commands are parsed; tests/test_readme.py runs those of README.md and docs/commands.md."""
+
+reference: Any = importlib.import_module("reference")
+
+# --- the site ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built book; a warning, which a dead link is, fails the build."""
+    pytest.importorskip("sphinx", reason="the book needs the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    strict = ["--quiet", "--fail-on-warning", "--keep-going"]
+    command = [sys.executable, "-m", "sphinx", *strict, "-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
+    built = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (built.returncode, built.stderr) == (0, "")
+    return folder / "html"
+
+
+class Requests(HTMLParser):
+    """Collects what a browser fetches for a page by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {"a": (), "link": ("href",)}.get(tag, ("src", "srcset", "data", "poster", "action"))
+        self.found += [value for name, value in attrs if name in names and value]
+
+
+def foreign(addresses: list[str]) -> list[str]:
+    return [address for address in addresses if re.match(r"(\w+:)?//", address)]
+
+
+@pytest.mark.slow
+def test_no_page_asks_another_host(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        requests = Requests()
+        requests.feed(page.read_text("utf-8"))
+        assert requests.found and foreign(requests.found) == [], page
+    for sheet in site.rglob("*.css"):
+        assert foreign(re.findall(r"""(?:url\(|@import\s)\s*["']?([^"')]+)""", sheet.read_text("utf-8"))) == [], sheet
+    for script in site.rglob("*.js"):
+        assert not re.search(r"""(?:fetch|import|open)\(\s*["'](?:\w+:)?//""", script.read_text("utf-8")), script
+
+
+@pytest.mark.slow
+def test_every_page_is_reached_from_the_first(site: Path) -> None:
+    contents = (site / "index.html").read_text("utf-8")
+    absent = [
+        page.stem for page in DOCS.glob("*.md") if page.stem != "index" and f'href="{page.stem}.html"' not in contents
+    ]
+    assert absent == []
+
+
+@pytest.mark.slow
+def test_equations_are_drawn_without_a_script(site: Path) -> None:
+    assert "<math" in (site / "reading-attention.html").read_text("utf-8")
+    assert not any("mathjax" in page.read_text("utf-8").lower() for page in site.rglob("*.html"))
+
+
+def test_requests_of_a_page_are_seen() -> None:
+    requests = Requests()
+    requests.feed('<a href="https://a"><link href="//b/c.css"><script src="http://d"></script><img src="e.png"></a>')
+    assert foreign(requests.found) == ["//b/c.css", "http://d"]
+
+
+# --- its references ---------------------------------------------------------------------------------------------------
+
+
+def test_every_option_is_in_the_reference() -> None:
+    text = reference.options()
+    names = {re.escape(name) for name in keys_by_name() if name != "type"}
+    assert [name for name in names if not re.search(rf"^(\| `{name}` \||#+ `([\w.]+\.)?{name}`)", text, re.M)] == []
+    assert "| `beam_size` | a whole number of at least 1 and up to 1000 | `5` | Hypotheses that are kept" in text
+    assert "| `reset` | one of after, before | `after` | *gru:* The reset gate" in text
+    assert "As `data.train`: `source`, `tsv`, `jsonl`, `hub`." in text
+
+
+def test_every_option_has_a_meaning() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| .* \| (?:\*[^*]*:\* ?)?(.*) \|$", reference.options(), re.M)
+    assert len(rows) > 150
+    assert {name for name, value, meaning in rows if not meaning and "a section with" not in value} == set()
+
+
+def test_every_command_is_in_the_reference() -> None:
+    text = reference.commands()
+    assert re.findall(r"^## (.*)$", text, re.M) == list(SCRIPTS)
+    for name, target in SCRIPTS.items():
+        section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        parser = importlib.import_module(target.partition(":")[0]).parser()
+        options = [option for action in parser._actions for option in action.option_strings]
+        assert [option for option in options if not re.search(rf"[`, ]{option}[`, \[]", section)] == []
+        assert section.count("```sh\n") == 1 and section.count(f"{name} ") >= 2
+
+
+def test_the_reference_escapes_markup() -> None:
+    assert reference.escaped("a_b *c* <bt>\n ``<x_y>`` [z] p|q $NMT") == (
+        r"a\_b \*c\* \<bt\> ``<x_y>`` \[z\] p\|q \$NMT"
+    )
+
+
+def test_every_foreign_key_is_in_the_reference() -> None:
+    rows = reference.foreign_keys()
+    assert [key for key in COUNTERPARTS if f"`{key}`" not in rows] == []
+    assert "| `training.clip` (the largest norm of the gradient) |" in rows
+
+
+# --- its commands -----------------------------------------------------------------------------------------------------
+
+
+def shell_blocks(page: str) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```$", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def command_lines(page: str) -> list[str]:
+    """The lines of the blocks, and whole commands within the text."""
+    inline = re.findall(r"`((?:nmt-\w+ --config|make) [^`]+)`", (DOCS / f"{page}.md").read_text("utf-8"))
+    return [line for block in shell_blocks(page) for line in block.splitlines()] + inline
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_commands_of_the_guides_are_right(page: str) -> None:
+    for line in command_lines(page):
+        words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
+        if words[0] in SCRIPTS:
+            module = importlib.import_module(SCRIPTS[words[0]].partition(":")[0])
+            arguments = module.parser().parse_args(words[1:])
+            named = getattr(arguments, "config", None)
+            assert named is None or (ROOT / named).exists() or named == "en-fr.yaml", line
+        elif words[0] == "make":
+            made = subprocess.run([*words, "--dry-run"], cwd=ROOT, check=False, env=outside_make(), capture_output=True)
+            assert made.returncode == 0, line
+        else:
+            assert words[0] in ("cp", "head", "tail", "shuf", "source", "pip", "jupyter"), line
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_configurations_that_a_guide_names_exist(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    named = re.findall(r"\bconfigs/[\w./-]+\b/?", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_keys_that_the_guides_name_exist() -> None:
+    known = {key for keys in keys_by_name().values() for key in keys}
+    for page in GUIDES:
+        text = (DOCS / f"{page}.md").read_text("utf-8")
+        named = re.findall(r"`((?:data|tokenizer|model|training|decoding|evaluation)\.[a-z_.]+)(?:[:=][^`]*)?`", text)
+        assert [key for key in named if key not in known and not key.startswith("data.batching")] == [], page
+
+
+SECTIONS: dict[str, Any] = {
+    "attention": schema.AnyAttention,
+    "encoder": schema.AnyEncoder,
+    "decoder": schema.AnyDecoder,
+    "training.schedule": schema.AnySchedule,
+    "tokenizer": schema.AnyTokenizer,
+}
+
+
+def test_our_words_for_those_of_others_are_valid() -> None:
+    """Each section in the last column of docs/coming-from.md."""
+    text = (DOCS / "coming-from.md").read_text("utf-8").partition("## From JoeyNMT")[2]
+    found = re.findall(r"`([\w.]+): (\{[^`]*\})`[^|]*\|$", text, re.M)
+    assert len(found) >= 6
+    for kind, section in found:
+        TypeAdapter(SECTIONS[kind]).validate_python(yaml.safe_load(section.replace("N}", "1}")))
+
+
+def test_the_text_of_a_reader_is_split(tmp_path: Path) -> None:
+    for side in ("en", "fr"):
+        (tmp_path / f"all.{side}").write_text("".join(f"a line, number {i}\n" for i in range(2500)), "utf-8")
+    block = next(each for each in shell_blocks("own-text") if "shuf" in each)
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", block], cwd=tmp_path, check=True)
+    splits = {
+        name: (tmp_path / f"{name}.tsv").read_text("utf-8").splitlines() for name in ("train", "validation", "test")
+    }
+    assert [len(lines) for lines in splits.values()] == [500, 1000, 1000]
+    assert len({line for lines in splits.values() for line in lines}) == 2500
+    assert all(line.split("\t")[0] == line.split("\t")[1] for line in splits["train"])
