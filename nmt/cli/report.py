@@ -67,13 +67,11 @@ def main(arguments: argparse.Namespace) -> None:
         from nmt.foundation.device import resolve_device  # noqa: PLC0415
         from nmt.report.collecting import collect  # noqa: PLC0415
         from nmt.report.fitting import fitted  # noqa: PLC0415
-        from nmt.report.making import make_report  # noqa: PLC0415
-        from nmt.report.render import render  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.report.making import make_report  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device)
     collected = collect(arguments.runs, arguments.test, (arguments.gold, arguments.gold_first or 0), say)
-    report = fitted(make_report(collected, arguments.sentences, device, _command(arguments), say))
-    page = render(report)
+    report, page = fitted(make_report(collected, arguments.sentences, device, _command(arguments), say))
     with writing(arguments.output):
         Path(arguments.output).write_text(page, "utf-8", newline="\n")
     say(f"written: {arguments.output}, {len(page.encode()) / 1e6:.1f} MB, {report.selection}")

@@ -12,15 +12,17 @@ MOST_BYTES = 5_000_000
 SHARES = (3 / 4, 1 / 2, 1 / 4, 1 / 8, 0)
 
 
-def fitted(report: Report, most: int = MOST_BYTES) -> Report:
-    """Return the report with as much as a page of ``most`` bytes holds; ``selection`` says what was left out.
+def fitted(report: Report, most: int = MOST_BYTES) -> tuple[Report, str]:
+    """Return the report with as much as a page of ``most`` bytes holds, and the page.
 
-    First the views of single heads are left out of more and more sentences, then sentences.
+    First the views of single heads are left out of more and more sentences, then sentences; ``selection`` says so. If
+    the rest alone is larger, that is returned.
     """
     for smaller in _smaller(report):
-        if len(render(smaller).encode()) <= most:
-            return smaller
-    return smaller
+        page = render(smaller)
+        if len(page.encode()) <= most:
+            break
+    return smaller, page
 
 
 def _smaller(report: Report) -> Iterator[Report]:

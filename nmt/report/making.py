@@ -15,13 +15,15 @@ from nmt.evaluation.metrics import Integers
 from nmt.evaluation.significance import compare_overall, mean_bleu
 from nmt.evaluation.writing import lengths, unit_of
 from nmt.report import history
-from nmt.report.collecting import Collected, Say, Trained, right_to_left
+from nmt.report.collecting import Collected, Say
 from nmt.report.measuring import Measured, diagnosis, measure
 from nmt.report.reading import read
 from nmt.report.records import Languages, Report, Row, System
 from nmt.report.selection import choose, typical
 from nmt.report.sentences import Readings, sentence_records
 from nmt.report.settings import bottleneck, differing_settings
+from nmt.report.systems import Trained
+from nmt.report.test_set import right_to_left
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import read_metrics
 
@@ -65,6 +67,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             right_to_left(test.sources),
             right_to_left(test.references),
             unit,
+            unit_of(data.target_language),
         ),
         [
             _system(system, one, differing, views, collected, (by_words, by_pieces), selection.indices)

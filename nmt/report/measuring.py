@@ -16,13 +16,16 @@ from nmt.evaluation.diagnosis import MEASURES, failure, mean, most_frequent, sen
 from nmt.evaluation.links import likeliest, score_alignments
 from nmt.evaluation.metrics import Floats, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
-from nmt.report.collecting import Collected, Trained, kept_translations
+from nmt.report.collecting import Collected, kept_translations
 from nmt.report.records import Row
+from nmt.report.systems import Trained
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 
+SAME = 1e-6
+"""Difference up to which a BLEU that was written is that of the translations beside it."""
 FAILURES = ("stops early", "runs on", "repeats")
 """What is visible in the form of a translation, in the order of ``nmt.evaluation.diagnosis.Failure``."""
 
@@ -59,16 +62,24 @@ def measure(
     ``lengths`` and ``pieces`` are those of the sources, (N,).
     """
     test, bins, resamples = collected.test, collected.bins, collected.resamples
-    hypotheses = kept_translations(system, collected) or translated(loaded, test.sources, device)
-    scores = score_system(
-        system.name,
-        lengths,
-        hypotheses,
-        test.references,
-        tokenizer=collected.tokenizer,
-        bins=bins,
-        resamples=resamples,
-    )
+
+    def score(lines: list[str]) -> SystemScores:
+        return score_system(
+            system.name,
+            lengths,
+            lines,
+            test.references,
+            tokenizer=collected.tokenizer,
+            bins=bins,
+            resamples=resamples,
+        )
+
+    kept = kept_translations(system, test)
+    hypotheses = kept.lines if kept else translated(loaded, test.sources, device)
+    scores = score(hypotheses)
+    if kept and kept.bleu is not None and abs(kept.bleu - scores.scores[0].value) > SAME:
+        hypotheses = translated(loaded, test.sources, device)  # a text has changed, or the scoring
+        scores = score(hypotheses)
     unit = unit_of(system.config.data.target_language)
     measures, aer = _forced(loaded, collected, hypotheses, unit, device)
     return Measured(

@@ -22,13 +22,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Languages:
-    """The languages of the test set, and the unit in which the length of a source is counted."""
+    """The languages of the test set, and the units in which the lengths of their sentences are counted."""
 
     source: str
     target: str
     source_rtl: bool
     target_rtl: bool
     unit: str
+    """Of the source: words or characters."""
+    target_unit: str
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,11 @@ def render(report: Report) -> str:
     """Return the page; :func:`nmt.report.fitting.fitted` makes a report of a certain size."""
     style, script = _joined(".css"), _joined(".js")
     environment = Environment(
-        loader=PackageLoader("nmt.report", PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("nmt.report", PAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template(TEMPLATE).render(
         title=report.title,
