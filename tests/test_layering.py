@@ -23,6 +23,7 @@ FLOORS = [
     {"translation"},
     {"training"},
     {"experiments"},
+    {"report"},
     {"cli"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""
