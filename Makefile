@@ -45,9 +45,11 @@ $(READY): pyproject.toml constraints.txt
 # nmt-experiment keeps what is finished and resumes what was stopped. DEMO_JOBS says how many runs train side by side, one
 # thread each. DEMO_SET="training.updates=100 seed=2" overrides options, for runs in another directory: DEMO=runs/trial.
 
-demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong's on the generated demo language; draw the length-decay figure
+demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong's on the generated demo language; draw the length-decay figure, write the report
 	@$(BIN)/nmt-experiment --config configs/experiments/demo.yaml --output $(DEMO) --jobs $(DEMO_JOBS) $(DEMO_SET:%=--set %)
+	@$(BIN)/nmt-report $(DEMO) --gold data/demo/test.align --output $(DEMO)/report.html
 	@echo "the figure: $(DEMO)/length_curve.png, with its numbers in .csv and .json"
+	@echo "the report: $(DEMO)/report.html, to explore in a browser"
 	@echo "translate:  echo 'Your swallow will swim.' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
 
 data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READY)

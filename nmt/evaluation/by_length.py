@@ -96,7 +96,8 @@ def training_statistics(
     return np.stack([sentence_statistics(lines, references, tokenizer) for lines in seeds])
 
 
-def _rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
+def length_rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
+    """Score a system in each bin, given its statistics of BLEU, (seeds, sentences, STATISTICS)."""
     rows = []
     for number, each in groups.items():
         inside = statistics[:, each.members]
@@ -137,7 +138,7 @@ def score_system(
     )
     statistics = training_statistics(every, references, tokenizer)
     groups = bins_by_length(lengths, bins)
-    rows = tuple(_rows(name, statistics, groups, resamples))
+    rows = tuple(length_rows(name, statistics, groups, resamples))
     if not others:
         return SystemScores(name, scores, rows, statistics)
     each_bin = np.stack([bleu_of_statistics(statistics[:, each.members].sum(axis=1)) for each in groups.values()])

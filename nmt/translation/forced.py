@@ -9,6 +9,7 @@ import torch
 
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
+from nmt.data.encoded import Ids
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.model import Network
@@ -36,6 +37,8 @@ class ForcedDecoding:
     """(T,) of each target piece, given the source and the pieces before it; nats."""
     attention: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None
     """(T, S), a row for each target piece; None for a model without attention."""
+    likeliest: "Likeliest | None" = None
+    """The likeliest pieces at each step, where they were asked for."""
 
     @property
     def log_probability(self) -> float:
@@ -52,11 +55,20 @@ class ForcedDecoding:
         return self.log_probability / length_penalty(len(self.target_pieces), alpha)
 
 
+@dataclass(frozen=True)
+class Likeliest:
+    """The K likeliest pieces at each of T steps, likeliest first, given the source and the pieces before."""
+
+    ids: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    """(T, K)."""
+    log_probabilities: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    """(T, K); nats."""
+
+
 BLANK = ForcedDecoding([], [], np.zeros(0, np.float32), None)
 """A blank translation of a blank line, which no model reads."""
 
 
-@torch.inference_mode()
 def force(
     network: Network,
     tokenizers: Tokenizers,
@@ -86,7 +98,6 @@ def force(
         first: the number of the first pair, for ``warn``.
         warn: is told of each side that is cut off.
     """
-    specials = Specials.of(tokenizers)
     max_target = max_source if max_target is None else max_target
 
     def cut_off(side: Literal["source", "target"], most: int) -> Callable[[int], None]:
@@ -94,6 +105,28 @@ def force(
 
     sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source, cut_off("source", max_source))
     targets = _first(tokenizers.target, [pair.target for pair in pairs], max_target, cut_off("target", max_target))
+    return force_ids(
+        network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, keep_attention=keep_attention
+    )
+
+
+@torch.inference_mode()
+def force_ids(
+    network: Network,
+    tokenizers: Tokenizers,
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    device: torch.device,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    keep_attention: bool = True,
+    top: int = 0,
+) -> list[ForcedDecoding]:
+    """As :func:`force`, for pieces: the ids of each side, without the end symbols, which follow.
+
+    ``top`` is the number of likeliest pieces that are kept for each step, at most the vocabulary; 0: none.
+    """
+    specials = Specials.of(tokenizers)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     results: dict[int, ForcedDecoding] = {}
     for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
@@ -101,14 +134,9 @@ def force(
         memory = network.encode(batch.source, batch.source_lengths)
         readouts, weights = network.unroll(batch.target_input, memory)
         attention = weights if keep_attention else None
-        log_probabilities = (
-            network.output(readouts)
-            .float()
-            .log_softmax(-1)
-            .gather(2, batch.target_output.unsqueeze(2))
-            .squeeze(2)
-            .cpu()
-        )
+        every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
+        log_probabilities = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu()
+        best = every.topk(min(top, every.size(-1)), -1) if top else None
         for place, row in enumerate(rows.tolist()):
             order, target = specials.order(len(sources[row]) + 1), len(targets[row]) + 1
             results[row] = ForcedDecoding(
@@ -116,8 +144,12 @@ def force(
                 _pieces(tokenizers.target, targets[row]),
                 log_probabilities[place, :target].numpy(),
                 None if attention is None else attention[place, :target][:, order].float().cpu().numpy(),
+                best
+                and Likeliest(
+                    best.indices[place, :target].cpu().numpy(), best.values[place, :target].float().cpu().numpy()
+                ),
             )
-    return [results[row] for row in range(len(pairs))]
+    return [results[row] for row in range(len(sources))]
 
 
 def force_stream(
@@ -167,9 +199,7 @@ def word_attention(
     return weights
 
 
-def _first(
-    tokenizer: Tokenizer, texts: Sequence[str], most: int, cut_off: Callable[[int], None]
-) -> "list[np.ndarray[tuple[int], np.dtype[np.int32]]]":
+def _first(tokenizer: Tokenizer, texts: Sequence[str], most: int, cut_off: Callable[[int], None]) -> list[Ids]:
     encoded = tokenizer.encode_first(texts, most)
     for place, (_, cut) in enumerate(encoded):
         if cut:
@@ -177,5 +207,5 @@ def _first(
     return [np.array(ids, np.int32) for ids, _ in encoded]
 
 
-def _pieces(tokenizer: Tokenizer, ids: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[str]:
+def _pieces(tokenizer: Tokenizer, ids: Ids) -> list[str]:
     return tokenizer.pieces([*ids.tolist(), tokenizer.eos_id])

@@ -1,0 +1,147 @@
+"""What a report is made of, found and checked before anything is computed: the systems and their test set."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nmt.config.schema import BleuTokenizer, FileCorpus
+from nmt.data.lines import read_lines
+from nmt.errors import ConfigError, DataError, FileError, tried
+from nmt.evaluation.writing import tokenizer_of_run
+from nmt.foundation.files import printable, read_json
+from nmt.report.systems import Found, Trained, find_systems, name_of
+from nmt.report.test_set import Files, TestSet, read_test_set
+from nmt.runs.metrics import read_metrics
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The systems of a page, which translate in one direction and are scored alike, and the test set."""
+
+    title: str
+    systems: list[Trained]
+    test: TestSet
+    tokenizer: BleuTokenizer
+    bins: tuple[int, ...]
+    resamples: int
+
+
+def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | None, int], say: Say) -> Collected:
+    """Find the runs of run directories, output directories of experiments and files of experiments.
+
+    Args:
+        paths: these.
+        test: source and reference; None: those of the experiment, or else ``data.test``, which all runs must share.
+        gold: file with the word links of the test set, and the index of the first word in it; without a file, that of
+            the experiment's test set, or ``evaluation.gold`` if it is of the same files.
+        say: is told which runs of an experiment are left out, because they have no checkpoint yet.
+
+    Raises the errors of :func:`~nmt.report.systems.find_systems`, ConfigError for runs that cannot be compared and
+    where no test set is named, DataError for one that cannot be read.
+    """
+    wanted = None if test is None else Files(test[0], test[1])
+    found = find_systems(paths, wanted)
+    for problem in found.left_out:
+        say(f"left out: {problem}")
+    systems = found.systems
+    _refuse_different(systems)
+    files = wanted or _common_test(found)
+    links, first_word = gold
+    files = _with_gold(files, systems) if links is None else replace(files, gold=links, gold_first=first_word)
+    test_set = read_test_set(files)
+    first = systems[0].config.evaluation
+    return Collected(
+        title=printable(" ".join(dict.fromkeys(name_of(Path(path)) for path in paths))),
+        systems=systems,
+        test=test_set,
+        tokenizer=_tokenizer(systems, test_set.references),
+        bins=files.bins or first.bins,
+        resamples=first.bootstrap,
+    )
+
+
+def _refuse_different(systems: Sequence[Trained]) -> None:
+    """Raise ConfigError for runs that translate in different directions."""
+    directions = {
+        system.name: (system.config.data.source_language, system.config.data.target_language) for system in systems
+    }
+    if len(set(directions.values())) > 1:
+        named = ", ".join(f"{name} {' to '.join(languages)}" for name, languages in directions.items())
+        raise ConfigError(f"the systems of a report translate in one direction; found {named}")
+
+
+def _tokenizer(systems: Sequence[Trained], references: Sequence[str]) -> BleuTokenizer:
+    choices = {system.name: tokenizer_of_run(system.config, references).tokenizer for system in systems}
+    if len(set(choices.values())) > 1:
+        named = ", ".join(f"{name} {tokenizer}" for name, tokenizer in choices.items())
+        raise ConfigError(f"scores by different tokenizers of BLEU (evaluation.bleu_tokenizer) do not compare: {named}")
+    return next(iter(choices.values()))
+
+
+def _common_test(found: Found) -> Files:
+    """The test set of the experiment, or the one that all runs have. Raises ConfigError."""
+    wanted = list(found.planned)
+    if not wanted:
+        for system in found.systems:
+            own = system.config.data.test
+            if not isinstance(own, FileCorpus) or own.limit is not None:
+                has = "no data.test" if own is None else "a data.test that is not two whole files"
+                raise ConfigError(f"{system.run.path}: has {has}; name a test set with --test SOURCE REFERENCE")
+            wanted.append(Files(own.source, own.target))
+    if len({files.both for files in wanted}) > 1:
+        named = ", ".join(sorted({files.source for files in wanted}))
+        raise ConfigError(f"the runs have different test sets ({named}); name one with --test SOURCE REFERENCE")
+    first = wanted[0]
+    missing = [path for path in (first.source, first.reference) if not Path(path).exists()]
+    if missing:
+        raise DataError(
+            *(f"{path}: no such file{tried(path)}" for path in missing),
+            "that is the test set of the runs; start where they were trained, or name one with --test SOURCE REFERENCE",
+        )
+    return first
+
+
+def _with_gold(files: Files, systems: Sequence[Trained]) -> Files:
+    """Add the links of ``evaluation.gold`` if they are of these files."""
+    for system in systems:
+        gold = system.config.evaluation.gold
+        if files.gold is None and gold is not None and gold.limit is None and Path(gold.links).exists():
+            candidate = Files(gold.source, gold.target, gold.links, gold.first, files.bins)
+            if candidate.both == files.both:
+                return candidate
+    return files
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Translations of the test set that lie beside a run."""
+
+    lines: list[str]
+    bleu: float | None
+    """What was written down for them; None where digests vouch for them."""
+
+
+def kept_translations(system: Trained, test: TestSet) -> Kept | None:
+    """Return the translations of the test set that the run or the experiment keeps, unless they are out of date.
+
+    Those of an experiment have digests of what they were made from. Those that training wrote are of ``data.test``, and
+    nothing may have been trained after them. The caller sees whether they have the BLEU that was written for them.
+    """
+    if system.translations is not None:
+        lines = list(read_lines(system.translations))
+        return Kept(lines, None) if len(lines) == len(test.pairs) else None
+    run, own = system.run, system.config.data.test
+    if not isinstance(own, FileCorpus) or Files(own.source, own.target).both != test.files.both:
+        return None
+    written = [each for each in read_metrics(run.metrics) if each.get("split") == "test"][-1:]
+    if not written or not run.test_hypotheses.is_file():
+        return None
+    with suppress(FileError, LookupError, TypeError):
+        update = read_json(run.checkpoints / "last" / "training.json")["update"]
+        lines = list(read_lines(run.test_hypotheses))
+        if written[0]["step"] == update and len(lines) == len(test.pairs):
+            return Kept(lines, float(written[0]["bleu"]))
+    return None

@@ -1,0 +1,67 @@
+"""How a run was trained: its curves, its samples over time, and facts about it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from nmt.errors import FileError
+from nmt.foundation.files import read_json
+from nmt.report.records import Row
+from nmt.runs.directory import RunDirectory
+from nmt.runs.metrics import read_metrics
+from nmt.runs.tensors import inspect
+
+MOST_POINTS = 300
+"""Points of a learning curve: more would not be seen."""
+MOST_SAMPLES = 24
+"""Validations whose samples are shown."""
+BYTES = 4
+"""Of a parameter in a checkpoint, fp32."""
+Item = TypeVar("Item")
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most ``most`` items (two or more), evenly spaced, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
+
+
+def curves(metrics: Sequence[Row]) -> dict[str, list[list[Any]]]:
+    """Return the points of the learning curves; null where a run did not write a number."""
+
+    def rows(split: str, keys: Sequence[str]) -> list[list[Any]]:
+        return [[each.get(key) for key in keys] for each in metrics if each.get("split") == split]
+
+    train = rows("train", ("step", "loss", "target_tokens_per_second", "learning_rate"))
+    validation = rows("validation", ("step", "loss", "perplexity", "bleu", "best"))
+    return {"train": thinned(train, MOST_POINTS), "validation": thinned(validation, MOST_POINTS)}
+
+
+def samples(run: RunDirectory) -> list[Row]:
+    """Read the translations of the same sentences over time; none if the run kept none."""
+    found = []
+    for record in read_metrics(run.path / "samples.jsonl"):
+        lines = record.get("lines")
+        if isinstance(record.get("step"), int) and isinstance(lines, list):
+            kept = [{key: str(line.get(key, "")) for key in ("source", "reference", "hypothesis")} for line in lines]
+            found.append({"step": record["step"], "lines": kept})
+    return thinned(found, MOST_SAMPLES)
+
+
+def facts(run: RunDirectory, metrics: Sequence[Row]) -> dict[str, Any]:
+    """Describe a run, also one that is still in training: None for what its files do not say."""
+    progress: dict[str, Any] = {}
+    with suppress(FileError):
+        progress = read_json(run.checkpoints / "last" / "training.json")
+    judged = [each for each in metrics if each.get("split") in ("validation", "average") and each.get("best")]
+    best: Row = judged[-1] if judged else {}
+    tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
+    return {
+        "parameters": inspect(run.checkpoints / "best" / "model.safetensors").size // BYTES,
+        "updates": progress.get("update"),
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds if tokens and seconds else None,
+        "perplexity": best.get("perplexity"),
+        "aer": best.get("aer"),
+    }

@@ -1,0 +1,182 @@
+"use strict";
+// The explorer: one sentence under one system, its attention as heat map and links, and its output step by step.
+
+const SHARPEST = -3; // log2 of the temperature at the ends of the slider
+const FLATTEST = 3;
+
+function attentionPanel(report, go) {
+  const names = report.systems.map((system) => system.name);
+  const word = "words";
+  let model = null;
+  let drawn = "";
+  let painted = "";
+  let hovered = null;
+  const rowToStep = (row) => model.rowOf.indexOf(row);
+  const toStep = (step, replace = true) => go({ step: String(step + 1) }, { replace });
+  const onRow = {
+    point: (row) => preview(rowToStep(row)),
+    leave: () => preview(null),
+    choose: (row) => toStep(model.rowOf[model.step] === row ? model.step : rowToStep(row)),
+  };
+  const views = [...new Set(report.systems.flatMap((system) => system.views))];
+  const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
+  const controls = {
+    picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" })),
+    system: dropDown("System", names.map((name) => [name, name]), (system) => go({ system, step: "" })),
+    view: dropDown("Layer and head", [], (view) => go({ view })),
+    unit: segments("Show", [[word, "words"], ["pieces", "pieces"]], (unit) => go({ unit })),
+    sharpness: slider(
+      "Temperature",
+      { min: SHARPEST, max: FLATTEST, step: 0.25, say: (power) => describeTemperature(temperatureOf(power)) },
+      (power) => go({ temperature: temperatureOf(power) === 1 ? "" : String(temperatureOf(power)) }, { replace: true })
+    ),
+  };
+  const steps = stepView({ point: (step) => preview(step), leave: () => preview(null), choose: (step) => toStep(step) });
+  const heat = heatMap(onRow);
+  const links = linkDiagram(onRow);
+  const heading = element("h3", { class: "sentence-title" });
+  const translations = element("div", { class: "translations" });
+  const legend = element("p", { class: "note" });
+  const pictures = element(
+    "div",
+    { class: "pictures" },
+    element("figure", {}, element("figcaption", {}, "Heat map: rows are the output, columns the source"), heat.node),
+    element("figure", {}, element("figcaption", {}, "Links: source left, output right"), links.node)
+  );
+  const none = element("p", { class: "hint", hidden: true }, "This system has no attention, so there is no heat map.");
+  const body = [
+    controls.picker.node,
+    element("div", { class: "controls" }, controls.system.node, controls.view.node, controls.unit.node, controls.sharpness.node),
+    heading,
+    steps.node,
+    none,
+    pictures,
+    legend,
+    element("h3", {}, "The same sentence under every system"),
+    element("p", { class: "note" }, "Underlined words differ from the reference; in the reference, those that the chosen system lacks."),
+    translations,
+  ];
+
+  function update(state) {
+    model = exploredSentence(report, state);
+    hovered = null;
+    const { sentence, system, output, view, unit, temperature } = model;
+    const key = [sentence.id, system, view, unit, window.innerWidth].join("\n");
+    if (key !== drawn) drawAll();
+    if (`${key}\n${temperature}` !== painted && model.weights) {
+      heat.paint(model);
+      links.draw(model);
+    }
+    [drawn, painted] = [key, `${key}\n${temperature}`];
+    controls.unit.set(unit);
+    controls.sharpness.set(Math.log2(temperature));
+    preview(null);
+    return `sentence ${sentence.id}, ${system}${output ? "" : " (not translated)"}`;
+  }
+
+  function drawAll() {
+    const { sentence, system } = model;
+    const own = report.systems.find(({ name }) => name === system).views;
+    controls.picker.set(sentence);
+    controls.system.set(system);
+    controls.view.set(model.view, own.map((view) => [view, view]));
+    controls.view.node.hidden = own.length < 2;
+    heading.replaceChildren(`Sentence ${sentence.id}`, element("small", {}, ` ${sentence.length} ${report.languages.unit}`));
+    steps.draw(model);
+    pictures.hidden = !model.weights;
+    none.hidden = Boolean(model.weights);
+    controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
+    if (model.weights) heat.draw(model);
+    legend.textContent = legendOf(model, hasGold);
+    translations.replaceChildren(...translationsOf(report, sentence, system));
+  }
+
+  /** Light a step: the one under the pointer, or the one of the address. */
+  function preview(step) {
+    hovered = step;
+    const shown = hovered ?? model.step;
+    const row = model.rowOf[shown] ?? null;
+    steps.light(model, shown, model.step);
+    if (!model.weights) return;
+    heat.light(row, model.weights[row]);
+    links.light(row);
+  }
+
+  return { body, update, views };
+}
+
+function temperatureOf(power) {
+  return Number((2 ** power).toPrecision(3));
+}
+
+function describeTemperature(temperature) {
+  if (temperature === 1) return "1 (as trained)";
+  return `${temperature} (${temperature < 1 ? "sharper" : "flatter"})`;
+}
+
+/** All that the explorer shows for a state: a value computed from the report alone. */
+function exploredSentence(report, state) {
+  const sentence = report.sentences.find(({ id }) => String(id) === state.attention) ?? report.sentences[0];
+  const translated = report.systems.filter(({ name }) => sentence.systems[name]);
+  const first = translated.find((system) => system.attends) ?? translated[0];
+  const system = translated.find(({ name }) => name === state.system) ?? first;
+  const output = sentence.systems[system.name];
+  const view = choice(state, "view", system.views.filter((name) => output.attention?.[name]));
+  const unit = choice(state, "unit", ["words", "pieces"]);
+  const temperature = numberIn(state, "temperature", 2 ** SHARPEST, 2 ** FLATTEST, 1);
+  const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
+  const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
+  const encoded = output.attention?.[view];
+  const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
+  const joined = unit === "words";
+  const targetWordOf = wordOfPiece(output.target_words);
+  return {
+    sentence, system: system.name, output, view, unit, temperature, sourcePieces, targetPieces, matrix,
+    weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
+    columns: joined ? sourceWords.map(wordText) : sourcePieces,
+    rows: joined ? output.target_words.map(wordText) : targetPieces,
+    rowOf: joined ? targetWordOf : targetPieces.map((_, k) => k),
+    entropies: matrix ? matrix.map(entropyBits) : [],
+    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit ?? report.languages.unit),
+    sourceRtl: report.languages.source_rtl,
+    step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
+  };
+}
+
+/** Gold links as cells [column, row]: those whose word of the reference is in the output too, in order. */
+function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) {
+  if (!gold) return [];
+  const parts = (text) => (unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean));
+  const output = targetWords.flatMap((pieces, word) => parts(wordText(pieces)).map((text) => [text, word]));
+  const common = new Map(commonPlaces(parts(reference), output.map(([text]) => text)));
+  const links = gold.filter(([, place]) => common.has(place)).map(([source, place]) => [source, output[common.get(place)][1]]);
+  if (joined) return links;
+  const places = (words, word) => wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
+  return links.flatMap(([source, target]) =>
+    places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row]))
+  );
+}
+
+function legendOf({ gold, unit, sentence }, hasGold) {
+  const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
+  const joined = unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
+  if (!hasGold) return scale + joined;
+  const links = sentence.gold ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).` : "This sentence has no gold links.";
+  return `${scale}${joined} ${links}`;
+}
+
+function translationsOf(report, sentence, chosen) {
+  const row = (current, name, content, score) =>
+    element("div", { class: "translation", "aria-current": current ? "true" : null }, element("div", { class: "who" }, name), element("div", {}, content), element("div", { class: "count" }, score));
+  const reference = marked(sentence.reference, sentence.systems[chosen].text);
+  return [
+    row(false, "Source", element("span", { dir: "auto" }, sentence.source), ""),
+    row(false, "Reference", reference, "BLEU"),
+    ...report.systems.filter(({ name }) => sentence.systems[name]).map(({ name, look }) => {
+      const output = sentence.systems[name];
+      const link = element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system: name }) }, element("bdi", {}, name));
+      const failures = output.failures.map((failure) => element("span", { class: "failure" }, failure));
+      return row(name === chosen, [swatch(look), link], [marked(output.text, sentence.reference), " ", failures], decimal(output.bleu));
+    }),
+  ];
+}

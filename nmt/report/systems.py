@@ -1,0 +1,151 @@
+"""The systems of a report: runs of run directories, of output directories of experiments, and of experiments' files."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nmt.config import Config, load_run_config
+from nmt.errors import CheckpointError, DataError, FileError, tried
+from nmt.experiments.plan import Plan, make_plan
+from nmt.experiments.schema import load_experiment
+from nmt.experiments.scores import is_translated
+from nmt.foundation.files import printable, read_json
+from nmt.report.test_set import Files
+from nmt.runs.directory import RunDirectory
+
+UNSAVED = "no checkpoint yet; a run has one after its first validation"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run with a checkpoint, and the name under which the page shows it."""
+
+    name: str
+    run: RunDirectory
+    config: Config
+    translations: Path | None = None
+    """Translations of the experiment's test set that are current."""
+
+
+@dataclass
+class Found:
+    """Systems, and what the experiments say about them."""
+
+    systems: list[Trained] = field(default_factory=list)
+    planned: list[Files] = field(default_factory=list)
+    """Test sets of experiments."""
+    left_out: list[str] = field(default_factory=list)
+    """Runs of experiments without a checkpoint, and why."""
+
+
+def find_systems(paths: Sequence[str], test: Files | None) -> Found:
+    """Look behind each path; ``test`` is the test set that was named, if any.
+
+    Raises DataError for a path that is no run and no experiment, CheckpointError for a run without a checkpoint and for
+    experiments that have none with one.
+    """
+    found = Found()
+    for path in paths:
+        _add(found, Path(path), test)
+    if found.left_out and not found.systems:
+        raise CheckpointError(*found.left_out)
+    found.systems = _with_distinct_names(found.systems)
+    return found
+
+
+def _add(found: Found, path: Path, test: Files | None) -> None:
+    if path.is_file():
+        _add_experiment(found, path, test)
+    elif _is_run(path):
+        run = RunDirectory(path)
+        if not run.has("best"):
+            raise CheckpointError(f"{path}: {UNSAVED}")
+        found.systems.append(Trained(name_of(path), run, load_run_config(path)))
+    elif runs := _runs_below(path):
+        several = Counter(name for name, _ in runs)
+        for name, folder in runs:
+            label = f"{name}:{folder.name.removeprefix('seed-')}" if several[name] > 1 else name
+            _add_unless_new(found, Trained(label, RunDirectory(folder), load_run_config(folder)))
+    else:
+        problem = "holds no run" if path.is_dir() else f"no such file or directory{tried(path)}"
+        raise DataError(f"{path}: {problem}; give a run directory, or an experiment's output directory or YAML file")
+
+
+def _add_experiment(found: Found, path: Path, test: Files | None) -> None:
+    plan = make_plan(load_experiment(path), str(path)).compared()
+    name = _test_of(plan, test)
+    if test is None and name is not None:
+        of = plan.tests[name]
+        links, first = (of.gold.links, of.gold.first) if of.gold else (None, 0)
+        found.planned.append(Files(of.source, of.reference, links, first, of.bins))
+    for run in plan.runs:
+        label = run.label if len(plan.runs_of(run.system)) > 1 else run.system
+        if not run.path.is_dir():
+            found.left_out.append(f"{run.path}: not trained yet; nmt-experiment --config {path} trains it")
+            continue
+        ready = name is not None and RunDirectory(run.path).has("best") and is_translated(plan, run, name)
+        translations = plan.translations(run, name) if ready and name else None
+        _add_unless_new(found, Trained(label, RunDirectory(run.path), load_run_config(run.path), translations))
+
+
+def _test_of(plan: Plan, test: Files | None) -> str | None:
+    """The name of the test set that is meant, or the first that can be read."""
+    for name, of in plan.tests.items():
+        if test is not None and Files(of.source, of.reference).both == test.both:
+            return name
+        if test is None and (not of.optional or all(Path(file).exists() for file in of.files)):
+            return name
+    return None
+
+
+def _add_unless_new(found: Found, system: Trained) -> None:
+    if system.run.has("best"):
+        found.systems.append(system)
+    else:
+        found.left_out.append(f"{system.run.path}: {UNSAVED}")
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "config.yaml").is_file()
+
+
+def _runs_below(path: Path) -> list[tuple[str, Path]]:
+    """System and run directory of each run of an experiment's output directory."""
+    if not path.is_dir():
+        return []
+    runs, order = [], _order_of_results(path)
+    folders = [each for each in path.iterdir() if each.is_dir()]
+    for child in sorted(folders, key=lambda each: (order.get(each.name, len(order)), each.name)):
+        seeds = sorted(child.glob("seed-*"))
+        runs += [(child.name, each) for each in ([child] if _is_run(child) else seeds) if _is_run(each)]
+    return runs
+
+
+def _order_of_results(path: Path) -> dict[str, int]:
+    """The place of each system in the table of a finished experiment, which has the order of its file."""
+    with suppress(FileError, LookupError, TypeError):
+        rows = read_json(path / "results.json")["rows"]
+        return {str(name): place for place, name in enumerate(dict.fromkeys(row["system"] for row in rows))}
+    return {}
+
+
+def name_of(path: Path) -> str:
+    """Name a run or an experiment by its path: ``runs/family/lstm/seed-1`` is lstm."""
+    path = path.absolute()
+    own = path.parent.name if path.name.startswith("seed-") else path.stem if path.is_file() else path.name
+    return printable(own) or "report"
+
+
+def _with_distinct_names(systems: Sequence[Trained]) -> list[Trained]:
+    """Leave out runs that are given twice, and tell apart different runs of one name by their paths."""
+    once = {system.run.path.resolve(): system for system in reversed(systems)}
+    kept = list(reversed(once.values()))
+    counts = Counter(system.name for system in kept)
+    return [
+        Trained(printable(str(each.run.path)), each.run, each.config, each.translations)
+        if counts[each.name] > 1
+        else each
+        for each in kept
+    ]

@@ -1,0 +1,203 @@
+"""The parts of a report, by hand-worked cases: weights as bytes, words of pieces, the choice of sentences, settings."""
+
+import base64
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data.lines import read_lines
+from nmt.report.history import curves, samples, thinned
+from nmt.report.selection import choose, typical
+from nmt.report.settings import bottleneck, differing_settings, flat
+from nmt.report.test_set import right_to_left
+from nmt.report.weights import FAINT, LAST, ZERO, packed, quantized, restored
+from nmt.report.words import gold_groups, grouped
+from nmt.runs.directory import RunDirectory
+from tests.small_run import config
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weight", "code"),
+    [
+        (1.0, 0),
+        (math.exp(-1), 64),  # 255 sqrt(1/16) = 63.75
+        (math.exp(-4), 128),  # 255 sqrt(4/16) = 127.5, rounded to even
+        (math.exp(-5), 144),  # 142.55, to a multiple of 4
+        (math.exp(-8), 180),  # 180.31
+        (math.exp(-9.5), ZERO),  # 196.5 is beyond LAST
+        (0.0, ZERO),
+    ],
+)
+def test_bytes_by_hand(weight: float, code: int) -> None:
+    assert quantized(np.array([[weight]])).tolist() == [[code]]
+
+
+def test_weights_come_back_within_the_stated_bound() -> None:
+    weights = np.concatenate([np.linspace(0, 1, 100_001), np.geomspace(1e-9, 1, 20_001)]).astype(np.float32)
+    back = restored(quantized(weights))
+    assert np.abs(back - weights).max() < 0.0068
+    faint = weights < 0.009
+    assert np.abs(back - weights)[faint].max() < 0.0014
+    assert (np.diff(quantized(np.sort(weights)).astype(int)) <= 0).all(), "a larger weight has no larger byte"
+    codes = np.unique(quantized(weights))
+    assert all(code <= FAINT or code % 4 == 0 or code == ZERO for code in codes) and max(codes[codes < ZERO]) <= LAST
+
+
+def test_packed_rows_follow_one_another() -> None:
+    weights = np.array([[1.0, 0.0], [math.exp(-1), 1 - math.exp(-1)], [0.0, 1.0]], np.float32)
+    assert list(base64.b64decode(packed(weights))) == [
+        0,
+        255,
+        64,
+        round(255 * math.sqrt(-math.log(1 - 1 / math.e) / 16)),
+        255,
+        0,
+    ]
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_pieces_are_joined_to_the_words_of_the_text() -> None:
+    pieces = ["▁the", "▁swal", "low", "▁", "swims", ".", "</s>"]
+    groups, words = grouped(pieces, "the swallow swims.", "words", "</s>")
+    assert groups == [["▁the"], ["▁swal", "low"], ["▁", "swims", "."], ["</s>"]]
+    assert words == [0, 1, 2, -1]
+
+
+def test_a_translation_that_was_cut_off_has_no_end_symbol() -> None:
+    assert grouped(["▁a", "▁b"], "a b", "words", "</s>") == ([["▁a"], ["▁b"]], [0, 1])
+    assert grouped([], "", "words", "</s>") == ([], [])
+    assert grouped(["</s>"], "", "words", "</s>") == ([["</s>"]], [-1])
+
+
+def test_words_that_the_tokenizer_splits_or_joins_keep_their_indices() -> None:
+    """NFKC makes two words of the one with a no-break space; the words of the raw text are what gold links count."""
+    groups, words = grouped(["▁10", "▁km", "▁far"], "10\u00a0km far", "words", "</s>")
+    assert [each for group in groups for each in group] == ["▁10", "▁km", "▁far"]
+    assert words == sorted(words) and words[-1] == len(["10", "km", "far"]) - 1
+
+
+def test_without_spaces_each_piece_is_a_group() -> None:
+    groups, words = grouped(["▁我", "们", "走", "</s>"], "我们走", "characters", "</s>")
+    assert groups == [["▁我"], ["们"], ["走"], ["</s>"]] and words == [0, 0, 0, -1]
+
+
+def test_gold_links_of_groups_and_characters() -> None:
+    assert gold_groups([(1, 0), (0, 2), (5, 1)], [0, 1, 2, -1], "x y z", "words") == [[0, 2], [1, 0]]
+    links = gold_groups([(0, 1)], [0, 0, -1], "ab cd", "characters")  # two pieces of word 0; characters 2 and 3
+    assert links == [[0, 2], [0, 3], [1, 2], [1, 3]]
+
+
+def test_most_letters_decide_the_direction() -> None:
+    assert right_to_left(["שלום world", "עולם גדול"]) and right_to_left(["مرحبا"])
+    assert not right_to_left(["hello שלום"]) and not right_to_left(["123"]) and not right_to_left([])
+
+
+# --- the choice of sentences ------------------------------------------------------------------------------------------
+
+
+def scores(
+    generator: np.random.Generator, systems: int, count: int
+) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+    return generator.uniform(0, 100, (systems, count))
+
+
+def bins_of(lengths: "np.ndarray[tuple[int], np.dtype[np.int64]]", size: int = 10) -> list[list[int]]:
+    return [np.flatnonzero((lengths - 1) // size == k).tolist() for k in range(int(lengths.max() - 1) // size + 1)]
+
+
+def test_the_choice_is_reproducible_whole_and_of_all_lengths() -> None:
+    generator = np.random.default_rng(7)
+    lengths = generator.integers(1, 61, 600)
+    bleu, failing = scores(generator, 3, 600), generator.random((3, 600)) < 0.05
+    first = choose(200, lengths, bins_of(lengths), bleu, failing)
+    assert first == choose(200, lengths, bins_of(lengths), bleu, failing)
+    assert len(first.indices) == len(set(first.indices)) == 200 and first.indices == sorted(first.indices)
+    for members in bins_of(lengths):
+        assert len(set(members) & set(first.indices)) >= 100 // 6
+    assert first.described.startswith("200 of 600 sentences: 100 at random, as many of each length (seed 1), and 100 ")
+
+
+def test_what_tells_the_most_is_there() -> None:
+    """Of 100 sentences ten are shown, five of them for a reason: the one that fails, each system's worst and best, and
+    the largest difference."""
+    lengths = np.full(100, 5)
+    bleu = np.full((2, 100), 50.0)
+    bleu[0, 11], bleu[1, 12], bleu[0, 13], bleu[1, 14] = 1.0, 2.0, 99.0, 98.0
+    bleu[:, 15] = 90.0, 10.0
+    failing = np.zeros((2, 100), np.bool_)
+    failing[1, 16] = True
+    chosen = set(choose(14, lengths, [list(range(100))], bleu, failing).indices)
+    assert {11, 12, 13, 15, 16} <= chosen
+
+
+def test_all_are_shown_if_there_are_no_more() -> None:
+    lengths = np.array([3, 0, 5])
+    chosen = choose(200, lengths, [[0, 1, 2]], np.zeros((1, 3)), np.zeros((1, 3), np.bool_))
+    assert chosen.indices == [0, 2] and chosen.described == "all 2 sentences that are not blank"
+    blank = choose(2, np.array([3, 0, 5, 4]), [[0, 1, 2, 3]], np.zeros((1, 4)), np.zeros((1, 4), np.bool_))
+    assert 1 not in blank.indices and len(blank.indices) == 2
+
+
+def test_typical_sentences_are_nearest_to_the_median_of_their_bin() -> None:
+    bleu = np.array([0.0, 50.0, 100.0, 55.0, 7.0])
+    assert typical([0, 1, 2], bleu, [0, 2, 3, 4]) == [0, 1]  # median 50: places of sentences 0 and 2, both 50 away
+    assert typical([1, 2, 3], bleu, [2, 3]) == [1, 0]
+    assert typical([4], bleu, [0]) == []
+
+
+# --- settings, history ------------------------------------------------------------------------------------------------
+
+
+def test_settings_that_differ(tmp_path: Path) -> None:
+    none, luong = config(tmp_path, "none"), config(tmp_path, "luong", output="other")
+    one, other = differing_settings([none, luong])
+    assert one.keys() == other.keys() and all(one[key] != other[key] for key in one)
+    assert (one["model.attention.type"], other["model.attention.type"]) == ("none", "luong")
+    assert one["model.attention.score"] == "" and other["model.attention.score"] == "general"
+    assert "output" not in one
+    assert differing_settings([none, none]) == [{}, {}]
+    assert flat({"a": {"b": None, "c": [1, 2]}, "d": True}) == {"a.b": "", "a.c": "[1, 2]", "d": "true"}
+
+
+def test_the_bottleneck_is_found_where_nothing_else_differs(tmp_path: Path) -> None:
+    def wide(width: int, attention: str = "none", **changes: str) -> object:
+        made = config(tmp_path, attention)
+        encoder = made.model.encoder.model_copy(update={"hidden": width, **changes})
+        return made.model_copy(update={"model": made.model.model_copy(update={"encoder": encoder})})
+
+    rows = bottleneck(["a", "b", "c"], [wide(8), wide(16), wide(16, "bahdanau")])
+    assert rows == [
+        {"system": "a", "width": 16, "attention": False},
+        {"system": "b", "width": 32, "attention": False},
+        {"system": "c", "width": 32, "attention": True},
+    ]
+    assert bottleneck(["a", "b"], [wide(8, directions="forward"), wide(16)]) == []
+    assert bottleneck(["a", "b"], [wide(8), wide(8, "luong")]) == []
+
+
+def test_thinning_keeps_both_ends() -> None:
+    assert thinned(range(10), 4) == [0, 3, 6, 9] and thinned(range(3), 4) == [0, 1, 2]
+    assert thinned(range(1000), 300)[0] == 0 and thinned(range(1000), 300)[-1] == 999
+
+
+def test_curves_and_samples_of_a_run(tmp_path: Path) -> None:
+    metrics = [
+        {"step": 1, "split": "train", "loss": 3.0, "target_tokens_per_second": 10.0, "learning_rate": None},
+        {"step": 2, "split": "validation", "loss": 2.0, "perplexity": 7.4, "bleu": 1.0, "best": True},
+        {"step": 2, "split": "test", "bleu": 3.0},
+    ]
+    assert curves(metrics) == {"train": [[1, 3.0, 10.0, None]], "validation": [[2, 2.0, 7.4, 1.0, True]]}
+    run = RunDirectory(tmp_path)
+    assert samples(run) == []
+    lines = [{"source": "a", "reference": "A", "hypothesis": "B", "score": 1.0}]
+    text = json.dumps({"step": 2, "lines": lines}) + '\n{"step": 3, "li'
+    (tmp_path / "samples.jsonl").write_text(text, "utf-8")
+    assert samples(run) == [{"step": 2, "lines": [{"source": "a", "reference": "A", "hypothesis": "B"}]}]
+    assert list(read_lines(tmp_path / "samples.jsonl"))[0].startswith("{")
