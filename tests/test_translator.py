@@ -518,7 +518,7 @@ def test_batches_hold_multiples_of_16_where_more_fit() -> None:
 def test_minimum_bayes_risk_of_one_sample_is_that_sample(translator: Translator) -> None:
     sampling = with_(GREEDY, sampling=Sampling(), attention=True)
     plain = list(translator.stream([*LINES, ""], sampling))
-    found = list(translator.stream([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1))))
+    found = list(translator.stream([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1, sentence_chrf))))
     for one, other in zip(plain, found, strict=True):
         assert len(other.hypotheses) == 1
         assert vars(one.hypotheses[0]) | {"attention": None} == vars(other.hypotheses[0]) | {"attention": None}
@@ -552,7 +552,7 @@ def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric:
 
 
 def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator: Translator) -> None:
-    options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4))
+    options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4, sentence_chrf))
     expected = texts(translator.stream(LINES, options))
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
         assert texts(translator.stream(LINES, changed, window=window)) == expected
@@ -560,15 +560,15 @@ def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator:
 
 def test_samples_count_for_the_size_of_a_batch() -> None:
     lines = [Line(number, [5] * 9) for number in range(40)]
-    options = with_(GREEDY, batch_tokens=240, sampling=Sampling(), risk=MinimumBayesRisk(3))
+    options = with_(GREEDY, batch_tokens=240, sampling=Sampling(), risk=MinimumBayesRisk(3, sentence_chrf))
     assert [len(batch) for batch in batches_of(lines, options, 40)] == [8] * 5
 
 
 def test_minimum_bayes_risk_needs_samples() -> None:
     with pytest.raises(ConfigError, match="minimum Bayes risk: chooses among samples; give a sampling, too"):
-        with_(GREEDY, risk=MinimumBayesRisk(3))
+        with_(GREEDY, risk=MinimumBayesRisk(3, sentence_chrf))
     with pytest.raises(ConfigError, match="minimum Bayes risk: 0 samples; must be at least 1"):
-        MinimumBayesRisk(0)
+        MinimumBayesRisk(0, sentence_chrf)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -9,8 +9,7 @@ import torch
 
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
-from nmt.data.encoded import Ids
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.model import Network
 from nmt.search.penalties import length_penalty

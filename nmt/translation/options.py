@@ -1,7 +1,7 @@
 """How lines are translated."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import Any, Self, TypedDict
 
 from pydantic import ValidationError
 
@@ -10,10 +10,8 @@ from nmt.config.problems import explain
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
+from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.unknown import UnknownWords
-
-if TYPE_CHECKING:  # sacreBLEU is slow to import, and few translate by minimum Bayes risk
-    from nmt.translation.risk import MinimumBayesRisk
 
 MORE_PIECES = 10
 """Pieces that a translation may have in addition to the source's times ``max_length_factor``."""
@@ -35,7 +33,7 @@ class SearchChanges(TypedDict, total=False):
     n_best: int
     sampling: Sampling | None
     attention: bool
-    risk: "MinimumBayesRisk | None"
+    risk: MinimumBayesRisk | None
     unknown: UnknownWords | None
     min_length_factor: float
     coverage_penalty: float
@@ -63,7 +61,7 @@ class SearchOptions:
     """Sample instead of searching for the best; needs beam_size 1."""
     attention: bool = False
     """Keep the attention weights."""
-    risk: "MinimumBayesRisk | None" = None
+    risk: MinimumBayesRisk | None = None
     """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
     unknown: UnknownWords | None = None
     """Replace unknown words; needs a searchable with attention and tokenizers of words."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nmt.errors import ConfigError
-from nmt.evaluation.utility import Utility, expected_utility, sentence_chrf
+
+if TYPE_CHECKING:  # sacreBLEU is slow to import, and few translate like that
+    from nmt.evaluation.utility import Utility
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class MinimumBayesRisk:
     """
 
     samples: int
-    utility: Utility = sentence_chrf
+    utility: "Utility"
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -24,4 +27,6 @@ class MinimumBayesRisk:
 
     def choice(self, texts: Sequence[str]) -> int:
         """Return the place of the best of the samples; of equally good ones the first."""
+        from nmt.evaluation.utility import expected_utility  # noqa: PLC0415
+
         return int(expected_utility(texts, self.utility).argmax())
