@@ -182,7 +182,11 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "attention of text": (b'{"text": "a", "attention": "yes"}', 400, "attention: must be true or false"),
     "10,000 lines": (json.dumps({"text": ["a"] * 10_000}).encode(), 413, "10,000 lines; send at most 100 at a time"),
     "a long line": (json.dumps({"text": "a" * 2001}).encode(), 413, "line 1 has 2,001 characters; it may have up to"),
-    "much attention": (json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(), 413, "with attention a request may have up to 2,000"),
+    "much attention": (
+        json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(),
+        413,
+        "with attention a request may have up to 2,000",
+    ),
 }
 
 
