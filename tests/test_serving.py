@@ -280,6 +280,17 @@ def test_slow_requests_are_ended() -> None:
         assert client.translate({"text": "a"}).status == 200
 
 
+def test_a_connection_too_many_is_closed_with_an_answer() -> None:
+    with serving(Fake(), replace(LIMITS, connections=2)) as client:
+        address = ("127.0.0.1", client.port)
+        with socket.create_connection(address), socket.create_connection(address):
+            until(lambda: len(client.server.server_state.connections) == 2)
+            reply = client.ask("GET", "/health")
+            assert reply.status == 503 and reply.content == {"error": "too many connections; try again later"}
+        until(lambda: not client.server.server_state.connections)
+        assert client.ask("GET", "/health").status == 200
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -557,7 +568,9 @@ def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
     translate = Fake(opened=False)
     with ThreadPoolExecutor(6) as pool:
         with serving(translate) as client:
-            replies = [pool.submit(client.translate, {"text": f"{i}"}) for i in range(6)]
+            replies = [pool.submit(client.translate, {"text": "0"})]
+            assert translate.begun.acquire(timeout=20)
+            replies += [pool.submit(client.translate, {"text": f"{i}"}) for i in range(1, 6)]
             until(lambda: client.ask("GET", "/health").content["waiting"] == 5)
             client.server.should_exit = True
             time.sleep(0.3)
