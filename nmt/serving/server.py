@@ -41,17 +41,19 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     uvicorn would accept all, and wait for ever."""
 
     class Bounded(H11Protocol):
+        _full = False
         _patience: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            if len(self.connections) > limits.connections:
-                transport.write(FULL)
-                transport.close()
-            else:
-                self._wait()
+            self._full = len(self.connections) > limits.connections
+            self._wait()
 
         def data_received(self, data: bytes) -> None:
+            if self._full:  # only now: the system would drop an answer that comes before the request
+                self.transport.write(FULL)
+                self.transport.close()
+                return
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_waiting()
