@@ -31,7 +31,8 @@ from nmt.serving.metrics import SECONDS, Metrics
 from nmt.serving.requests import Limits, Refused, Request, parse
 from nmt.serving.server import listen, make_server
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
+from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 from tests.test_cli_translate import save_run
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt.serving.batches import Answer
-from nmt.translation.translator import TranslatedHypothesis, Translation
+from nmt.translation.results import TranslatedHypothesis, Translation
 from tests.test_serving import Client, serving, until
 
 webdriver = pytest.importorskip("selenium.webdriver")
