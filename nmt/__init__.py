@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # as _HOMES has it
     from nmt.library.evaluation import evaluate
     from nmt.library.length_curve import LengthCurve, length_curve
     from nmt.library.training import train
-    from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
+    from nmt.translation.results import TranslatedHypothesis, Translation
+    from nmt.translation.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,8 +49,8 @@ _HOMES = {
     "LengthCurve": "nmt.library.length_curve",
     "NmtError": "nmt.errors",
     "SystemScores": "nmt.evaluation.by_length",
-    "TranslatedHypothesis": "nmt.translation.translator",
-    "Translation": "nmt.translation.translator",
+    "TranslatedHypothesis": "nmt.translation.results",
+    "Translation": "nmt.translation.results",
     "Translator": "nmt.translation.translator",
     "evaluate": "nmt.library.evaluation",
     "length_curve": "nmt.library.length_curve",

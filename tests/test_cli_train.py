@@ -30,7 +30,8 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
 from nmt.training.log import duration
 from nmt.training.trainer import Trainer
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
 from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
 from tests.small_run import metrics, options

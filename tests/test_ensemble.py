@@ -20,7 +20,8 @@ from nmt.errors import ConfigError
 from nmt.search import Ensemble, Sampling, Searchable, together
 from nmt.translation.ensemble import load_translator
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 

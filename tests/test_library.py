@@ -166,6 +166,12 @@ def test_the_examples_run(here: Path, module: str) -> None:
     assert tried > 0 and failed == 0
 
 
+def test_the_page_of_the_library_runs(here: Path) -> None:
+    page = str(Path(__file__).parent.parent / "docs/library.md")
+    failed, tried = doctest.testfile(page, module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+    assert tried > 10 and failed == 0
+
+
 # --- translation ------------------------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,8 @@ def run(command: str) -> None:
     words = shlex.split(re.sub(r"(?<=--set training\.updates=)\d+", "3", command))
     if set("|<>") & set(command) or words[0] == "torchrun":
         run_by_shell(command)
+    elif words[0] == "nmt-serve":
+        check_server(words)
     elif words[0] in PROJECT["scripts"]:
         module, _, function = PROJECT["scripts"][words[0]].partition(":")
         main: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
@@ -88,6 +90,18 @@ def run_by_shell(command: str) -> None:
     """Run a command in a shell, with the installed commands."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, env=os.environ | {"PATH": path})
+
+
+def check_server(words: list[str]) -> None:
+    """Start the server, at a free port, and stop it when it says that it is ready."""
+    script = "import sys; from nmt.cli.serve import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, *words[1:], "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        server.terminate()
+        assert "translates at http://127.0.0.1:" in said, said
+    assert server.returncode == 0
 
 
 def check_target(words: list[str]) -> None:

@@ -31,7 +31,8 @@ from nmt.serving.metrics import SECONDS, Metrics
 from nmt.serving.requests import Limits, Refused, Request, parse
 from nmt.serving.server import listen, make_server
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import TranslatedHypothesis, Translation, Translator
+from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 from tests.test_cli_translate import save_run
 
@@ -278,6 +279,17 @@ def test_slow_requests_are_ended() -> None:
         assert client.send() == b"", "a connection without any request"
         assert time.monotonic() - started < 20
         assert client.translate({"text": "a"}).status == 200
+
+
+def test_a_connection_too_many_is_closed_with_an_answer() -> None:
+    with serving(Fake(), replace(LIMITS, connections=2)) as client:
+        address = ("127.0.0.1", client.port)
+        with socket.create_connection(address), socket.create_connection(address):
+            until(lambda: len(client.server.server_state.connections) == 2)
+            reply = client.ask("GET", "/health")
+            assert reply.status == 503 and reply.content == {"error": "too many connections; try again later"}
+        until(lambda: not client.server.server_state.connections)
+        assert client.ask("GET", "/health").status == 200
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -557,7 +569,9 @@ def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
     translate = Fake(opened=False)
     with ThreadPoolExecutor(6) as pool:
         with serving(translate) as client:
-            replies = [pool.submit(client.translate, {"text": f"{i}"}) for i in range(6)]
+            replies = [pool.submit(client.translate, {"text": "0"})]
+            assert translate.begun.acquire(timeout=20)
+            replies += [pool.submit(client.translate, {"text": f"{i}"}) for i in range(1, 6)]
             until(lambda: client.ask("GET", "/health").content["waiting"] == 5)
             client.server.should_exit = True
             time.sleep(0.3)

@@ -37,7 +37,8 @@ from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop, TranslatedHypothesis, Translation, Translator, never_stop
+from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.translator import CheckStop, Translator, never_stop
 from tests.small_run import config, metrics, pickles, train, translate
 from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from tests.torture.numbers import poison as poisoned

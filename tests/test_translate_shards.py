@@ -22,7 +22,7 @@ from nmt.cli.shards import Progress, own_device, shard_of, write_chunk
 from nmt.cli.translate import main, parser
 from nmt.errors import ConfigError, DataError, FileError
 from nmt.translation.job import Job, Shard, Text, slices
-from nmt.translation.translator import TranslatedHypothesis, Translation
+from nmt.translation.results import TranslatedHypothesis, Translation
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
 

@@ -27,8 +27,9 @@ from nmt.fast.inference import FastSearch, PlainSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
+from nmt.translation.results import BLANK, Translation
 from nmt.translation.risk import MinimumBayesRisk
-from nmt.translation.translator import BLANK, Translation, Translator
+from nmt.translation.translator import Translator
 from nmt.translation.unknown import UnknownWords
 from nmt.translation.windows import Line, side_by_side
 from nmt.translation.windows import batches as batches_of

@@ -20,7 +20,8 @@ from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
-    from nmt.translation.translator import Translation, Translator, Warn
+    from nmt.translation.results import Translation
+    from nmt.translation.translator import Translator, Warn
 
 SEARCH_OPTIONS = (
     "beam_size",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.translator import TranslatedHypothesis, Translation
+    from nmt.translation.results import TranslatedHypothesis, Translation
 
 Form = Callable[["Translation", "TranslatedHypothesis | None"], str]
 """Makes the line of a hypothesis of a translation; None stands for one that was not found."""

@@ -21,7 +21,8 @@ from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slic
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
-    from nmt.translation.translator import Translation, Translator
+    from nmt.translation.results import Translation
+    from nmt.translation.translator import Translator
 
 SAY_EVERY = 30.0
 """Seconds between two lines of progress."""

@@ -22,7 +22,7 @@ System = Text
 
 def warn(problem: str) -> None:
     """Warn as Python's libraries do."""
-    warnings.warn(problem, stacklevel=3)
+    warnings.warn(problem, stacklevel=4)
 
 
 def config_of(system: System) -> Config | None:

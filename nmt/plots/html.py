@@ -49,7 +49,8 @@ def heat_map(source_pieces: Sequence[str], target_pieces: Sequence[str], attenti
         for piece, weights in zip(target_pieces, attention.tolist(), strict=True)
     ]
     caption = "<caption>attention: rows write, columns are read</caption>"
-    return f"<table>{caption}<tr><td></td>{head}</tr>{''.join(rows)}</table>"
+    look = 'style="border-collapse:collapse;text-align:center"'
+    return f"<table {look}>{caption}<tr><td></td>{head}</tr>{''.join(rows)}</table>"
 
 
 def _cell(weight: float) -> str:

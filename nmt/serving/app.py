@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nmt.serving.batches import Answer, Batches, Translate
 from nmt.serving.metrics import Metrics
 from nmt.serving.requests import LIKE, Limits, Refused, parse
-from nmt.translation.translator import Translation
+from nmt.translation.results import Translation
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of this machine, for itself."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nmt.errors import Stopped
 from nmt.serving.requests import Limits, Refused, Request
-from nmt.translation.translator import Translation
+from nmt.translation.results import Translation
 
 LOG = logging.getLogger(__name__)
 Answer = list[tuple[Translation, str | None]]

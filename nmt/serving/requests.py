@@ -24,6 +24,7 @@ class Limits:
     waiting: int = 256
     """Requests that wait for translation; more are refused."""
     connections: int = 512
+    """Connections at a time; more are closed, with an answer."""
     batch: int = 1 << 15
     """Characters of a batch of several requests; a request of more is a batch of its own."""
     arrival: float = 10.0

@@ -17,6 +17,11 @@ KEEP_ALIVE = 5
 """Seconds that a connection stays open between two requests."""
 LARGEST_HEAD = 1 << 14
 """Bytes of the head of a request."""
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+    b'{"error": "too many connections; try again later"}'
+)
+"""The whole answer to a connection too many."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -31,18 +36,24 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def protocol(arrival: float) -> type[H11Protocol]:
-    """Make a protocol that closes connections whose next head does not arrive within ``arrival`` seconds: uvicorn
-    would wait for ever."""
+def protocol(limits: Limits) -> type[H11Protocol]:
+    """Make a protocol that refuses too many connections, and closes those whose next head does not arrive in time:
+    uvicorn would accept all, and wait for ever."""
 
-    class Impatient(H11Protocol):
+    class Bounded(H11Protocol):
+        _full = False
         _patience: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self._full = len(self.connections) > limits.connections
             self._wait()
 
         def data_received(self, data: bytes) -> None:
+            if self._full:  # only now: the system would drop an answer that comes before the request
+                self.transport.write(FULL)
+                self.transport.close()
+                return
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_waiting()
@@ -54,14 +65,14 @@ def protocol(arrival: float) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _wait(self) -> None:
-            self._patience = self.loop.call_later(arrival, self.transport.close)
+            self._patience = self.loop.call_later(limits.arrival, self.transport.close)
 
         def _stop_waiting(self) -> None:
             if self._patience is not None:
                 self._patience.cancel()
                 self._patience = None
 
-    return Impatient
+    return Bounded
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
@@ -69,7 +80,7 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=protocol(limits.arrival),
+            http=protocol(limits),
             ws="none",
             lifespan="on",
             loop="asyncio",
@@ -79,7 +90,6 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=math.ceil(limits.arrival + limits.seconds) + 1,
-            limit_concurrency=limits.connections,
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
 from tests.small_run import WORDS
 from tests.torture.comparison import differences
 from tests.torture.tally import Result, Tally

@@ -1,0 +1,71 @@
+"""What a translator returns: a line, its translations, and their attention.
+
+Shapes: T target pieces, S source pieces, end symbols included.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nmt.plots.html import translation_html
+
+Attention = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+"""Weights from 0 to 1; each row sums to 1 for every attention whose weights are a distribution."""
+
+
+@dataclass(frozen=True)
+class TranslatedHypothesis:
+    """One translation of a line."""
+
+    text: str
+    """Detokenized; never holds a line end."""
+    log_probability: float
+    """The sum over the pieces; nats."""
+    score: float
+    """The log-probability divided by the length penalty (Wu et al. 2016, eq. 14), by which hypotheses are ranked."""
+    pieces: list[str]
+    """Target pieces, with the end symbol if it was emitted."""
+    attention: Attention | None = field(default=None, compare=False, repr=False)
+    """(T, S), a row for each of the T pieces and a column for each source piece; None if it was not kept, and for a
+    model without attention."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A line and its translations."""
+
+    source: str
+    """The line."""
+    source_pieces: list[str]
+    """The model's input, with the end symbol; empty for a blank line, which no model reads."""
+    hypotheses: list[TranslatedHypothesis]
+    """Best first, at least one."""
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float:
+        """The score of the best translation."""
+        return self.hypotheses[0].score
+
+    @property
+    def pieces(self) -> list[str]:
+        """The T pieces of the best translation."""
+        return self.hypotheses[0].pieces
+
+    @property
+    def attention(self) -> Attention | None:
+        """The attention of the best translation, (T, S); None if there is none."""
+        return self.hypotheses[0].attention
+
+    def _repr_html_(self) -> str:
+        """Show the translations and the heat map of the best one, in a notebook."""
+        scored = [(each.score, each.text) for each in self.hypotheses]
+        return translation_html(self.source, scored, self.source_pieces, self.pieces, self.attention)
+
+
+BLANK = TranslatedHypothesis("", 0.0, 0.0, [])
+"""The translation of a blank line."""

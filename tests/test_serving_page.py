@@ -1,0 +1,87 @@
+"""The page of nmt-serve in a browser: it translates while somebody types, shows attention, and runs no other script."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt.serving.batches import Answer
+from nmt.translation.results import TranslatedHypothesis, Translation
+from tests.test_serving import Client, serving, until
+
+webdriver = pytest.importorskip("selenium.webdriver")
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromium-driver (apt install)"),
+]
+
+
+def capitals(lines: list[str], beam_size: Any, attention: bool, check_stop: Any) -> Answer:
+    """Each word in capitals, from the word itself alone."""
+    found: Answer = []
+    for line in lines:
+        words = line.split()
+        upper = [word.upper() for word in words]
+        weights = np.eye(len(words), dtype=np.float32)
+        best = TranslatedHypothesis(" ".join(upper), -1.0, -1.0, upper, weights)
+        found.append((Translation(line, words, [best]), None))
+    return found
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving(capitals) as client:
+        yield client
+
+
+@pytest.fixture
+def browser(client: Client) -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1000,900"):
+        options.add_argument(argument)
+    options.binary_location = BROWSER
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        driver.get(f"http://127.0.0.1:{client.port}/")
+        yield driver
+        assert [each["message"] for each in driver.get_log("browser") if "favicon" not in each["message"]] == []
+    finally:
+        driver.quit()
+
+
+def texts(browser: Any, selector: str) -> list[str]:
+    return [each.text for each in browser.find_elements("css selector", selector)]
+
+
+def test_what_is_typed_is_translated_and_its_attention_shown(browser: Any) -> None:
+    source = browser.find_element("id", "source")
+    source.send_keys("one two")
+    until(lambda: texts(browser, "#target button") == ["ONE TWO"])
+    source.send_keys("\nthree")
+    until(lambda: texts(browser, "#target button") == ["ONE TWO", "THREE"])
+    assert texts(browser, "#heat tbody th") == ["THREE"], "the line with the cursor"
+    browser.find_elements("css selector", "#target button")[0].click()
+    assert texts(browser, "#heat thead th") == ["one", "two"] and texts(browser, "#heat tbody th") == ["ONE", "TWO"]
+    cells = browser.find_elements("css selector", "#heat td[title]")
+    assert [each.get_attribute("title") for each in cells][:2] == ["ONE reads one: 1.000", "ONE reads two: 0.000"]
+    painted = [each.value_of_css_property("background-color") for each in cells]
+    assert painted[0] == painted[3] != painted[1] == painted[2]
+
+
+def test_markup_stays_text(browser: Any) -> None:
+    evil = "<img src=x onerror=document.title='hit'><script>document.title='hit'</script>"
+    browser.find_element("id", "source").send_keys(evil)
+    until(lambda: texts(browser, "#target button") == [evil.upper()])
+    assert browser.title == "Translation with attention"
+    assert not browser.find_elements("css selector", "#target img, #target script, #heat img, #heat script")
+
+
+def test_a_refusal_is_shown(browser: Any) -> None:
+    script = "const s = document.getElementById('source'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));"
+    browser.execute_script(script, "a\n" * 101)
+    until(lambda: "102 lines; send at most 100 at a time" in browser.find_element("id", "status").text)
+    browser.get_log("browser")  # which tells of the refusal, too
