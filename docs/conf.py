@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -35,6 +36,8 @@ html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_show_copyright = False
 html_copy_source = False
+smartquotes = False  # two hyphens begin an option
+toc_object_entries = False
 pygments_style, pygments_dark_style = "tango", "monokai"
 
 # --- pages that are filled while the site is built --------------------------------------------------------------------
@@ -78,6 +81,13 @@ def plain_bars(_app: Sphinx, _what: str, _name: str, _object: object, _options: 
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines]
 
 
+def own_signature(
+    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, given: str, returns: str
+) -> Any:
+    """Leave out the signature that a class inherits from torch.nn.Module."""
+    return ("", None) if given == "(*args: Any, **kwargs: Any)" else (given, returns)
+
+
 # --- equations without a script ---------------------------------------------------------------------------------------
 
 
@@ -97,4 +107,5 @@ def setup(app: Sphinx) -> None:
     """Register the above."""
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", plain_bars)
+    app.connect("autodoc-process-signature", own_signature)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))

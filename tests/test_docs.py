@@ -99,16 +99,19 @@ def test_requests_of_a_page_are_seen() -> None:
 def test_every_option_is_in_the_reference() -> None:
     text = reference.options()
     names = {re.escape(name) for name in keys_by_name() if name != "type"}
-    assert [name for name in names if not re.search(rf"^(\| `{name}` \||#+ `([\w.]+\.)?{name}`)", text, re.M)] == []
-    assert "| `beam_size` | a whole number of at least 1 and up to 1000 | `5` | Hypotheses that are kept" in text
-    assert "| `reset` | one of after, before | `after` | *gru:* The reset gate" in text
+    assert [
+        name for name in names if not re.search(rf"^(\| \[?`{name}`[ \]]|#+ `([\w.]+\.)?{name}`)", text, re.M)
+    ] == []
+    assert "| `bins` | `[10, 20, 30, 40, 50, 60, 70]` | Largest source length of each bin" in text
+    assert "1: greedy search. *A whole number of at least 1 and up to 1000.* |" in text
+    assert "| `reset` | `after` | **gru:** The reset gate" in text
     assert "As `data.train`: `source`, `tsv`, `jsonl`, `hub`." in text
 
 
 def test_every_option_has_a_meaning() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \| .* \| (?:\*[^*]*:\* ?)?(.*) \|$", reference.options(), re.M)
+    rows = re.findall(r"^\| \[?`(\w+)`\S* \| .* \| (?:\*\*.*:\*\* )?(.*?) ?\*(.*)\.\* \|$", reference.options(), re.M)
     assert len(rows) > 150
-    assert {name for name, value, meaning in rows if not meaning and "a section with" not in value} == set()
+    assert {name for name, meaning, value in rows if not meaning and "A section with" not in value} == set()
 
 
 def test_every_command_is_in_the_reference() -> None:
