@@ -88,9 +88,10 @@ def test_there_are_three_exercises() -> None:
     assert len(EXERCISES) == 3
 
 
+MASKED = ".masked_fill(~mask, -torch.inf).softmax(-1)"
 MISTAKES: list[tuple[int, Callable[[str], str], str]] = [
     (0, lambda code: code.replace(".softmax(-1)", ".softmax(0)"), "sum to 1"),
-    (0, lambda code: code.replace(".masked_fill(~mask, -torch.inf).softmax(-1)", ".softmax(-1) * mask"), "the energies, not"),
+    (0, lambda code: code.replace(MASKED, ".softmax(-1) * mask"), "mask the energies"),
     (0, lambda code: code.replace("~mask", "mask"), "Padding still has weight"),
     (1, lambda code: code.replace(" / queries.size(-1) ** 0.5", ""), "square root of H"),
     (1, lambda code: code.replace("queries.size(-1)", "queries.size(1)"), "dot product"),
@@ -98,7 +99,7 @@ MISTAKES: list[tuple[int, Callable[[str], str], str]] = [
     (2, lambda code: code.replace("totals.unsqueeze(1) + ", ""), "Add the log-probability"),
     (2, lambda code: code.replace("// log_probs.size(1)", "// 2"), "row p // V"),
     (2, lambda code: code.replace("topk(len(totals))", "topk(3)"), "two extensions"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("exercise", "wrong", "advice"), MISTAKES)
