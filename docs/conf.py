@@ -1,7 +1,6 @@
 """Build of the book by Sphinx: ``make docs``.
 
-Sphinx, because it is maintained, builds without a network, and reads docstrings by itself. (Material for MkDocs ended
-its maintenance in 2026 together with MkDocs 1; its successor Zensical still needs MkDocs to read docstrings.)
+docs/architecture.md says why Sphinx, and what is filled in while the site is built.
 """
 
 import re

@@ -42,16 +42,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-class Requests(HTMLParser):
-    """Collects what a browser fetches for a page by itself."""
+class Page(HTMLParser):
+    """What a browser fetches for a page by itself, where its links lead, and the places that links may name."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.requests: list[str] = []
+        self.links: list[str] = []
+        self.places: set[str] = {""}
+        self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = {"a": (), "link": ("href",)}.get(tag, ("src", "srcset", "data", "poster", "action"))
-        self.found += [value for name, value in attrs if name in names and value]
+        self.requests += [value for name, value in attrs if name in names and value]
+        self.links += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+        self.places |= {value for name, value in attrs if name == "id" and value}
 
 
 def foreign(addresses: list[str]) -> list[str]:
@@ -63,9 +68,8 @@ def test_no_page_asks_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
-        requests = Requests()
-        requests.feed(page.read_text("utf-8"))
-        assert requests.found and foreign(requests.found) == [], page
+        requests = Page(page.read_text("utf-8")).requests
+        assert requests and foreign(requests) == [], page
     for sheet in site.rglob("*.css"):
         assert foreign(re.findall(r"""(?:url\(|@import\s)\s*["']?([^"')]+)""", sheet.read_text("utf-8"))) == [], sheet
     for script in site.rglob("*.js"):
@@ -82,15 +86,33 @@ def test_every_page_is_reached_from_the_first(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    dead = []
+    for name, page in pages.items():
+        for link in page.links:
+            if not re.match(r"\w+:", link):
+                file, _, place = link.partition("#")
+                target = (Path(name).parent / file).as_posix() if file else name
+                found = pages.get(target)
+                if not (site / target).exists() or (found and place not in found.places):
+                    dead.append(f"{name}: {link}")
+    assert dead == []
+
+
+@pytest.mark.slow
 def test_equations_are_drawn_without_a_script(site: Path) -> None:
     assert "<math" in (site / "reading-attention.html").read_text("utf-8")
-    assert not any("mathjax" in page.read_text("utf-8").lower() for page in site.rglob("*.html"))
+    requests = [each for page in site.rglob("*.html") for each in Page(page.read_text("utf-8")).requests]
+    assert requests and not any("math" in request.lower() for request in requests)
 
 
 def test_requests_of_a_page_are_seen() -> None:
-    requests = Requests()
-    requests.feed('<a href="https://a"><link href="//b/c.css"><script src="http://d"></script><img src="e.png"></a>')
-    assert foreign(requests.found) == ["//b/c.css", "http://d"]
+    page = Page(
+        '<a href="https://a"><link href="//b/c.css"><script src="http://d"></script><img src="e.png" id="f"></a>'
+    )
+    assert foreign(page.requests) == ["//b/c.css", "http://d"]
+    assert (page.links, page.places) == (["https://a"], {"", "f"})
 
 
 # --- its references ---------------------------------------------------------------------------------------------------
