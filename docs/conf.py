@@ -35,6 +35,7 @@ html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_show_copyright = False
 html_copy_source = False
+highlight_language = "text"
 smartquotes = False  # two hyphens begin an option
 toc_object_entries = False
 pygments_style, pygments_dark_style = "tango", "monokai"
