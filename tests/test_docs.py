@@ -147,6 +147,27 @@ def test_every_command_is_in_the_reference() -> None:
         assert section.count("```sh\n") == 1 and section.count(f"{name} ") >= 2
 
 
+def test_a_page_of_the_reference_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reference.main(["foreign-keys"]) == 0
+    assert capsys.readouterr().out == reference.foreign_keys() + "\n"
+
+
+def test_help_of_an_unusual_command() -> None:
+    """Options that fill their column, several groups, and a bar that would end a cell."""
+    text = (
+        "usage: x [-h]\n\nDo it.\n\noptions:\n  -h, --help  show\n  --long-name-of-this {a|b}\n                        "
+        "one or *two*  (default: a)\n\nmore:\n  --n N       a number\n\nexamples:\n  x --n 1\n  x -h\n"
+    )
+    assert reference.of_help("x", text).split("\n") == [
+        *("", "## x", "", "Do it.", ""),
+        *("", "**options:**", "", "| option | meaning |", "|---|---|"),
+        "| `-h, --help` | show |",
+        r"| `--long-name-of-this {a\|b}` | one or \*two\* (default: a) |",
+        *("", "", "**more:**", "", "| option | meaning |", "|---|---|", "| `--n N` | a number |", ""),
+        *("```sh", "x --n 1", "x -h", "```", ""),
+    ]
+
+
 def test_the_reference_escapes_markup() -> None:
     assert reference.escaped("a_b *c* <bt>\n ``<x_y>`` [z] p|q $NMT") == (
         r"a\_b \*c\* \<bt\> ``<x_y>`` \[z\] p\|q \$NMT"

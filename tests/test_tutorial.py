@@ -28,6 +28,27 @@ def test_git_has_it_without_outputs_as_readable_text() -> None:
     assert "\\u" not in re.sub(r"\\\\u", "", text)
 
 
+def test_it_is_written_with_its_solutions(tmp_path: Path) -> None:
+    before = tutorial.TUTORIAL.read_bytes()
+    assert tutorial.main(["--solved", str(tmp_path / "solved.ipynb")]) == 0
+    cells = tutorial.read(tmp_path / "solved.ipynb")["cells"]
+    changed = [ours for ours, solved in zip(CELLS, cells, strict=True) if ours["source"] != solved["source"]]
+    assert changed == [CODE[place] for place in EXERCISES]
+    assert tutorial.TUTORIAL.read_bytes() == before
+
+
+def test_outputs_are_cleared() -> None:
+    ran = [{**cell, "outputs": ["seen"], "execution_count": 3} if tutorial.is_code(cell) else cell for cell in CELLS]
+    assert tutorial.cleared({**NOTEBOOK, "cells": ran, "metadata": {"editor": "x"}}) == NOTEBOOK
+
+
+def test_its_page_has_the_sources_and_the_solutions() -> None:
+    page = tutorial.to_markdown(tutorial.TUTORIAL)
+    assert "\n# nmt.model.attention.scores.AdditiveAttention.score\ndef score(self" in page
+    assert "show(" not in page.replace("def show(", "")
+    assert page.count("<details><summary>Solution</summary>") == 3
+
+
 def test_it_is_a_valid_notebook() -> None:
     nbformat = pytest.importorskip("nbformat")
     nbformat.validate(NOTEBOOK)
