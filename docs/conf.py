@@ -55,7 +55,7 @@ FILLED: Mapping[str, Callable[[], str]] = {
 MOVED = {"README.md": "start.md", "data/README.md": "data.md", "CHANGELOG.md": "changelog.md"}
 """Pages that stand for files outside of docs/."""
 
-OPTIONAL = ["library", "serving", "report"]
+OPTIONAL = ["library", "serving"]
 """Pages that the table of contents names if they are there."""
 
 
