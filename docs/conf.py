@@ -1,13 +1,13 @@
 """Build of the book by Sphinx: ``make docs``.
 
-Sphinx, because it is maintained, builds without a network, and reads docstrings by itself. (Material for MkDocs ended
-its maintenance in 2026 together with MkDocs 1; its successor Zensical still needs MkDocs to read docstrings.)
+docs/architecture.md says why Sphinx, and what is filled in while the site is built.
 """
 
 import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -35,6 +35,9 @@ html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_show_copyright = False
 html_copy_source = False
+highlight_language = "text"
+smartquotes = False  # two hyphens begin an option
+toc_object_entries = False
 pygments_style, pygments_dark_style = "tango", "monokai"
 
 # --- pages that are filled while the site is built --------------------------------------------------------------------
@@ -52,7 +55,7 @@ FILLED: Mapping[str, Callable[[], str]] = {
 MOVED = {"README.md": "start.md", "data/README.md": "data.md", "CHANGELOG.md": "changelog.md"}
 """Pages that stand for files outside of docs/."""
 
-OPTIONAL = ["library", "serving", "report"]
+OPTIONAL = ["library", "serving"]
 """Pages that the table of contents names if they are there."""
 
 
@@ -78,6 +81,13 @@ def plain_bars(_app: Sphinx, _what: str, _name: str, _object: object, _options: 
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines]
 
 
+def own_signature(
+    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, given: str, returns: str
+) -> Any:
+    """Leave out the signature that a class inherits from torch.nn.Module."""
+    return ("", None) if given == "(*args: Any, **kwargs: Any)" else (given, returns)
+
+
 # --- equations without a script ---------------------------------------------------------------------------------------
 
 
@@ -97,4 +107,5 @@ def setup(app: Sphinx) -> None:
     """Register the above."""
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", plain_bars)
+    app.connect("autodoc-process-signature", own_signature)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))

@@ -64,9 +64,10 @@ def _of_section(key: str, variants: Variants, described: dict[str, Variants]) ->
     else:
         yield f"A section with {'one of the keys' if are_corpora(variants) else '`type`'} {_listed(variants)}.\n"
         yield from (f"- {code(tag)}: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
-    yield from _table(variants)
-    for name, inner in _sections_in(variants).items():
-        yield from _of_section(f"{key}.{name}" if key else name, inner, described)
+    inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
+    yield from _table(variants, inner)
+    for name, found in _sections_in(variants).items():
+        yield from _of_section(inner[name], found, described)
 
 
 def _listed(variants: Variants) -> str:
@@ -79,19 +80,23 @@ def _sections_in(variants: Variants) -> dict[str, Variants]:
     return {name: inner for name, inner in found if any(each.model_fields for each in inner.values())}
 
 
-def _table(variants: Variants) -> Iterator[str]:
-    """A row for each key; one that only some variants have, or have otherwise, names them."""
+def _table(variants: Variants, inner: Mapping[str, str]) -> Iterator[str]:
+    """A row for each key; one that only some variants have, or have otherwise, names them.
+
+    ``inner``: the full names of the keys that hold sections, which have a heading of their own.
+    """
     owners: dict[tuple[str, str], list[str]] = {}
     for tag, section in variants.items():
         for name, field in section.model_fields.items():
             if name != "type":
-                meaning = escaped(_meaning(section, name))
                 value = escaped(expected(annotation_of(section, name)))
-                owners.setdefault((f"| {code(name)} | {value} | {_default(field)} |", meaning), []).append(tag)
+                meaning = f"{escaped(_meaning(section, name))} *{value[0].upper()}{value[1:]}.*".strip()
+                shown = f"[{code(name)}](#{inner[name].replace('.', '')})" if name in inner else code(name)
+                owners.setdefault((f"| {shown} | {_default(field)} |", meaning), []).append(tag)
     if owners:
-        yield "\n| key | value | default | meaning |\n|---|---|---|---|"
+        yield "\n| key | default | meaning, *values* |\n|---|---|---|"
     for (cells, meaning), tags in owners.items():
-        only = "" if len(tags) == len(variants) else f"*{escaped(', '.join(tags))}:* "
+        only = "" if len(tags) == len(variants) else f"**{escaped(', '.join(tags))}:** "
         yield f"{cells} {only}{meaning} |"
     yield ""
 

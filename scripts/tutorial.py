@@ -82,7 +82,7 @@ def _block(text: str) -> str:
 
 def source_of(name: str) -> str:
     """The source of a function or class by its dotted name, under that name."""
-    return f"# {name}\n{textwrap.dedent(inspect.getsource(pydoc.locate(name)))}"  # type: ignore[arg-type]
+    return f"# {name}\n{textwrap.dedent(inspect.getsource(pydoc.locate(name))).strip()}"  # type: ignore[arg-type]
 
 
 def parser() -> argparse.ArgumentParser:

@@ -42,16 +42,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-class Requests(HTMLParser):
-    """Collects what a browser fetches for a page by itself."""
+class Page(HTMLParser):
+    """What a browser fetches for a page by itself, where its links lead, and the places that links may name."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.requests: list[str] = []
+        self.links: list[str] = []
+        self.places: set[str] = {""}
+        self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = {"a": (), "link": ("href",)}.get(tag, ("src", "srcset", "data", "poster", "action"))
-        self.found += [value for name, value in attrs if name in names and value]
+        self.requests += [value for name, value in attrs if name in names and value]
+        self.links += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+        self.places |= {value for name, value in attrs if name == "id" and value}
 
 
 def foreign(addresses: list[str]) -> list[str]:
@@ -63,9 +68,8 @@ def test_no_page_asks_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
-        requests = Requests()
-        requests.feed(page.read_text("utf-8"))
-        assert requests.found and foreign(requests.found) == [], page
+        requests = Page(page.read_text("utf-8")).requests
+        assert requests and foreign(requests) == [], page
     for sheet in site.rglob("*.css"):
         assert foreign(re.findall(r"""(?:url\(|@import\s)\s*["']?([^"')]+)""", sheet.read_text("utf-8"))) == [], sheet
     for script in site.rglob("*.js"):
@@ -82,15 +86,33 @@ def test_every_page_is_reached_from_the_first(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    dead = []
+    for name, page in pages.items():
+        for link in page.links:
+            if not re.match(r"\w+:", link):
+                file, _, place = link.partition("#")
+                target = (Path(name).parent / file).as_posix() if file else name
+                found = pages.get(target)
+                if not (site / target).exists() or (found and place not in found.places):
+                    dead.append(f"{name}: {link}")
+    assert dead == []
+
+
+@pytest.mark.slow
 def test_equations_are_drawn_without_a_script(site: Path) -> None:
     assert "<math" in (site / "reading-attention.html").read_text("utf-8")
-    assert not any("mathjax" in page.read_text("utf-8").lower() for page in site.rglob("*.html"))
+    requests = [each for page in site.rglob("*.html") for each in Page(page.read_text("utf-8")).requests]
+    assert requests and not any("math" in request.lower() for request in requests)
 
 
 def test_requests_of_a_page_are_seen() -> None:
-    requests = Requests()
-    requests.feed('<a href="https://a"><link href="//b/c.css"><script src="http://d"></script><img src="e.png"></a>')
-    assert foreign(requests.found) == ["//b/c.css", "http://d"]
+    page = Page(
+        '<a href="https://a"><link href="//b/c.css"><script src="http://d"></script><img src="e.png" id="f"></a>'
+    )
+    assert foreign(page.requests) == ["//b/c.css", "http://d"]
+    assert (page.links, page.places) == (["https://a"], {"", "f"})
 
 
 # --- its references ---------------------------------------------------------------------------------------------------
@@ -99,16 +121,19 @@ def test_requests_of_a_page_are_seen() -> None:
 def test_every_option_is_in_the_reference() -> None:
     text = reference.options()
     names = {re.escape(name) for name in keys_by_name() if name != "type"}
-    assert [name for name in names if not re.search(rf"^(\| `{name}` \||#+ `([\w.]+\.)?{name}`)", text, re.M)] == []
-    assert "| `beam_size` | a whole number of at least 1 and up to 1000 | `5` | Hypotheses that are kept" in text
-    assert "| `reset` | one of after, before | `after` | *gru:* The reset gate" in text
+    assert [
+        name for name in names if not re.search(rf"^(\| \[?`{name}`[ \]]|#+ `([\w.]+\.)?{name}`)", text, re.M)
+    ] == []
+    assert "| `bins` | `[10, 20, 30, 40, 50, 60, 70]` | Largest source length of each bin" in text
+    assert "1: greedy search. *A whole number of at least 1 and up to 1000.* |" in text
+    assert "| `reset` | `after` | **gru:** The reset gate" in text
     assert "As `data.train`: `source`, `tsv`, `jsonl`, `hub`." in text
 
 
 def test_every_option_has_a_meaning() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \| .* \| (?:\*[^*]*:\* ?)?(.*) \|$", reference.options(), re.M)
+    rows = re.findall(r"^\| \[?`(\w+)`\S* \| .* \| (?:\*\*.*:\*\* )?(.*?) ?\*(.*)\.\* \|$", reference.options(), re.M)
     assert len(rows) > 150
-    assert {name for name, value, meaning in rows if not meaning and "a section with" not in value} == set()
+    assert {name for name, meaning, value in rows if not meaning and "A section with" not in value} == set()
 
 
 def test_every_command_is_in_the_reference() -> None:
@@ -120,6 +145,27 @@ def test_every_command_is_in_the_reference() -> None:
         options = [option for action in parser._actions for option in action.option_strings]
         assert [option for option in options if not re.search(rf"[`, ]{option}[`, \[]", section)] == []
         assert section.count("```sh\n") == 1 and section.count(f"{name} ") >= 2
+
+
+def test_a_page_of_the_reference_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reference.main(["foreign-keys"]) == 0
+    assert capsys.readouterr().out == reference.foreign_keys() + "\n"
+
+
+def test_help_of_an_unusual_command() -> None:
+    """Options that fill their column, several groups, and a bar that would end a cell."""
+    text = (
+        "usage: x [-h]\n\nDo it.\n\noptions:\n  -h, --help  show\n  --long-name-of-this {a|b}\n                        "
+        "one or *two*  (default: a)\n\nmore:\n  --n N       a number\n\nexamples:\n  x --n 1\n  x -h\n"
+    )
+    assert reference.of_help("x", text).split("\n") == [
+        *("", "## x", "", "Do it.", ""),
+        *("", "**options:**", "", "| option | meaning |", "|---|---|"),
+        "| `-h, --help` | show |",
+        r"| `--long-name-of-this {a\|b}` | one or \*two\* (default: a) |",
+        *("", "", "**more:**", "", "| option | meaning |", "|---|---|", "| `--n N` | a number |", ""),
+        *("```sh", "x --n 1", "x -h", "```", ""),
+    ]
 
 
 def test_the_reference_escapes_markup() -> None:

@@ -1,0 +1,151 @@
+"""docs/tutorial.ipynb: it runs with its solutions, its checks know right from wrong, and git has it without outputs."""
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.test_docs import DOCS
+
+tutorial: Any = importlib.import_module("tutorial")
+NOTEBOOK = tutorial.read(tutorial.TUTORIAL)
+CELLS: list[dict[str, Any]] = NOTEBOOK["cells"]
+CODE = [cell for cell in CELLS if tutorial.is_code(cell)]
+TEXT = "\n\n".join("".join(cell["source"]) for cell in CELLS)
+EXERCISES = [place for place, cell in enumerate(CODE) if "exercise" in cell["metadata"].get("tags", ())]
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_git_has_it_without_outputs_as_readable_text() -> None:
+    text = tutorial.TUTORIAL.read_text("utf-8")
+    assert text == tutorial.dumped(tutorial.cleared(NOTEBOOK)), "run python scripts/tutorial.py"
+    assert "\\u" not in re.sub(r"\\\\u", "", text)
+
+
+def test_it_is_written_with_its_solutions(tmp_path: Path) -> None:
+    before = tutorial.TUTORIAL.read_bytes()
+    assert tutorial.main(["--solved", str(tmp_path / "solved.ipynb")]) == 0
+    cells = tutorial.read(tmp_path / "solved.ipynb")["cells"]
+    changed = [ours for ours, solved in zip(CELLS, cells, strict=True) if ours["source"] != solved["source"]]
+    assert changed == [CODE[place] for place in EXERCISES]
+    assert tutorial.TUTORIAL.read_bytes() == before
+
+
+def test_outputs_are_cleared() -> None:
+    ran = [{**cell, "outputs": ["seen"], "execution_count": 3} if tutorial.is_code(cell) else cell for cell in CELLS]
+    assert tutorial.cleared({**NOTEBOOK, "cells": ran, "metadata": {"editor": "x"}}) == NOTEBOOK
+
+
+def test_its_page_has_the_sources_and_the_solutions() -> None:
+    page = tutorial.to_markdown(tutorial.TUTORIAL)
+    assert "\n# nmt.model.attention.scores.AdditiveAttention.score\ndef score(self" in page
+    assert "show(" not in page.replace("def show(", "")
+    assert page.count("<details><summary>Solution</summary>") == 3
+
+
+def test_it_is_a_valid_notebook() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbformat.validate(NOTEBOOK)
+    assert len({cell["id"] for cell in CELLS}) == len(CELLS)
+
+
+def test_cells_are_short() -> None:
+    assert max(len(cell["source"]) for cell in CELLS) <= 30
+    assert max(len(line.rstrip("\n")) for cell in CODE for line in cell["source"]) <= 120
+
+
+def test_what_it_shows_and_links_exists() -> None:
+    shown = tutorial.SHOWN.findall(TEXT)
+    assert len(shown) >= 8
+    assert all("def " in tutorial.source_of(name) for name in shown)
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", TEXT)]
+    assert links and all((DOCS / link).exists() for link in links)
+
+
+def test_the_side_notes_are_those_of_known_mistakes() -> None:
+    traps = re.findall(r"\*\*Trap: ([^*]+)\.\*\*", TEXT)
+    for words in ("wrong state", "counts padding", "last state", "last word", "no gain", "three epochs"):
+        assert sum(words in trap for trap in traps) == 1
+
+
+# --- the exercises ----------------------------------------------------------------------------------------------------
+
+
+def verdict(place: int, code: str) -> str:
+    """What the check after an exercise says of this code."""
+    said: list[Any] = []
+    names: dict[str, Any] = {"torch": torch, "display": said.append, "HTML": str}
+    exec("".join(next(cell["source"] for cell in CODE if cell["source"][0].startswith("def check("))), names)
+    exec(code, names)
+    torch.manual_seed(0)
+    exec("".join(CODE[place + 1]["source"]), names)
+    [text] = said
+    return str(text)
+
+
+def solution(place: int) -> str:
+    return "".join(CODE[place]["metadata"]["solution"])
+
+
+@pytest.mark.parametrize("place", EXERCISES)
+def test_the_solutions_turn_green(place: int) -> None:
+    assert "✔" in verdict(place, solution(place)) and "#00703c" in verdict(place, solution(place))
+
+
+@pytest.mark.parametrize("place", EXERCISES)
+def test_an_exercise_that_is_not_done_says_what_to_do(place: int) -> None:
+    said = verdict(place, "".join(CODE[place]["source"]))
+    assert "✘" in said and "#b00020" in said
+    assert "Not done yet: change the cell above" in said or "minus infinity" in said
+
+
+def test_there_are_three_exercises() -> None:
+    assert len(EXERCISES) == 3
+
+
+MASKED = ".masked_fill(~mask, -torch.inf).softmax(-1)"
+MISTAKES: list[tuple[int, Callable[[str], str], str]] = [
+    (0, lambda code: code.replace(".softmax(-1)", ".softmax(0)"), "sum to 1"),
+    (0, lambda code: code.replace(MASKED, ".softmax(-1) * mask"), "mask the energies"),
+    (0, lambda code: code.replace("~mask", "mask"), "Padding still has weight"),
+    (1, lambda code: code.replace(" / queries.size(-1) ** 0.5", ""), "square root of H"),
+    (1, lambda code: code.replace("queries.size(-1)", "queries.size(1)"), "dot product"),
+    (1, lambda code: code.replace(".transpose(1, 2)", ""), "It stops with RuntimeError"),
+    (2, lambda code: code.replace("totals.unsqueeze(1) + ", ""), "Add the log-probability"),
+    (2, lambda code: code.replace("// log_probs.size(1)", "// 2"), "row p // V"),
+    (2, lambda code: code.replace("topk(len(totals))", "topk(3)"), "two extensions"),
+]
+
+
+@pytest.mark.parametrize(("exercise", "wrong", "advice"), MISTAKES)
+def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], str], advice: str) -> None:
+    right = solution(EXERCISES[exercise])
+    assert wrong(right) != right
+    said = verdict(EXERCISES[exercise], wrong(right))
+    assert "✘" in said and advice in said
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full run: two trainings, several minutes of a core."""
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    monkeypatch.setenv("PYTHONPATH", str(DOCS.parent))
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    notebook = nbformat.from_dict(tutorial.solved(NOTEBOOK))
+    client = nbclient.NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    outputs = [output for cell in notebook.cells if tutorial.is_code(cell) for output in cell.outputs]
+    said = json.dumps(outputs, ensure_ascii=False)
+    assert said.count("✔") == 3 and "✘" not in said
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 4
+    gains = [int(gain) for gain in re.findall(r"attention is worth (-?\d+) BLEU", said)]
+    assert len(gains) == 6 and min(gains) > 10
