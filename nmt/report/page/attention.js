@@ -137,7 +137,7 @@ function exploredSentence(report, state) {
     rows: joined ? output.target_words.map(wordText) : targetPieces,
     rowOf: joined ? targetWordOf : targetPieces.map((_, k) => k),
     entropies: matrix ? matrix.map(entropyBits) : [],
-    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit ?? report.languages.unit),
+    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
     sourceRtl: report.languages.source_rtl,
     step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
   };

@@ -66,7 +66,11 @@ function sentencePicker(sentences, choose) {
   input.addEventListener("focus", open);
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") return close();
+    if (event.key === "Escape") {
+      event.preventDefault(); // clearing the box would open the list again
+      input.value = "";
+      return close();
+    }
     if (event.key === "Enter") return take(Math.max(active, 0));
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return undefined;
     event.preventDefault();

@@ -63,6 +63,7 @@ function navigation(panels, show) {
     state = parseState(location.hash, panels);
     show(state);
   });
+  document.addEventListener("click", () => pending && write(), true); // before a link is followed
   return {
     get state() {
       return state;
