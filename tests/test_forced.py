@@ -11,8 +11,9 @@ import torch
 from nmt.config.schema import Decoding, WordTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizers, learn
+from nmt.model import Seq2Seq
 from nmt.search import Sampling
-from nmt.translation.forced import BLANK, ForcedDecoding, force, force_stream
+from nmt.translation.forced import BLANK, ForcedDecoding, force, force_ids, force_stream
 from nmt.translation.options import SearchOptions
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
@@ -48,6 +49,41 @@ def test_it_is_what_stepping_through_the_pair_gives(tokenizers: Tokenizers, atte
         else:
             np.testing.assert_allclose(forced.attention, np.stack([row for row in rows if row is not None]), atol=1e-5)
             assert forced.attention.shape == (len(target), len(source))
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
+def test_the_likeliest_pieces_are_those_of_the_whole_distribution(
+    tokenizers: Tokenizers, attention: dict[str, object]
+) -> None:
+    """Against NumPy's sort of what stepping gives; asking for them changes nothing else."""
+    model, pairs = network(tokenizers, attention), [Pair(*each) for each in zip(LINES, reversed(LINES), strict=True)]
+    sources = [np.array(ids, np.int32) for ids in tokenizers.source.encode([pair.source for pair in pairs])]
+    targets = [np.array(ids, np.int32) for ids in tokenizers.target.encode([pair.target for pair in pairs])]
+    plain = force(model, tokenizers, pairs, CPU, batch_tokens=60)
+    found = force_ids(model, tokenizers, sources, targets, CPU, batch_tokens=60, top=3)
+    for source, target, one, other in zip(sources, targets, plain, found, strict=True):
+        assert one.likeliest is None and other.likeliest is not None
+        assert one.target_pieces == other.target_pieces and (one.log_probabilities == other.log_probabilities).all()
+        expected = steps(model, tokenizers, source.tolist(), target.tolist())
+        best = np.argsort(-expected, axis=1)[:, :3]
+        np.testing.assert_array_equal(other.likeliest.ids, best)
+        np.testing.assert_allclose(other.likeliest.log_probabilities, np.take_along_axis(expected, best, 1), atol=1e-4)
+    [all_of_them] = force_ids(model, tokenizers, sources[:1], targets[:1], CPU, top=10_000)
+    assert all_of_them.likeliest is not None
+    np.testing.assert_allclose(np.exp(all_of_them.likeliest.log_probabilities).sum(1), 1.0, atol=1e-5)
+    assert force_ids(model, tokenizers, [], [], CPU, top=3) == []
+
+
+@torch.inference_mode()
+def steps(model: Seq2Seq, tokenizers: Tokenizers, source: list[int], target: list[int]) -> np.ndarray[Any, Any]:
+    """Log-probabilities of all pieces at each step, (T, V), one token at a time."""
+    source = [*source, tokenizers.source.eos_id]
+    state = model.start(model.encode(torch.tensor([source]), torch.tensor([len(source)])))
+    rows = []
+    for previous in [tokenizers.target.bos_id, *target]:
+        log_probabilities, state, _ = model.step(torch.tensor([previous]), state)
+        rows.append(log_probabilities[0].numpy())
+    return np.stack(rows)
 
 
 # --- against search ---------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace) -> None:
     report, page = fitted(make_report(collected, arguments.sentences, device, _command(arguments), say))
     with writing(arguments.output):
         Path(arguments.output).write_text(page, "utf-8", newline="\n")
-    say(f"written: {arguments.output}, {len(page.encode()) / 1e6:.1f} MB, {report.selection}")
+    say(f"written: {arguments.output}, {len(page.encode()) / 1000:,.0f} kB, {report.selection}")
 
 
 def _command(arguments: argparse.Namespace) -> str:

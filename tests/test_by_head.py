@@ -1,0 +1,77 @@
+"""The attention of single heads against what the network itself returns."""
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.model.by_head import by_head
+from tests.models import SOURCE, TARGET, TRANSFORMER, VARIANTS, small_model
+
+LENGTHS = torch.tensor([6, 3, 4])
+SEVERAL = [name for name in VARIANTS if "heads" in name] + [
+    "transformer",
+    "transformer post-norm",
+    "transformer relative",
+]
+
+
+def ids() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(4, SOURCE, (3, 6), generator=generator), torch.randint(4, TARGET, (3, 5), generator=generator)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@torch.inference_mode()
+def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
+    model, (source, target) = small_model(name), ids()
+    found = by_head(model, model.encode(source, LENGTHS), target)
+    assert list(found) == sorted(found) and len(found) > 1
+    for weights in found.values():
+        assert weights.shape == (3, 5, 6)
+        np.testing.assert_allclose(weights.sum(-1), 1.0)
+        assert all((weights[row, :, length:] == 0).all() for row, length in enumerate(LENGTHS.tolist()))
+    first, second = list(found.values())[:2]
+    assert "location" in name or not torch.allclose(first, second)
+
+
+@pytest.mark.parametrize("name", [name for name in SEVERAL if "heads" in name])
+@torch.inference_mode()
+def test_the_mean_of_recurrent_heads_is_what_the_network_returns(name: str) -> None:
+    model, (source, target) = small_model(name), ids()
+    memory = model.encode(source, LENGTHS)
+    _, weights = model.unroll(target, memory)
+    assert weights is not None
+    np.testing.assert_allclose(torch.stack(list(by_head(model, memory, target).values())).mean(0), weights)
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3])
+@pytest.mark.parametrize("head", [1, 2])
+@torch.inference_mode()
+def test_a_head_of_a_transformer_is_what_a_network_that_shows_it_returns(layer: int, head: int) -> None:
+    """``model.attention.layer`` and ``head`` choose what the network returns; the weights of the network stay."""
+    source, target = ids()
+    shown = small_model("transformer", attention={"type": "transformer", "layer": layer, "head": head})
+    model = small_model("transformer")
+    assert TRANSFORMER["layers"] == 3 and TRANSFORMER["heads"] == 2
+    _, expected = shown.unroll(target, shown.encode(source, LENGTHS))
+    assert expected is not None
+    found = by_head(model, model.encode(source, LENGTHS), target)
+    assert len(found) == 6
+    np.testing.assert_allclose(found[layer, head], expected)
+
+
+@pytest.mark.parametrize("name", ["none", "bahdanau", "coverage", "transformer encoder, recurrent decoder"])
+def test_one_head_has_no_views_of_heads(name: str) -> None:
+    model, (source, target) = small_model(name), ids()
+    assert by_head(model, model.encode(source, LENGTHS), target) == {}
+
+
+@pytest.mark.parametrize("name", ["heads", "transformer"])
+@torch.inference_mode()
+def test_looking_changes_nothing(name: str) -> None:
+    model, (source, target) = small_model(name), ids()
+    memory = model.encode(source, LENGTHS)
+    before = model.unroll(target, memory)[0]
+    by_head(model, memory, target)
+    assert torch.equal(before, model.unroll(target, memory)[0])
+    assert not any(module._forward_hooks for module in model.modules())

@@ -1,0 +1,384 @@
+"""``nmt-report`` on tiny trained runs whose text is hostile."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from nmt.cli.report import main
+from nmt.config import Config, dump_config
+from nmt.report import measuring, records
+from nmt.report.fitting import fitted
+from nmt.report.render import decoded, render
+from nmt.report.weights import restored
+from tests.small_run import options, train, write_corpus
+
+HOSTILE = {
+    "oak": "</script><script>alert(1)</script>",
+    "elm": "<!--",
+    "ash": "{{7*7}}",
+    "fir": "a\u2028b",
+    "yew": "\u202eevil",
+    "box": '"><img/src=x>',
+    "bay": "&lt;b&gt;",
+}
+"""What stands in the text in place of some of its words."""
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "heads": {"attention": {"type": "bahdanau", "hidden": 32, "heads": 2}},
+    "transformer": {},
+}
+
+
+def changed(text: str) -> str:
+    """Put the hostile words in, of either side."""
+    for word, hostile in HOSTILE.items():
+        text = re.sub(rf"\b{word}\b", lambda _, to=hostile: to, text)  # type: ignore[misc]
+        text = re.sub(rf"\b{word.upper()}\b", lambda _, to=hostile: to, text)  # type: ignore[misc]
+    return text
+
+
+def system(folder: Path, name: str, **training: Any) -> Config:
+    attention = name if name != "heads" else "bahdanau"
+    made = options(folder, attention, **training)
+    made["model"] |= SYSTEMS[name]
+    return Config.model_validate(made | {"output": str(folder / "runs" / name)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_corpus(folder, test=30)
+    for path in [*folder.glob("*.low"), *folder.glob("*.up")]:
+        path.write_text(changed(path.read_text("utf-8")), "utf-8")
+    for name in SYSTEMS:
+        train(system(folder, name, updates=30))
+    lines = zip(*((folder / f"test.{side}").read_text("utf-8").split("\n") for side in ("low", "up")), strict=True)
+    links = [f"0-{len(target.split()) - 1}" if target else "" for _, target in lines][:-1]
+    (folder / "test.links").write_text("\n".join(links) + "\n", "utf-8")
+    return folder
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the text of its styles and scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.inlined: list[tuple[str, dict[str, str | None], str]] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self._open: tuple[str, dict[str, str | None]] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self._open = (tag, dict(attrs)) if tag in ("script", "style") else None
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.inlined.append((*self._open, data))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = None
+
+
+def report(folder: Path, *arguments: str) -> tuple[str, Any]:
+    """Run the command; return the page and its data."""
+    page = folder / "page.html"
+    assert main([*arguments, "--output", str(page)]) == 0
+    text = page.read_text("utf-8")
+    return text, data_of(text)
+
+
+def data_of(text: str) -> Any:
+    [data] = [content for _, attributes, content in Page(text).inlined if attributes.get("id") == "data"]
+    return decoded(data.strip())
+
+
+def runs(folder: Path) -> list[str]:
+    return [str(folder / "runs" / name) for name in SYSTEMS]
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> tuple[str, Any]:
+    return report(folder, *runs(folder), "--gold", str(folder / "test.links"))
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_text_comes_back_and_none_of_its_markup_is_in_the_page(folder: Path, made: tuple[str, Any]) -> None:
+    text, data = made
+    sources, references = ((folder / f"test.{side}").read_text("utf-8").split("\n")[:-1] for side in ("low", "up"))
+    assert [each["source"] for each in data["sentences"]] == sources
+    assert [each["reference"] for each in data["sentences"]] == references
+    assert "alert(1)" in "".join(sources) and "\u2028" in "".join(sources) and "{{7*7}}" in "".join(references)
+    for hostile in ("alert(1)", "{{7*7}}", "\u2028", "\u202e", "<img/src"):
+        assert hostile not in text
+    assert any("alert(1)" in each["systems"]["heads"]["text"] for each in data["sentences"]), "systems write it, too"
+
+
+def test_names_of_systems_are_escaped(folder: Path, tmp_path: Path, made: tuple[str, Any]) -> None:
+    name = "<script>alert(2)<"
+    (tmp_path / name).symlink_to(folder / "runs" / "none")
+    text, data = report(tmp_path, str(tmp_path / name))
+    assert data["systems"][0]["name"] == data["title"] == name and "<script>alert(2)" not in text
+
+
+def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any]) -> None:
+    page = Page(made[0])
+    [policy] = [
+        value for tag, name, value in page.attributes if (tag, name) == ("meta", "content") and "src" in str(value)
+    ]
+    assert policy is not None and "unsafe" not in policy and policy.startswith("default-src 'none'; ")
+    for tag, attributes, content in page.inlined:
+        if attributes.get("id") != "data":
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert len([tag for tag, *_ in page.inlined if tag == "script"]) <= 2
+    assert [name for _, name, _ in page.attributes if name.startswith("on") or name == "style"] == []
+    linked = [value for _, name, value in page.attributes if name in ("src", "href") and value]
+    assert [value for value in linked if not value.startswith(("#", "data:"))] == []
+
+
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def names(record: type) -> set[str]:
+    return {each.name for each in fields(record)}
+
+
+def test_the_data_have_every_key(made: tuple[str, Any]) -> None:
+    _, data = made
+    assert data.keys() == names(records.Report) and data["version"] == 1
+    for each in data["systems"]:
+        assert each.keys() == names(records.System)
+    for sentence in data["sentences"]:
+        assert sentence.keys() == names(records.Sentence) and list(sentence["systems"]) == list(SYSTEMS)
+        for reading in sentence["systems"].values():
+            assert reading.keys() == names(records.Reading)
+    assert [(pair["a"], pair["b"]) for pair in data["pairs"]] == [
+        ("none", "heads"),
+        ("none", "transformer"),
+        ("heads", "transformer"),
+    ]
+    assert data["languages"]["unit"] == data["languages"]["target_unit"] == "words"
+
+
+def test_scores_are_those_that_the_runs_have(folder: Path, made: tuple[str, Any]) -> None:
+    for each in made[1]["systems"]:
+        scores = json.loads((folder / "runs" / each["name"] / "test.scores.json").read_text("utf-8"))
+        assert each["bleu"]["value"] == pytest.approx(scores["BLEU"]["score"], rel=1e-5)
+        assert each["chrf"]["value"] == pytest.approx(scores["chrF"]["score"], rel=1e-5)
+        assert [row["n"] for row in each["length"]] == [row["n"] for row in scores["by_length"]]
+        assert each["bleu"]["low"] <= each["bleu"]["value"] <= each["bleu"]["high"]
+        assert sum(row["n"] for row in each["length_pieces"]) == sum(row["n"] for row in each["diagnosis"]) == 30
+        assert (each["updates"], each["aer_of"]) == (30, None if each["name"] == "none" else "test")
+        assert len(each["training"]["validation"]) == 15 and each["training"]["validation"][0][0] == 2
+
+
+def test_every_step_is_explained(folder: Path, made: tuple[str, Any]) -> None:
+    """What was chosen has its probability among the candidates; the log-probability is the sum over the steps."""
+    for sentence in made[1]["sentences"]:
+        for reading in sentence["systems"].values():
+            pieces = [piece for word in reading["target_words"] for piece in word]
+            assert len(pieces) == len(reading["steps"]) == len(reading["chosen"])
+            for piece, step, probability in zip(pieces, reading["steps"], reading["chosen"], strict=True):
+                likely = dict(step)
+                assert 1 <= len(likely) == len(step) <= 5
+                assert likely.get(piece, probability) == probability
+                assert list(likely.values()) == sorted(likely.values(), reverse=True) and sum(likely.values()) < 1.01
+            if min(reading["chosen"]) > 0.05:
+                total = sum(map(math.log, reading["chosen"]))
+                assert reading["log_probability"] == pytest.approx(total, abs=0.02 * len(pieces))
+
+
+def test_attention_is_that_of_each_view(made: tuple[str, Any]) -> None:
+    _, data = made
+    views = {each["name"]: each["views"] for each in data["systems"]}
+    layers = [f"layer {layer} head {head}" for layer in (1, 2) for head in (1, 2, 3, 4)]
+    assert views == {"none": [], "heads": ["mean", "head 1", "head 2"], "transformer": ["mean", *layers]}
+    for sentence in data["sentences"]:
+        sources = sum(map(len, sentence["source_words"]))
+        for name, reading in sentence["systems"].items():
+            if name == "none":
+                assert reading["attention"] is None
+                continue
+            targets = len(reading["chosen"])
+            weights = {view: unpacked(packed, targets, sources) for view, packed in reading["attention"].items()}
+            assert list(weights) == views[name]
+            for matrix in weights.values():
+                np.testing.assert_allclose(matrix.sum(1), 1.0, atol=0.05)
+            heads = [weights[view] for view in views[name][1:5]]  # of a Transformer, the last layer but one
+            np.testing.assert_allclose(np.mean(heads, axis=0), weights["mean"], atol=0.015)
+
+
+def unpacked(packed: str, targets: int, sources: int) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    return restored(np.frombuffer(base64.b64decode(packed), np.uint8).reshape(targets, sources))
+
+
+def test_gold_links_join_words(made: tuple[str, Any]) -> None:
+    for sentence in made[1]["sentences"]:
+        assert sentence["gold"] == [[0, len(sentence["reference"].split()) - 1]]
+
+
+def test_the_same_runs_give_the_same_page(folder: Path, made: tuple[str, Any]) -> None:
+    again, _ = report(folder, *runs(folder), "--gold", str(folder / "test.links"))
+    assert again == made[0]
+
+
+# --- translations that are kept ---------------------------------------------------------------------------------------
+
+
+def test_kept_translations_are_used_only_while_they_are_current(
+    folder: Path, made: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translated: list[int] = []
+    original = measuring.translated
+
+    def counted(loaded: Any, sources: Sequence[str], device: Any) -> list[str]:
+        translated.append(len(sources))
+        return original(loaded, sources, device)
+
+    monkeypatch.setattr(measuring, "translated", counted)
+    report(folder, str(folder / "runs/none"))
+    assert translated == []
+    kept = folder / "runs/none/test.hypotheses.txt"
+    before = kept.read_text("utf-8")
+    try:
+        for damaged in ((folder / "test.up").read_text("utf-8"), before + "one more\n"):
+            assert damaged != before
+            kept.write_text(damaged, "utf-8")
+            _, data = report(folder, str(folder / "runs/none"))
+            assert data["systems"][0]["bleu"] == made[1]["systems"][0]["bleu"]
+    finally:
+        kept.write_text(before, "utf-8")
+    assert translated == [30, 30]
+    test = ["--test", str(folder / "validation.low"), str(folder / "validation.up")]
+    _, data = report(folder, str(folder / "runs/none"), *test)
+    assert translated == [30, 30, 20] and data["selection"] == "all 20 sentences"
+
+
+# --- experiments ------------------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+    base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")
+    systems = {"none": {}, "later": {"seed": 5}}
+    values = {"base": str(base), "output": str(folder / "runs"), "systems": systems}
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
+    _, by_file = report(tmp_path, str(tmp_path / "experiment.yaml"))
+    assert [each["name"] for each in by_file["systems"]] == ["none"] and by_file["title"] == "experiment"
+    (folder / "runs/results.json").write_text('{"rows": [{"system": "transformer"}, {"system": "none"}]}')
+    _, by_folder = report(tmp_path, str(folder / "runs"))
+    assert [each["name"] for each in by_folder["systems"]] == ["transformer", "none", "heads"]
+    assert by_folder["title"] == "runs"
+
+
+def test_seeds_are_systems_of_their_own(folder: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / f"out/a/seed-{seed}").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"out/a/seed-{seed}").symlink_to(folder / "runs" / ("none", "heads")[seed - 1])
+    _, data = report(tmp_path, str(tmp_path / "out"))
+    assert [each["name"] for each in data["systems"]] == ["a:1", "a:2"]
+
+
+# --- size -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_too_large_loses_heads_and_then_sentences(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, made: tuple[str, Any]
+) -> None:
+    whole: list[records.Report] = []
+
+    def kept(report: records.Report) -> tuple[records.Report, str]:
+        whole.append(report)
+        return report, render(report)
+
+    monkeypatch.setattr("nmt.report.fitting.fitted", kept)
+    report(folder, *runs(folder))
+    size = len(render(whole[0]).encode())
+    same, page = fitted(whole[0], size)
+    assert same is whole[0] and len(page.encode()) == size
+    fewer, page = fitted(whole[0], size - 1)
+    assert len(page.encode()) < size
+    assert re.search(r"; single heads of \d+ of them, for the size of the page$", fewer.selection)
+    assert len(fewer.sentences) == 30
+    assert {len(each.systems["transformer"].attention or ()) for each in fewer.sentences} == {1, 9}
+    least, _ = fitted(whole[0], 1)
+    assert len(least.sentences) == 4 and "; 4 of these, for the size of the page" in least.selection
+    for each in least.systems:
+        for row in (*each.length, *each.length_pieces):
+            assert all(row["low"] <= least.sentences[place].length <= row["high"] for place in row["examples"])
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err
+
+
+def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = f"--output={tmp_path}/page.html"
+    assert f"{tmp_path}/nowhere: no such file or directory; give a run directory, or" in refused(
+        capsys, f"{tmp_path}/nowhere", out
+    )
+    (tmp_path / "empty").mkdir()
+    assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(capsys, f"{tmp_path}/empty", out)
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun/config.yaml").write_text((folder / "runs/none/config.yaml").read_text("utf-8"), "utf-8")
+    said = refused(capsys, f"{tmp_path}/begun", out)
+    assert f"{tmp_path}/begun: no checkpoint yet; a run has one after its first validation" in said
+    said = refused(capsys, str(tmp_path), out)
+    assert f"{tmp_path}/begun: no checkpoint yet" in said
+    run = str(folder / "runs/none")
+    assert "--gold-first: has no effect without --gold" in refused(capsys, run, out, "--gold-first=1")
+    assert "is inside the run directory" in refused(capsys, run, f"--output={run}/page.html")
+    assert "at least 2" in refused(capsys, run, out, "--sentences=1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"test": None}, "has no data.test; name a test set with --test SOURCE REFERENCE"),
+        (
+            {"test": {"source": "gone.low", "target": "gone.up"}},
+            "the runs have different test sets",
+        ),
+        ({"target_language": "sideways"}, "translate in one direction; found none low to up, other low to sideways"),
+    ],
+)
+def test_runs_that_do_not_compare_are_refused(
+    changes: dict[str, Any], said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part in (folder / "runs/none").iterdir():
+        (tmp_path / "other").mkdir(exist_ok=True)
+        if part.name != "config.yaml":
+            (tmp_path / "other" / part.name).symlink_to(part)
+    values = yaml.safe_load((folder / "runs/none/config.yaml").read_text("utf-8"))
+    values["data"] |= changes
+    (tmp_path / "other/config.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    output = f"--output={tmp_path}/page.html"
+    assert said in refused(capsys, str(folder / "runs/none"), str(tmp_path / "other"), output)
+    if changes == {"test": {"source": "gone.low", "target": "gone.up"}}:
+        assert "gone.low: no such file" in (said := refused(capsys, str(tmp_path / "other"), output))
+        assert "start where they were trained, or name one with --test SOURCE REFERENCE" in said
+
+
+def test_numbers_have_six_digits_and_no_infinity() -> None:
+    values = [math.pi, math.inf, math.nan, np.float32(0.1), np.int64(3), True, None, (1.0, "a")]
+    assert records.plain(values) == [3.14159, None, None, 0.1, 3, True, None, [1.0, "a"]]
+    with pytest.raises(TypeError, match="has no place in a report"):
+        records.plain(object())
