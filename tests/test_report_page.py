@@ -257,6 +257,10 @@ def test_hover_lights_the_source(page: Page, path: Path) -> None:
     assert len(page.all(".links path.lit")) == int((expected[row] >= 0.02).sum())
     opacities = [float(value or 0) for value in page.attributes(".links path.lit", "stroke-opacity")]
     np.testing.assert_allclose(sorted(opacities), sorted(a for a in expected[row] if a >= 0.02), atol=6e-4)
+    far = int(expected[row].argmin())
+    page.hover(page.all(f"table.heat tbody tr:nth-child({row + 1}) td")[far])
+    columns = page.texts("table.heat thead th")
+    assert f" attends to {columns[far]} {expected[row][far]:.2f}, {columns[best]} " in page.text(".weights")
     page.hover("h1")
     np.testing.assert_allclose(page.weights("table.heat thead th"), expected[0], atol=6e-5)
     assert "step" not in page.fragment
@@ -361,8 +365,8 @@ def test_views_units_and_systems(page: Page, path: Path) -> None:
 def test_translations_side_by_side_with_differences(page: Page, path: Path) -> None:
     page.open(path, f"#attention=100&system={LUONG}")
     this = sentence(100)
-    assert page.texts(".translation .who bdi") == list(SYSTEMS)
-    assert page.texts(".translation .count")[2:] == [f"{each['bleu']:.1f}" for each in this["systems"].values()]
+    assert page.texts(".translation a bdi") == list(SYSTEMS)
+    assert page.texts(".translation > :last-child")[2:] == [f"{each['bleu']:.1f}" for each in this["systems"].values()]
     assert page.texts(".translation > :nth-child(2) > span:first-child") == [
         this["source"], this["reference"], *[each["text"] for each in this["systems"].values()]
     ]  # fmt: skip
@@ -602,7 +606,7 @@ def test_a_system_with_a_tokenizer_of_its_own(page: Page, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_axe_finds_no_serious_fault(page: Page, path: Path, theme: str, width: int) -> None:
     axe_source()
     page.size(width, theme)

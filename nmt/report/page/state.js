@@ -22,6 +22,8 @@ function choice(state, key, options) {
   return options.includes(state[key]) ? state[key] : options[0];
 }
 
+const keysOf = (pairs) => pairs.map(([key]) => key);
+
 /** A number of the state between bounds, or the default. */
 function numberIn(state, key, low, high, otherwise) {
   const value = Number(state[key]);
