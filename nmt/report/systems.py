@@ -1,5 +1,6 @@
 """The systems of a report: runs of run directories, of output directories of experiments, and of experiments' files."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -117,10 +118,15 @@ def _runs_below(path: Path) -> list[tuple[str, Path]]:
         return []
     runs, order = [], _order_of_results(path)
     folders = [each for each in path.iterdir() if each.is_dir()]
-    for child in sorted(folders, key=lambda each: (order.get(each.name, len(order)), each.name)):
-        seeds = sorted(child.glob("seed-*"))
+    for child in sorted(folders, key=lambda each: (order.get(each.name, len(order)), _by_number(each))):
+        seeds = sorted(child.glob("seed-*"), key=_by_number)
         runs += [(child.name, each) for each in ([child] if _is_run(child) else seeds) if _is_run(each)]
     return runs
+
+
+def _by_number(path: Path) -> list[tuple[str, int]]:
+    """Sort numbers in names by their values: seed-2 comes before seed-10."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", path.name)]
 
 
 def _order_of_results(path: Path) -> dict[str, int]:
