@@ -179,6 +179,7 @@ def test_overview_has_differences_and_settings(page: Page, path: Path) -> None:
     cells = " ".join(page.text("section[data-panel=overview]").split())
     for pair in REPORT["pairs"]:
         assert f"+{pair['difference']:.1f}" in cells
+    assert cells.count("p < ") + cells.count("p = ") == len(REPORT["pairs"])
     assert "p < 0.001" in cells and "p = 0.020" in cells
     assert "model.encoder.hidden" in cells
 

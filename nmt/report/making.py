@@ -86,7 +86,7 @@ def _pairs(measured: Sequence[Measured], resamples: int) -> list[Row]:
     """Differences in BLEU, with the p of approximate randomization where there are sentences enough."""
     compared = compare_overall([one.scores for one in measured], resamples=resamples)
     return [
-        {"a": each.system, "b": each.other, "difference": each.difference, "p": each.p_randomization}
+        {"a": each.other, "b": each.system, "difference": each.difference, "p": each.p_randomization}
         for each in compared
     ]
 

@@ -110,7 +110,8 @@ function attentionPanel(report, go) {
     pictures.hidden = !model.weights;
     none.hidden = Boolean(model.weights);
     controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
-    if (model.weights) heat.draw(model);
+    const room = pictures.clientWidth;
+    if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
     legend.textContent = legendOf(model, hasGold);
     translations.replaceChildren(...translationsOf(report, sentence, system));
   }

@@ -48,10 +48,12 @@ function bottleneckPanel(report, go) {
     const line = (each, weight) => {
       const points = bleuPoints(each.length);
       const look = lookOf(each.attention ? 1 : 0);
+      const tag = each.attention === run.attention ? String(each.width) : each.attention ? "with" : "without";
       return {
         name: each.system,
         look,
         weight,
+        tag,
         points: weight === "strong" ? points : points.map(({ x, y }) => ({ x, y })),
       };
     };

@@ -54,7 +54,7 @@ function columnChart(host, { names, axis, texts, ...spec }) {
  * Draw a chart into `host`.
  *
  * spec: label; x {label, low, high, ticks [{at, text}]}; y {label, low, high, ticks}; height;
- * series [{name, look, points [{x, y, low, high}], weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
+ * series [{name, look, points [{x, y, low, high}], tag: a text at its first point, weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
  * stops [{x, width, text}]; selected: the number of a stop, or -1; hover(number); choose(number, whether by an arrow key).
  */
 function chart(host, spec) {
@@ -131,7 +131,7 @@ function barsOf(spec, frame, x, height) {
   );
 }
 
-function lineOf({ name, look, points, weight = "" }, x, y) {
+function lineOf({ name, look, points, tag, weight = "" }, x, y) {
   const there = points.filter((point) => point.y !== null && point.y !== undefined);
   const path = there.map((point, k) => `${k ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`).join("");
   const color = `series-${look.color}`;
@@ -144,6 +144,9 @@ function lineOf({ name, look, points, weight = "" }, x, y) {
         shape("path", { class: `interval ${color}`, d: `M${x(point.x)} ${y(point.low)}V${y(point.high)}` }),
       ),
     shape("path", { class: `line ${color}`, d: path, "stroke-dasharray": look.dash }),
+    tag && there.length
+      ? shape("text", { class: "tag", x: x(there[0].x) - 8, y: y(there[0].y) + 4, "text-anchor": "end" }, tag)
+      : null,
     there.length <= 40
       ? there.map((point) =>
           shape("path", {
@@ -192,7 +195,7 @@ function stopsOf(svg, spec, frame, x) {
   return group;
 }
 
-/** The place in a row of `count` that an arrow key, Home or End leads to; the same place for Enter; null for other keys. */
+/** The place among `count` that an arrow key, Home or End leads to; the same for Enter; null for other keys. */
 function movedBy(key, at, count) {
   const to = {
     ArrowRight: at + 1,

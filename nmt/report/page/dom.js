@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element. Keys of `properties`: on (listeners), data (dataset), css (custom properties); others are attributes. */
+/** Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes. */
 function element(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
 }

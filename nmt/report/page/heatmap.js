@@ -1,8 +1,11 @@
 "use strict";
 // The heat map: a table in which each target word has a row and each source word a column; darker is more weight.
 
+const ROW_NAMES = 110; // pixels
+const [SMALLEST, LARGEST] = [16, 26];
+
 /**
- * {node, draw(model), paint(model), light(row)}: draw for another sentence, paint for other weights of the same.
+ * {node, draw(model, room), paint(model), light(row)}: draw a sentence in `room` pixels, paint other weights of it.
  * `point(row, column)` is called on hover and focus, `leave()` when the pointer goes, `choose(row)` on click.
  */
 function heatMap({ point, leave, choose }) {
@@ -12,7 +15,7 @@ function heatMap({ point, leave, choose }) {
   let heads = [];
   let rows = [];
 
-  function draw(model) {
+  function draw(model, room) {
     grid.setAttribute(
       "aria-label",
       `Attention of ${model.system}, sentence ${model.sentence.id}: rows are target ${model.unit}, columns source ${model.unit}`,
@@ -33,7 +36,10 @@ function heatMap({ point, leave, choose }) {
       ),
       element("tbody", { role: "rowgroup" }, rows),
     );
-    grid.classList.toggle("small", Math.max(model.columns.length, model.rows.length) > 36);
+    grid.style.setProperty(
+      "--cell",
+      `${Math.min(Math.max((room - ROW_NAMES) / model.columns.length - 1, SMALLEST), LARGEST)}px`,
+    );
     model.gold.forEach(([column, row]) => cells[row]?.[column]?.classList.add("gold"));
   }
 

@@ -112,7 +112,7 @@ function lengthPanel(report, go) {
     controls.reason.set(reason);
     const [title, measures, meaning] = REASONS[reason];
     const bins = shown.find((system) => system.diagnosis.length)?.diagnosis ?? [];
-    const together = reason === "attention" ? null : keysOf(measures); // measures with a unit of their own have their own axis
+    const together = reason === "attention" ? null : keysOf(measures); // measures of one unit share an axis
     note.textContent = `${meaning} Source length in ${word}.`;
     const hosts = measures.map(([, caption], k) => why.children[k]?.children[1] ?? element("div", { class: "plot" }));
     if (reason !== drawn) why.replaceChildren(...measures.map(([, caption], k) => figure(caption, hosts[k])));

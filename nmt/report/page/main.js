@@ -62,7 +62,9 @@ async function start() {
       if (name === state.panel) links.get(name).setAttribute("aria-current", "page");
       else links.get(name).removeAttribute("aria-current");
     }
-    links.get(state.panel).href = formatState(state);
+    const link = links.get(state.panel);
+    link.href = formatState(state);
+    link.closest("ul").scrollLeft = link.offsetLeft - link.closest("ul").offsetLeft - 60; // on a narrow screen
     const about = panelOf(state.panel)?.update(state);
     document.title = [sections.get(state.panel).querySelector("h2").textContent, about, report.title]
       .filter(Boolean)

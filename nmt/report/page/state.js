@@ -1,5 +1,5 @@
 "use strict";
-// What is shown is a value: a flat object of texts, written in the address after "#", such as attention=17&system=luong.
+// What is shown is a value: a flat object of texts, written in the address after "#": attention=17&system=luong.
 // The first key is the panel. Panels get the state and hand back changes; nothing else remembers anything.
 
 /** Read a state from the fragment of an address; an unknown panel is the first one. */
@@ -50,7 +50,7 @@ function formatNames(names, all) {
   return names.length === all.length ? "" : names.map(encodeURIComponent).join(",");
 }
 
-/** Keeps the state in the address; `show(state)` draws. Choices are entries of the history; steps and sliders replace one. */
+/** Keep the state in the address; `show(state)` draws it. Choices add to the history; steps and sliders replace. */
 function navigation(panels, show) {
   let state = parseState(location.hash, panels);
   let pending = 0;
