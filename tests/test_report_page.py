@@ -251,8 +251,11 @@ def test_hover_lights_the_source(page: Page, path: Path) -> None:
     page.hover(page.all("table.heat tbody th")[row])
     assert page.attributes("table.heat tbody tr.lit th span", "dir") == ["auto"]
     np.testing.assert_allclose(page.weights("table.heat thead th"), expected[row], atol=6e-5)
-    first = sum(map(len, sentence(100)["systems"][LUONG]["target_words"][:row]))
-    np.testing.assert_allclose(page.weights(".steps .sentence-row:first-child .tokens span"), pieces[first], atol=6e-5)
+    words = sentence(100)["systems"][LUONG]["target_words"]
+    own = slice(sum(map(len, words[:row])), sum(map(len, words[: row + 1])))
+    assert own.stop - own.start == 2  # a word of two pieces, so that the mean matters
+    lit = page.weights(".steps .sentence-row:first-child .tokens span")
+    np.testing.assert_allclose(lit, pieces[own].mean(axis=0), atol=6e-5)
     best = int(expected[row].argmax())
     assert f"{expected[row][best]:.2f}" in page.text(".weights")
     assert len(page.all(".links path.lit")) == int((expected[row] >= 0.02).sum())
@@ -265,6 +268,13 @@ def test_hover_lights_the_source(page: Page, path: Path) -> None:
     page.hover("h1")
     np.testing.assert_allclose(page.weights("table.heat thead th"), expected[0], atol=6e-5)
     assert "step" not in page.fragment
+    page.hover(page.all(".tokens [role=option]")[own.start])
+    lit = page.weights(".steps .sentence-row:first-child .tokens span")
+    np.testing.assert_allclose(lit, pieces[own.start], atol=6e-5)
+    columns_of = np.array([k for k, word in enumerate(sentence(100)["source_words"]) for _ in word])
+    joined = [pieces[own.start][columns_of == k].sum() for k in range(columns_of.max() + 1)]
+    best = int(np.argmax(joined))
+    assert page.text(".weights").startswith(f"{words[row][0][1:]} attends to {columns[best]} {joined[best]:.2f}")
 
 
 def test_step_by_step_with_candidates(page: Page, path: Path) -> None:

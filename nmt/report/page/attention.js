@@ -6,18 +6,17 @@ const FLATTEST = 3;
 
 function attentionPanel(report, go) {
   const names = report.systems.map((system) => system.name);
-  const word = "words";
   let model = null;
   let drawn = "";
   let painted = "";
   const rowToStep = (row) => model.rowOf.indexOf(row);
   const toStep = (step) => go({ step: String(step + 1) }, { replace: true });
   const onRow = {
-    point: (row, column) => preview(rowToStep(row), column),
+    point: (row, column) => preview(rowToStep(row), true, column),
     leave: () => preview(),
     choose(row, column) {
       if (model.rowOf[model.step] !== row) toStep(rowToStep(row));
-      preview(model.step, column);
+      preview(model.step, true, column);
     },
   };
   const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
@@ -32,7 +31,7 @@ function attentionPanel(report, go) {
     unit: segments(
       "Show",
       [
-        [word, "words"],
+        ["words", "words"],
         ["pieces", "pieces"],
       ],
       (unit) => go({ unit }),
@@ -43,7 +42,7 @@ function attentionPanel(report, go) {
       (power) => go({ temperature: temperatureOf(power) === 1 ? "" : String(temperatureOf(power)) }, { replace: true }),
     ),
   };
-  const steps = stepView({ point: preview, leave: () => preview(), choose: toStep });
+  const steps = stepView({ point: (step) => preview(step), leave: () => preview(), choose: toStep });
   const heat = heatMap(onRow);
   const links = linkDiagram(onRow);
   const heading = element("h3", { class: "sentence-title" });
@@ -78,7 +77,7 @@ function attentionPanel(report, go) {
 
   function update(state) {
     model = exploredSentence(report, state);
-    const { sentence, system, output, view, unit, temperature } = model;
+    const { sentence, system, view, unit, temperature } = model;
     const key = [sentence.id, system, view, unit, window.innerWidth].join("\n");
     if (key !== drawn) drawAll();
     if (`${key}\n${temperature}` !== painted && model.weights) {
@@ -89,12 +88,14 @@ function attentionPanel(report, go) {
     controls.unit.set(unit);
     controls.sharpness.set(Math.log2(temperature));
     preview();
-    return `sentence ${sentence.id}, ${system}${output ? "" : " (not translated)"}`;
+    return `sentence ${sentence.id}, ${system}`;
   }
 
   function drawAll() {
     const { sentence, system } = model;
-    const own = report.systems.find(({ name }) => name === system).views;
+    const own = report.systems
+      .find(({ name }) => name === system)
+      .views.filter((view) => model.output.attention?.[view]);
     controls.picker.set(sentence);
     controls.system.set(system);
     controls.view.set(
@@ -116,10 +117,10 @@ function attentionPanel(report, go) {
     translations.replaceChildren(...translationsOf(report, sentence, system));
   }
 
-  /** Light a step: the one under the pointer, or the one of the address; of a cell also its column. */
-  function preview(step = model.step, column = null) {
+  /** Light the step under the pointer, or that of the address; its `whole` row of the heat map, and a column of that. */
+  function preview(step = model.step, whole = false, column = null) {
     const row = model.rowOf[step] ?? null;
-    steps.light(model, step, column);
+    steps.light(model, step, whole, column);
     if (!model.weights) return;
     heat.light(row, model.weights[row]);
     links.light(row);
@@ -156,7 +157,7 @@ function exploredSentence(report, state) {
   const encoded = output.attention?.[view];
   const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
   const joined = unit === "words";
-  const targetWordOf = wordOfPiece(output.target_words);
+  const ofOnePiece = targetPieces.map((piece) => [piece]);
   return {
     sentence,
     system: system.name,
@@ -168,9 +169,10 @@ function exploredSentence(report, state) {
     targetPieces,
     matrix,
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
+    stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
     rows: joined ? output.target_words.map(wordText) : targetPieces,
-    rowOf: joined ? targetWordOf : targetPieces.map((_, k) => k),
+    rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
     entropies: matrix ? matrix.map(entropyBits) : [],
     gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
     sourceRtl: report.languages.source_rtl,

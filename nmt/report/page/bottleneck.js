@@ -79,7 +79,7 @@ function bottleneckPanel(report, go) {
     const said = ({ bleu, attention: on }) => `BLEU ${decimal(bleu.value)} ${on ? "with" : "without"} attention`;
     columnChart(byWidth, {
       label: "BLEU by width",
-      height: curve.clientWidth < 480 ? 240 : 320,
+      height: curve.clientWidth < 480 ? 240 : 340,
       axis: "Units",
       names: widths.map(String),
       texts: widths.map(

@@ -60,7 +60,7 @@ function columnChart(host, { names, axis, texts, ...spec }) {
 function chart(host, spec) {
   const hadFocus = host.contains(document.activeElement);
   const width = Math.max(host.clientWidth || 640, 240);
-  const height = spec.height ?? (width < 480 ? 240 : 320);
+  const height = spec.height ?? (width < 480 ? 240 : 340);
   const bars = spec.bars ? 34 : 0;
   const frame = { left: 46, right: width - 12, top: 26, bottom: height - 44 - bars };
   const x = (value) => frame.left + ((value - spec.x.low) / (spec.x.high - spec.x.low)) * (frame.right - frame.left);

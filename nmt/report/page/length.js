@@ -66,8 +66,7 @@ function lengthPanel(report, go) {
   const numbers = element("details", {}, element("summary", {}, "All numbers of this chart"));
   const body = [
     element("div", { class: "controls" }, controls.systems.node, unitOptions.length > 1 ? controls.unit.node : null),
-    element("div", { class: "beside" }, curve, detail),
-    numbers,
+    element("div", { class: "beside" }, element("div", {}, curve, numbers), detail),
   ];
   if (reasons.length) {
     body.push(element("h3", {}, "Reasons"), element("div", { class: "controls" }, controls.reason.node), note, why);

@@ -80,16 +80,13 @@ async function start() {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => show(place.state));
   });
-  window.addEventListener("beforeprint", () => printed(sections, panelOf, place.state));
+  window.addEventListener("beforeprint", () => {
+    for (const [name, section] of sections) {
+      section.hidden = false; // on paper all panels follow one another, each as it was left
+      if (name !== place.state.panel) panelOf(name)?.update(parseState(links.get(name).hash, [...sections.keys()]));
+    }
+  });
   window.addEventListener("afterprint", () => show(place.state));
-}
-
-/** On paper all panels follow one another, each as it was left. */
-function printed(sections, panelOf, state) {
-  for (const [name, section] of sections) {
-    section.hidden = false;
-    if (name !== state.panel) panelOf(name)?.update({ panel: name });
-  }
 }
 
 /** A button that changes between light and dark; at first the page follows the system. */

@@ -1,7 +1,7 @@
 "use strict";
 // The output token by token: the source lit by the attention of a step, and the candidates among which it was chosen.
 
-/** {node, draw(model), light(model, step, column)}; `point(step)`, `leave()`, `choose(step)`. */
+/** {node, draw(model), light(model, step, whole, column)}; `point(step)`, `leave()`, `choose(step)`. */
 function stepView({ point, leave, choose }) {
   const source = element("p", { class: "tokens", dir: "auto" });
   const output = element("p", {
@@ -53,20 +53,22 @@ function stepView({ point, leave, choose }) {
     output.replaceChildren(...spaced(options, model.targetPieces));
   }
 
-  /** Show one step, and the weight of one column first; hovering does not move the step of the address. */
-  function light(model, step, column) {
-    at = model.step;
-    const row = model.matrix?.[step];
+  /** Show a step, or the `whole` row of the heat map that it is in, the weight of a column first. */
+  function light(model, step, whole, column) {
+    at = model.step; // hovering does not move it
+    const together = model.matrix?.filter((_, k) => (whole ? model.rowOf[k] === model.rowOf[step] : k === step));
     options.forEach((option, number) => {
       option.setAttribute("aria-selected", String(number === step));
       option.classList.toggle("ahead", number > step);
       option.tabIndex = number === at ? 0 : -1;
     });
-    places.forEach((place, column) => place.style.setProperty("--w", (row?.[column] ?? 0).toFixed(4)));
+    places.forEach((place, column) =>
+      place.style.setProperty("--w", mean((together ?? []).map((row) => row[column])).toFixed(4)),
+    );
     heading.replaceChildren("Step ", element("span", { class: "count" }, String(step + 1)), ` of ${options.length}`);
     previous.disabled = at <= 0;
     next.disabled = at >= options.length - 1;
-    weights.replaceChildren(...weightsInWords(model, step, column));
+    weights.replaceChildren(...weightsInWords(model, step, whole, column));
     entropy.replaceChildren(...entropyInWords(model, step));
     candidates.replaceChildren(...candidatesOf(model.output, step, model.targetPieces[step]));
   }
@@ -102,17 +104,17 @@ function spaced(nodes, pieces) {
   return nodes.flatMap((node, k) => (k && (pieces[k].startsWith("▁") || pieces[k] === "</s>") ? [" ", node] : [node]));
 }
 
-/** The source word that is pointed at, and those with most weight in the row that is lit. */
-function weightsInWords(model, step, column) {
+/** The source word that is pointed at, and those with most weight at a step or in its whole row. */
+function weightsInWords(model, step, whole, column) {
   if (!model.weights) return ["This system has no attention: every step sees the same vector."];
   const row = model.rowOf[step];
   const pointed = ([, place]) => place === column;
-  const best = model.weights[row]
+  const best = (whole ? model.weights[row] : model.stepWeights[step])
     .map((weight, place) => [weight, place])
     .sort((a, b) => pointed(b) - pointed(a) || b[0] - a[0])
     .filter(([weight], k) => !k || (k < 3 && weight >= 0.005));
   return [
-    element("bdi", { class: "word" }, model.rows[row]),
+    element("bdi", { class: "word" }, whole ? model.rows[row] : shownPiece(model.targetPieces[step])),
     " attends to ",
     ...best.flatMap(([weight, place], k) => [
       k ? ", " : "",
