@@ -44,16 +44,18 @@ def decoded(text: str, rows: int) -> npt.NDArray[np.float64]:
 
 
 def texts() -> list[tuple[str, str, list[tuple[int, int]]]]:
-    """Sources, references and alignments, by length, with the hostile line and the one from right to left at the end."""
+    """Sources, references and alignments, by length; at the end the hostile line and the one from right to left."""
     generator = Generator(3)
-    found = []
+    found: list[tuple[str, str, list[tuple[int, int]]]] = []
     for low, high in BINS:
         while len(found) < PER_BIN * (1 + BINS.index((low, high))):
             pair = generator.sentence(generator.dice.between(max(low, 4), high))
             if low <= len(pair.english.split()) <= high:
                 found.append((pair.english, pair.french, sorted(pair.alignment)))
     found.append((HOSTILE, HOSTILE, [(0, 0), (1, 1)]))
-    found.append(("قرأ الطالب كتابا جديدا في المكتبة .", "L'étudiant a lu un nouveau livre .", [(0, 2), (1, 0), (2, 5)]))
+    found.append(
+        ("قرأ الطالب كتابا جديدا في المكتبة .", "L'étudiant a lu un nouveau livre .", [(0, 2), (1, 0), (2, 5)])
+    )
     return found
 
 
@@ -139,7 +141,7 @@ def learning(dice: random.Random, wrong: float) -> dict[str, list[list[Any]]]:
 def fake_report() -> dict[str, Any]:
     """The report, as its JSON is."""
     dice = random.Random(7)
-    sentences = []
+    sentences: list[dict[str, Any]] = []
     for number, (source, reference, links) in enumerate(texts(), 1):
         sentences.append(
             {
@@ -152,11 +154,11 @@ def fake_report() -> dict[str, Any]:
                 "systems": {name: output(dice, source, reference, links, name) for name in SYSTEMS},
             }
         )
-    systems = []
+    systems: list[dict[str, Any]] = []
     for name, (width, attends, views, _, wrong) in SYSTEMS.items():
         length = rows(dice, wrong)
         bleu = round(float(np.mean([row["bleu"] for row in length])), 1)
-        lines = [{"source": s["source"], "reference": s["reference"]} for s in sentences[8:12]]
+        lines = [{"source": each["source"], "reference": each["reference"]} for each in sentences[8:12]]
         systems.append(
             {
                 "name": name,

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 
 from nmt.data.batching import Specials, collate, plan_by_length
-from nmt.data.encoded import Ids
-from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer import Ids, Tokenizer
 from nmt.model.by_head import by_head
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
 
 TOP = 5
 """Candidates of each step, at most."""

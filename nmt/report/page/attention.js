@@ -6,32 +6,43 @@ const FLATTEST = 3;
 
 function attentionPanel(report, go) {
   const names = report.systems.map((system) => system.name);
-  const word = "words";
   let model = null;
   let drawn = "";
   let painted = "";
-  let hovered = null;
   const rowToStep = (row) => model.rowOf.indexOf(row);
-  const toStep = (step, replace = true) => go({ step: String(step + 1) }, { replace });
+  const toStep = (step) => go({ step: String(step + 1) }, { replace: true });
   const onRow = {
-    point: (row) => preview(rowToStep(row)),
-    leave: () => preview(null),
-    choose: (row) => toStep(model.rowOf[model.step] === row ? model.step : rowToStep(row)),
+    point: (row, column) => preview(rowToStep(row), true, column),
+    leave: () => preview(),
+    choose(row, column) {
+      if (model.rowOf[model.step] !== row) toStep(rowToStep(row));
+      preview(model.step, true, column);
+    },
   };
-  const views = [...new Set(report.systems.flatMap((system) => system.views))];
   const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
   const controls = {
     picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" })),
-    system: dropDown("System", names.map((name) => [name, name]), (system) => go({ system, step: "" })),
+    system: dropDown(
+      "System",
+      names.map((name) => [name, name]),
+      (system) => go({ system, step: "" }),
+    ),
     view: dropDown("Layer and head", [], (view) => go({ view })),
-    unit: segments("Show", [[word, "words"], ["pieces", "pieces"]], (unit) => go({ unit })),
+    unit: segments(
+      "Show",
+      [
+        ["words", "words"],
+        ["pieces", "pieces"],
+      ],
+      (unit) => go({ unit }),
+    ),
     sharpness: slider(
       "Temperature",
       { min: SHARPEST, max: FLATTEST, step: 0.25, say: (power) => describeTemperature(temperatureOf(power)) },
-      (power) => go({ temperature: temperatureOf(power) === 1 ? "" : String(temperatureOf(power)) }, { replace: true })
+      (power) => go({ temperature: temperatureOf(power) === 1 ? "" : String(temperatureOf(power)) }, { replace: true }),
     ),
   };
-  const steps = stepView({ point: (step) => preview(step), leave: () => preview(null), choose: (step) => toStep(step) });
+  const steps = stepView({ point: (step) => preview(step), leave: () => preview(), choose: toStep });
   const heat = heatMap(onRow);
   const links = linkDiagram(onRow);
   const heading = element("h3", { class: "sentence-title" });
@@ -40,27 +51,33 @@ function attentionPanel(report, go) {
   const pictures = element(
     "div",
     { class: "pictures" },
-    element("figure", {}, element("figcaption", {}, "Heat map: rows are the output, columns the source"), heat.node),
-    element("figure", {}, element("figcaption", {}, "Links: source left, output right"), links.node)
+    figure("Heat map: rows are the output, columns the source", heat.node, legend),
+    figure("Links: source left, output right", links.node),
   );
   const none = element("p", { class: "hint", hidden: true }, "This system has no attention, so there is no heat map.");
   const body = [
     controls.picker.node,
-    element("div", { class: "controls" }, controls.system.node, controls.view.node, controls.unit.node, controls.sharpness.node),
+    element(
+      "div",
+      { class: "controls" },
+      [controls.system, controls.view, controls.unit, controls.sharpness].map(({ node }) => node),
+    ),
     heading,
     steps.node,
     none,
     pictures,
-    legend,
     element("h3", {}, "The same sentence under every system"),
-    element("p", { class: "note" }, "Underlined words differ from the reference; in the reference, those that the chosen system lacks."),
+    element(
+      "p",
+      { class: "note" },
+      "Underlined words differ from the reference; in the reference, those that the chosen system lacks.",
+    ),
     translations,
   ];
 
   function update(state) {
     model = exploredSentence(report, state);
-    hovered = null;
-    const { sentence, system, output, view, unit, temperature } = model;
+    const { sentence, system, view, unit, temperature } = model;
     const key = [sentence.id, system, view, unit, window.innerWidth].join("\n");
     if (key !== drawn) drawAll();
     if (`${key}\n${temperature}` !== painted && model.weights) {
@@ -70,39 +87,46 @@ function attentionPanel(report, go) {
     [drawn, painted] = [key, `${key}\n${temperature}`];
     controls.unit.set(unit);
     controls.sharpness.set(Math.log2(temperature));
-    preview(null);
-    return `sentence ${sentence.id}, ${system}${output ? "" : " (not translated)"}`;
+    preview();
+    return `sentence ${sentence.id}, ${system}`;
   }
 
   function drawAll() {
     const { sentence, system } = model;
-    const own = report.systems.find(({ name }) => name === system).views;
+    const own = report.systems
+      .find(({ name }) => name === system)
+      .views.filter((view) => model.output.attention?.[view]);
     controls.picker.set(sentence);
     controls.system.set(system);
-    controls.view.set(model.view, own.map((view) => [view, view]));
+    controls.view.set(
+      model.view,
+      own.map((view) => [view, view]),
+    );
     controls.view.node.hidden = own.length < 2;
-    heading.replaceChildren(`Sentence ${sentence.id}`, element("small", {}, ` ${sentence.length} ${report.languages.unit}`));
+    heading.replaceChildren(
+      `Sentence ${sentence.id}`,
+      element("small", {}, ` ${sentence.length} ${report.languages.unit}`),
+    );
     steps.draw(model);
     pictures.hidden = !model.weights;
     none.hidden = Boolean(model.weights);
     controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
-    if (model.weights) heat.draw(model);
+    const room = pictures.clientWidth;
+    if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
     legend.textContent = legendOf(model, hasGold);
     translations.replaceChildren(...translationsOf(report, sentence, system));
   }
 
-  /** Light a step: the one under the pointer, or the one of the address. */
-  function preview(step) {
-    hovered = step;
-    const shown = hovered ?? model.step;
-    const row = model.rowOf[shown] ?? null;
-    steps.light(model, shown, model.step);
+  /** Light the step under the pointer, or that of the address; its `whole` row of the heat map, and a column of that. */
+  function preview(step = model.step, whole = false, column = null) {
+    const row = model.rowOf[step] ?? null;
+    steps.light(model, step, whole, column);
     if (!model.weights) return;
     heat.light(row, model.weights[row]);
     links.light(row);
   }
 
-  return { body, update, views };
+  return { body, update };
 }
 
 function temperatureOf(power) {
@@ -121,7 +145,11 @@ function exploredSentence(report, state) {
   const first = translated.find((system) => system.attends) ?? translated[0];
   const system = translated.find(({ name }) => name === state.system) ?? first;
   const output = sentence.systems[system.name];
-  const view = choice(state, "view", system.views.filter((name) => output.attention?.[name]));
+  const view = choice(
+    state,
+    "view",
+    system.views.filter((name) => output.attention?.[name]),
+  );
   const unit = choice(state, "unit", ["words", "pieces"]);
   const temperature = numberIn(state, "temperature", 2 ** SHARPEST, 2 ** FLATTEST, 1);
   const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
@@ -129,15 +157,24 @@ function exploredSentence(report, state) {
   const encoded = output.attention?.[view];
   const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
   const joined = unit === "words";
-  const targetWordOf = wordOfPiece(output.target_words);
+  const ofOnePiece = targetPieces.map((piece) => [piece]);
   return {
-    sentence, system: system.name, output, view, unit, temperature, sourcePieces, targetPieces, matrix,
+    sentence,
+    system: system.name,
+    output,
+    view,
+    unit,
+    temperature,
+    sourcePieces,
+    targetPieces,
+    matrix,
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
+    stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
     rows: joined ? output.target_words.map(wordText) : targetPieces,
-    rowOf: joined ? targetWordOf : targetPieces.map((_, k) => k),
+    rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
     entropies: matrix ? matrix.map(entropyBits) : [],
-    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit ?? report.languages.unit),
+    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
     sourceRtl: report.languages.source_rtl,
     step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
   };
@@ -146,37 +183,54 @@ function exploredSentence(report, state) {
 /** Gold links as cells [column, row]: those whose word of the reference is in the output too, in order. */
 function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) {
   if (!gold) return [];
-  const parts = (text) => (unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean));
+  const parts = (text) =>
+    unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
   const output = targetWords.flatMap((pieces, word) => parts(wordText(pieces)).map((text) => [text, word]));
-  const common = new Map(commonPlaces(parts(reference), output.map(([text]) => text)));
-  const links = gold.filter(([, place]) => common.has(place)).map(([source, place]) => [source, output[common.get(place)][1]]);
+  const common = new Map(
+    commonPlaces(
+      parts(reference),
+      output.map(([text]) => text),
+    ),
+  );
+  const links = gold
+    .filter(([, place]) => common.has(place))
+    .map(([source, place]) => [source, output[common.get(place)][1]]);
   if (joined) return links;
   const places = (words, word) => wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
   return links.flatMap(([source, target]) =>
-    places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row]))
+    places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row])),
   );
 }
 
 function legendOf({ gold, unit, sentence }, hasGold) {
   const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
-  const joined = unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
+  const joined =
+    unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
   if (!hasGold) return scale + joined;
-  const links = sentence.gold ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).` : "This sentence has no gold links.";
+  const links = sentence.gold
+    ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).`
+    : "This sentence has no gold links.";
   return `${scale}${joined} ${links}`;
 }
 
 function translationsOf(report, sentence, chosen) {
-  const row = (current, name, content, score) =>
-    element("div", { class: "translation", "aria-current": current ? "true" : null }, element("div", { class: "who" }, name), element("div", {}, content), element("div", { class: "count" }, score));
+  const row = (current, ...cells) =>
+    element(
+      "div",
+      { class: "translation", "aria-current": current ? "true" : null },
+      cells.map((cell) => element("div", {}, cell)),
+    );
   const reference = marked(sentence.reference, sentence.systems[chosen].text);
   return [
-    row(false, "Source", element("span", { dir: "auto" }, sentence.source), ""),
+    row(false, "Source", plainText(sentence.source), ""),
     row(false, "Reference", reference, "BLEU"),
-    ...report.systems.filter(({ name }) => sentence.systems[name]).map(({ name, look }) => {
-      const output = sentence.systems[name];
-      const link = element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system: name }) }, element("bdi", {}, name));
-      const failures = output.failures.map((failure) => element("span", { class: "failure" }, failure));
-      return row(name === chosen, [swatch(look), link], [marked(output.text, sentence.reference), " ", failures], decimal(output.bleu));
-    }),
+    ...report.systems
+      .filter(({ name }) => sentence.systems[name])
+      .map(({ name, look }) => {
+        const output = sentence.systems[name];
+        const link = explorerLink(sentence, name, element("bdi", {}, name));
+        const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
+        return row(name === chosen, [swatch(look), link], text, decimal(output.bleu));
+      }),
   ];
 }

@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element. Keys of `properties`: on (listeners), data (dataset), css (custom properties); others are attributes. */
+/** Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes. */
 function element(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
 }
@@ -51,7 +51,7 @@ function segments(label, options, choose) {
   groups += 1;
   const name = `group-${groups}`;
   const inputs = options.map(([value]) =>
-    element("input", { type: "radio", name, value, on: { change: () => choose(value) } })
+    element("input", { type: "radio", name, value, on: { change: () => choose(value) } }),
   );
   const rows = options.map(([, text], k) => element("label", {}, inputs[k], element("span", {}, text)));
   return {
@@ -85,7 +85,7 @@ function swatch(look) {
     "svg",
     { class: "swatch", viewBox: "0 0 28 12", width: 28, height: 12, "aria-hidden": "true" },
     shape("path", { class: `line series-${look.color}`, d: "M1 6H27", "stroke-dasharray": look.dash }),
-    shape("path", { class: `marker series-${look.color}`, d: look.marker, transform: "translate(14 6)" })
+    shape("path", { class: `marker series-${look.color}`, d: look.marker, transform: "translate(14 6)" }),
   );
 }
 
@@ -102,10 +102,10 @@ function systemBoxes(systems, choose) {
           else event.target.checked = true;
         },
       },
-    })
+    }),
   );
   const rows = systems.map((system, k) =>
-    element("label", {}, boxes[k], swatch(system.look), element("bdi", {}, system.name))
+    element("label", {}, boxes[k], swatch(system.look), element("bdi", {}, system.name)),
   );
   return {
     node: element("fieldset", { class: "control systems" }, element("legend", {}, "Systems"), element("div", {}, rows)),
@@ -123,10 +123,49 @@ function table(caption, headings, rows) {
       "table",
       {},
       element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, headings.map((text) => element("th", { scope: "col" }, text)))),
-      element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell))))
-    )
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          headings.map((text) => element("th", { scope: "col" }, text)),
+        ),
+      ),
+      element(
+        "tbody",
+        {},
+        rows.map((row) => element("tr", {}, row.map(cell))),
+      ),
+    ),
   );
+}
+
+/** Text of the data: in its own direction. */
+function plainText(text) {
+  return element("span", { dir: "auto" }, text);
+}
+
+/** Pairs of a name and its content as a list. */
+function pairList(properties, pairs) {
+  return element(
+    "dl",
+    properties,
+    pairs.map(([name, content]) => [element("dt", {}, name), element("dd", {}, content)]),
+  );
+}
+
+function failureTags(output) {
+  return output.failures.map((failure) => element("span", { class: "failure" }, failure));
+}
+
+function figure(caption, ...content) {
+  return element("figure", {}, element("figcaption", {}, caption), ...content);
+}
+
+/** A link to a sentence in the explorer. */
+function explorerLink(sentence, system, text) {
+  return element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system }) }, text);
 }
 
 /** A number with so many digits after the point, or a dash. */

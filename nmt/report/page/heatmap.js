@@ -1,8 +1,11 @@
 "use strict";
 // The heat map: a table in which each target word has a row and each source word a column; darker is more weight.
 
+const ROW_NAMES = 110; // pixels
+const [SMALLEST, LARGEST] = [16, 26];
+
 /**
- * {node, draw(model), paint(model), light(row)}: draw for another sentence, paint for other weights of the same.
+ * {node, draw(model, room), paint(model), light(row)}: draw a sentence in `room` pixels, paint other weights of it.
  * `point(row, column)` is called on hover and focus, `leave()` when the pointer goes, `choose(row)` on click.
  */
 function heatMap({ point, leave, choose }) {
@@ -12,18 +15,31 @@ function heatMap({ point, leave, choose }) {
   let heads = [];
   let rows = [];
 
-  function draw(model) {
-    grid.setAttribute("aria-label", `Attention of ${model.system}, sentence ${model.sentence.id}: rows are target ${model.unit}, columns source ${model.unit}`);
+  function draw(model, room) {
+    grid.setAttribute(
+      "aria-label",
+      `Attention of ${model.system}, sentence ${model.sentence.id}: rows are target ${model.unit}, columns source ${model.unit}`,
+    );
     grid.dir = model.sourceRtl ? "rtl" : "ltr";
-    const head = (text, scope) => element("th", { scope, role: scope === "col" ? "columnheader" : "rowheader" }, element("span", { dir: "auto" }, text));
+    const head = (text, scope) =>
+      element("th", { scope, role: scope === "col" ? "columnheader" : "rowheader" }, plainText(text));
     heads = model.columns.map((text) => head(text, "col"));
-    cells = model.rows.map((_, row) => model.columns.map((__, column) => element("td", { role: "gridcell", tabindex: row || column ? "-1" : "0" })));
+    cells = model.rows.map((_, row) =>
+      model.columns.map((__, column) => element("td", { role: "gridcell", tabindex: row || column ? "-1" : "0" })),
+    );
     rows = model.rows.map((text, row) => element("tr", { role: "row" }, head(text, "row"), cells[row]));
     grid.replaceChildren(
-      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, element("td", { role: "gridcell", "aria-label": "Target and source" }), heads)),
-      element("tbody", { role: "rowgroup" }, rows)
+      element(
+        "thead",
+        { role: "rowgroup" },
+        element("tr", { role: "row" }, element("td", { role: "gridcell", "aria-label": "Target and source" }), heads),
+      ),
+      element("tbody", { role: "rowgroup" }, rows),
     );
-    grid.classList.toggle("small", Math.max(model.columns.length, model.rows.length) > 36);
+    grid.style.setProperty(
+      "--cell",
+      `${Math.min(Math.max((room - ROW_NAMES) / model.columns.length - 1, SMALLEST), LARGEST)}px`,
+    );
     model.gold.forEach(([column, row]) => cells[row]?.[column]?.classList.add("gold"));
   }
 
@@ -33,7 +49,7 @@ function heatMap({ point, leave, choose }) {
         const weight = model.weights[row][column];
         cell.style.setProperty("--w", weight.toFixed(4));
         cell.setAttribute("aria-label", weight.toFixed(2) + (cell.classList.contains("gold") ? ", gold link" : ""));
-      })
+      }),
     );
   }
 
@@ -79,10 +95,14 @@ function heatMap({ point, leave, choose }) {
 function gridMove(event, [row, column], [rows, columns], rtl) {
   const onward = rtl ? -1 : 1;
   const to = {
-    ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-    ArrowLeft: [row, column - onward], ArrowRight: [row, column + onward],
-    Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? rows - 1 : row, columns - 1],
-    PageUp: [0, column], PageDown: [rows - 1, column],
+    ArrowUp: [row - 1, column],
+    ArrowDown: [row + 1, column],
+    ArrowLeft: [row, column - onward],
+    ArrowRight: [row, column + onward],
+    Home: [event.ctrlKey ? 0 : row, 0],
+    End: [event.ctrlKey ? rows - 1 : row, columns - 1],
+    PageUp: [0, column],
+    PageDown: [rows - 1, column],
   }[event.key];
   return to ? [Math.min(Math.max(to[0], 0), rows - 1), Math.min(Math.max(to[1], 0), columns - 1)] : null;
 }

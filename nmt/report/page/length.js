@@ -1,19 +1,38 @@
 "use strict";
 // Quality against sentence length: BLEU of each bin with its interval, and the reasons measured beside it.
 
-const THIRDS = [["early", "First third"], ["middle", "Second third"], ["late", "Last third"]];
+const THIRDS = [
+  ["early", "First third"],
+  ["middle", "Second third"],
+  ["late", "Last third"],
+];
 const byThird = (name) => THIRDS.map(([third, title]) => [`${name}_${third}`, title]);
 const REASONS = {
-  recall: ["Recall of content words", byThird("recall"), "Share of the reference's content words that the translation has, by third of the reference."],
-  probability: ["Log-probability", byThird("log_probability"), "Nats per piece of the reference, by third of the reference."],
+  recall: [
+    "Recall of content words",
+    byThird("recall"),
+    "Share of the reference's content words that the translation has, by third of the reference.",
+  ],
+  probability: [
+    "Log-probability",
+    byThird("log_probability"),
+    "Nats per piece of the reference, by third of the reference.",
+  ],
   attention: [
     "Attention",
-    [["entropy", "Entropy, in nats"], ["distance_from_diagonal", "Distance from the diagonal"]],
+    [
+      ["entropy", "Entropy, in nats"],
+      ["distance_from_diagonal", "Distance from the diagonal"],
+    ],
     "Means over the pieces of the reference; the distance is a share of the source.",
   ],
   failures: [
     "Failures",
-    [["stops_early", "Stops early"], ["runs_on", "Runs on"], ["repeats", "Repeats"]],
+    [
+      ["stops_early", "Stops early"],
+      ["runs_on", "Runs on"],
+      ["repeats", "Repeats"],
+    ],
     "Share of the translations.",
   ],
 };
@@ -23,94 +42,112 @@ const binText = ({ low, high }) => (low === high ? String(low) : `${low}–${hig
 function lengthPanel(report, go) {
   const names = report.systems.map((system) => system.name);
   const word = report.languages.unit;
-  const unitOptions = [[word, word], ["pieces", "pieces"]].slice(0, report.systems.some((s) => s.length_pieces.length) ? 2 : 1);
+  const pieces = report.systems.some((system) => system.length_pieces.length);
+  const unitOptions = [[word, word], ...(pieces ? [["pieces", "pieces"]] : [])];
   const reasons = Object.keys(REASONS).filter((key) =>
-    report.systems.some(({ diagnosis }) => diagnosis.some((row) => REASONS[key][1].some(([measure]) => row[measure] !== null)))
+    report.systems.some(({ diagnosis }) =>
+      diagnosis.some((row) => REASONS[key][1].some(([measure]) => row[measure] !== null)),
+    ),
   );
   const controls = {
     systems: systemBoxes(report.systems, (chosen) => go({ systems: formatNames(chosen, names) })),
     unit: segments("Length in", unitOptions, (unit) => go({ unit, bin: "" })),
-    reason: segments("Reason", reasons.map((key) => [key, REASONS[key][0]]), (reason) => go({ reason })),
+    reason: segments(
+      "Reason",
+      reasons.map((key) => [key, REASONS[key][0]]),
+      (reason) => go({ reason }),
+    ),
   };
   const curve = element("div", { class: "plot" });
   const detail = element("div", { class: "detail", "aria-live": "polite" });
   const why = element("div", { class: "multiples" });
   const note = element("p", { class: "note" });
+  let drawn = "";
   const numbers = element("details", {}, element("summary", {}, "All numbers of this chart"));
   const body = [
     element("div", { class: "controls" }, controls.systems.node, unitOptions.length > 1 ? controls.unit.node : null),
-    element("div", { class: "beside" }, curve, detail),
-    numbers,
+    element("div", { class: "beside" }, element("div", {}, curve, numbers), detail),
   ];
   if (reasons.length) {
-    body.push(
-      element("h3", {}, "Reasons"),
-      element("div", { class: "controls" }, controls.reason.node),
-      note,
-      why
-    );
+    body.push(element("h3", {}, "Reasons"), element("div", { class: "controls" }, controls.reason.node), note, why);
   }
 
   function update(state) {
-    const shown = report.systems.filter((system) => namesIn(state, "systems", names).includes(system.name));
-    const unit = choice(state, "unit", unitOptions.map(([value]) => value));
+    const unit = choice(state, "unit", keysOf(unitOptions));
     const rowsOf = (system) => (unit === "pieces" ? system.length_pieces : system.length);
-    const bins = rowsOf(shown.find((system) => rowsOf(system).length) ?? shown[0]);
+    const chosen = namesIn(state, "systems", names);
+    const shown = report.systems.filter((system) => chosen.includes(system.name) && rowsOf(system).length);
+    const bins = shown.length ? rowsOf(shown[0]) : [];
     const selected = numberIn(state, "bin", 1, bins.length, 0) - 1;
-    controls.systems.set(shown.map((system) => system.name));
-    controls.unit.set(unit);
     const explain = (k) => detail.replaceChildren(...binDetail(report, shown, rowsOf, k, unit));
-    const choose = (k, replace) => go({ bin: String(k + 1) }, { replace });
-    const stops = bins.map((bin, k) => ({ x: k, width: 1, text: binLabel(shown, rowsOf, k, unit) }));
-    const axis = { label: `Source length in ${unit}`, low: -0.5, high: bins.length - 0.5, ticks: bins.map((bin, k) => ({ at: k, text: binText(bin) })) };
-    const points = shown.flatMap((system) => rowsOf(system).flatMap((row) => [row.bleu, row.bleu_high]));
-    chart(curve, {
+    controls.systems.set(chosen);
+    controls.unit.set(unit);
+    columnChart(curve, {
       label: `BLEU by source length in ${unit}`,
-      x: axis,
-      y: { label: "BLEU", ...axisOf(points.filter((value) => value !== null)) },
-      series: shown.map((system, number) => ({
-        name: system.name,
-        look: system.look,
-        points: rowsOf(system).map((row, k) => ({
-          x: k + dodge(number, shown.length), y: row.bleu, low: row.bleu_low, high: row.bleu_high,
-        })),
+      axis: `Source length in ${unit}`,
+      names: bins.map(binText),
+      texts: bins.map((bin, k) => binLabel(shown, rowsOf, k, unit)),
+      y: axisOf(
+        "BLEU",
+        shown.flatMap((system) => rowsOf(system).flatMap((row) => [row.bleu, row.bleu_high])),
+      ),
+      series: shown.map(({ name, look, ...system }, number) => ({
+        name,
+        look,
+        points: bleuPoints(rowsOf(system), dodge(number, shown.length)),
       })),
       bars: bins.map((bin, k) => ({ x: k, width: 1, value: bin.n })),
-      stops, selected, hover: explain, choose,
+      selected,
+      hover: explain,
+      choose: (k, replace) => go({ bin: String(k + 1) }, { replace }),
     });
     explain(selected);
     numbers.replaceChildren(numbers.firstChild, allNumbers(shown, rowsOf, bins, unit));
-    if (reasons.length) drawReasons(choice(state, "reason", reasons), shown, selected, choose);
+    if (reasons.length) drawReasons(choice(state, "reason", reasons), shown, unit === "pieces" ? -1 : selected);
   }
 
-  function drawReasons(reason, shown, selected, choose) {
+  /** The charts of a reason; they are always binned as the first length curve is. */
+  function drawReasons(reason, shown, selected) {
     controls.reason.set(reason);
-    const [, measures, meaning] = REASONS[reason];
+    const [title, measures, meaning] = REASONS[reason];
     const bins = shown.find((system) => system.diagnosis.length)?.diagnosis ?? [];
-    const shared = reason === "attention" ? null : measures.map(([measure]) => measure);
+    const together = reason === "attention" ? null : keysOf(measures); // measures of one unit share an axis
     note.textContent = `${meaning} Source length in ${word}.`;
-    measures.forEach(([measure, title], k) => {
-      why.children[k] ?? why.append(element("figure", {}, element("figcaption", {}), element("div", { class: "plot" })));
-      const [caption, host] = why.children[k].children;
-      caption.textContent = title;
-      const values = (shared ?? [measure]).flatMap((key) => shown.flatMap((system) => system.diagnosis.map((row) => row[key])));
-      chart(host, {
-        label: `${REASONS[reason][0]}: ${title}`,
+    const hosts = measures.map(([, caption], k) => why.children[k]?.children[1] ?? element("div", { class: "plot" }));
+    if (reason !== drawn) why.replaceChildren(...measures.map(([, caption], k) => figure(caption, hosts[k])));
+    drawn = reason;
+    measures.forEach(([measure, caption], k) =>
+      columnChart(hosts[k], {
+        label: `${title}: ${caption}`,
         height: 220,
-        x: { label: "", low: -0.5, high: bins.length - 0.5, ticks: bins.map((bin, at) => ({ at, text: binText(bin) })) },
-        y: { label: "", ...axisOf(values.filter((value) => value !== null), { count: 4 }) },
-        series: shown.map(({ name, look, diagnosis }) => ({ name, look, points: diagnosis.map((row, at) => ({ x: at, y: row[measure] })) })),
-        stops: bins.map((bin, at) => ({
-          x: at, width: 1,
-          text: `${binText(bin)} ${word}: ${shown.map((s) => `${s.name} ${decimal(s.diagnosis[at]?.[measure], 2)}`).join(", ")}`,
+        axis: "",
+        names: bins.map(binText),
+        texts: bins.map(
+          (bin, at) =>
+            `${binText(bin)} ${word}: ${shown.map((system) => `${system.name} ${decimal(system.diagnosis[at]?.[measure], 2)}`).join(", ")}`,
+        ),
+        y: axisOf(
+          "",
+          (together ?? [measure]).flatMap((key) => shown.flatMap(({ diagnosis }) => diagnosis.map((row) => row[key]))),
+          { count: 4 },
+        ),
+        series: shown.map(({ name, look, diagnosis }) => ({
+          name,
+          look,
+          points: diagnosis.map((row, x) => ({ x, y: row[measure] })),
         })),
-        selected, choose,
-      });
-    });
-    while (why.children.length > measures.length) why.lastChild.remove();
+        selected,
+        choose: (at, replace) => go({ bin: String(at + 1), unit: "" }, { replace }),
+      }),
+    );
   }
 
   return { body, update };
+}
+
+/** The points of a length curve with their intervals. */
+function bleuPoints(rows, offset = 0) {
+  return rows.map((row, k) => ({ x: k + offset, y: row.bleu, low: row.bleu_low, high: row.bleu_high }));
 }
 
 /** Systems beside one another within a bin, so that their intervals do not cover each other. */
@@ -119,49 +156,52 @@ function dodge(number, count) {
 }
 
 function binLabel(shown, rowsOf, k, unit) {
-  const row = rowsOf(shown[0])[k];
-  const scores = shown.map((system) => {
-    const { bleu, bleu_low, bleu_high } = rowsOf(system)[k];
-    return `${system.name} ${decimal(bleu)} (${decimal(bleu_low)} to ${decimal(bleu_high)})`;
-  });
-  return `${row ? binText(row) : ""} ${unit}, ${row?.n} sentences, BLEU ${scores.join(", ")}`;
+  const rows = shown.map((system) => rowsOf(system)[k]);
+  return `${binText(rows[0])} ${unit}, ${rows[0].n} sentences, ${rows.map((row, at) => `${shown[at].name} ${scoreText(row)}`).join(", ")}`;
+}
+
+function scoreText(row) {
+  return `BLEU ${decimal(row.bleu)} (${decimal(row.bleu_low)} to ${decimal(row.bleu_high)})`;
 }
 
 /** What is said about a bin: n, BLEU with its interval, length ratio, and two sentences to explore. */
 function binDetail(report, shown, rowsOf, k, unit) {
-  const there = shown.filter((system) => rowsOf(system)[k]);
-  if (!there.length) return [element("p", { class: "hint" }, "Point at a bin, or move to it with the arrow keys, to read its numbers.")];
-  const bin = rowsOf(there[0])[k];
-  const rows = there.map((system) => {
+  if (!shown.length || k < 0) {
+    return [element("p", { class: "hint" }, "Point at a bin, or move to it with the arrow keys, to read its numbers.")];
+  }
+  const bin = rowsOf(shown[0])[k];
+  const rows = shown.map((system) => {
     const row = rowsOf(system)[k];
+    const name = element("span", { class: "named" }, swatch(system.look), element("bdi", {}, system.name));
     return [
-      element("span", { class: "named" }, swatch(system.look), element("bdi", {}, system.name)),
+      name,
       decimal(row.bleu),
       `${decimal(row.bleu_low)}–${decimal(row.bleu_high)}`,
       decimal(row.length_ratio, 2),
     ];
   });
-  const examples = [...new Set(there.flatMap((system) => rowsOf(system)[k].examples))].slice(0, 2);
+  const examples = [...new Set(shown.flatMap((system) => rowsOf(system)[k].examples))].slice(0, 2);
   return [
     element("h3", {}, `${binText(bin)} ${unit}`, element("small", {}, ` n = ${bin.n.toLocaleString("en")}`)),
-    table("BLEU of this bin; ratio of the lengths of translation and reference", ["System", "BLEU", "95%", "Ratio"], rows),
-    ...(examples.length ? [element("h4", {}, "Two of them"), ...examples.map((index) => exampleOf(report.sentences[index], there[0].name))] : []),
+    table(
+      "BLEU of this bin; ratio of the lengths of translation and reference",
+      ["System", "BLEU", "95%", "Ratio"],
+      rows,
+    ),
+    ...(examples.length ? [element("h4", {}, "Two of them")] : []),
+    ...examples.map((index) => exampleOf(report.sentences[index], shown[0].name)),
   ];
 }
 
 function exampleOf(sentence, system) {
-  return element(
-    "p",
-    { class: "example" },
-    element("span", { dir: "auto" }, sentence.source),
-    " ",
-    element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system }) }, `Explore no. ${sentence.id}`)
-  );
+  const source = plainText(sentence.source);
+  return element("p", { class: "example" }, source, " ", explorerLink(sentence, system, `Explore no. ${sentence.id}`));
 }
 
 function allNumbers(shown, rowsOf, bins, unit) {
   const rows = bins.map((bin, k) => [
-    binText(bin), String(bin.n),
+    binText(bin),
+    String(bin.n),
     ...shown.map((system) => {
       const row = rowsOf(system)[k];
       return row ? `${decimal(row.bleu)} (${decimal(row.bleu_low)}–${decimal(row.bleu_high)})` : "–";

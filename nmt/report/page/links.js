@@ -22,33 +22,47 @@ function linkDiagram({ point, leave, choose }) {
     };
     lines = model.weights.map((weights, row) =>
       weights.flatMap((weight, column) =>
-        weight < FAINTEST ? [] : [shape("path", { d: curve(row, column), "stroke-opacity": weight.toFixed(3), data: { row, column } })]
-      )
+        weight < FAINTEST
+          ? []
+          : [shape("path", { d: curve(row, column), "stroke-opacity": weight.toFixed(3), data: { row, column } })],
+      ),
     );
     const label = (text, attributes) => {
-      const word = shape("text", { dy: "0.35em", ...attributes }, text.length > LONGEST_WORD ? `${text.slice(0, LONGEST_WORD - 1)}…` : text);
+      const word = shape(
+        "text",
+        { dy: "0.35em", ...attributes },
+        text.length > LONGEST_WORD ? `${text.slice(0, LONGEST_WORD - 1)}…` : text,
+      );
       if (text.length > LONGEST_WORD) word.append(shape("title", {}, text));
       return word;
     };
-    const sources = model.columns.map((text, k) => label(text, { x: left - 8, y: middle(k, model.columns.length), "text-anchor": "end" }));
+    const sources = model.columns.map((text, k) =>
+      label(text, { x: left - 8, y: middle(k, model.columns.length), "text-anchor": "end" }),
+    );
     words = model.rows.map((text, row) =>
       label(text, {
-        x: right + 8, y: middle(row, model.rows.length), class: "target",
+        x: right + 8,
+        y: middle(row, model.rows.length),
+        class: "target",
         on: { pointerenter: () => point(row, null), click: () => choose(row, null) },
-      })
+      }),
     );
     node.replaceChildren(
       shape(
         "svg",
         {
-          viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-          "aria-label": "Links from the source words on the left to the target words on the right; the heat map has the same weights",
+          viewBox: `0 0 ${width} ${height}`,
+          width,
+          height,
+          role: "img",
+          "aria-label":
+            "Links from the source words on the left to the target words on the right; the heat map has the same weights",
           on: { pointerleave: leave },
         },
         shape("g", { class: "curves" }, lines.flat()),
         sources,
-        words
-      )
+        words,
+      ),
     );
   }
 

@@ -1,7 +1,13 @@
 "use strict";
 // The page: read the report, build the panels that it has data for, and show the one that the address names.
 
-const PANELS = { length: lengthPanel, bottleneck: bottleneckPanel, attention: attentionPanel, sentences: sentencesPanel, training: trainingPanel };
+const PANELS = {
+  length: lengthPanel,
+  bottleneck: bottleneckPanel,
+  attention: attentionPanel,
+  sentences: sentencesPanel,
+  training: trainingPanel,
+};
 
 /** Whether the report has what a panel shows. */
 function hasData(report, name) {
@@ -17,7 +23,9 @@ function hasData(report, name) {
 
 /** Unpack the report: JSON, compressed by gzip, in base64. */
 async function readReport() {
-  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent.trim()), (character) => character.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent.trim()), (character) =>
+    character.charCodeAt(0),
+  );
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(unpacked).json();
 }
@@ -25,7 +33,9 @@ async function readReport() {
 async function start() {
   const report = await readReport();
   report.systems.forEach((system, number) => (system.look = lookOf(number)));
-  const sections = new Map([...document.querySelectorAll("main > section")].map((section) => [section.dataset.panel, section]));
+  const sections = new Map(
+    [...document.querySelectorAll("main > section")].map((section) => [section.dataset.panel, section]),
+  );
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.dataset.panel, link]));
   for (const name of [...sections.keys()]) {
     if (hasData(report, name)) continue;
@@ -52,9 +62,13 @@ async function start() {
       if (name === state.panel) links.get(name).setAttribute("aria-current", "page");
       else links.get(name).removeAttribute("aria-current");
     }
-    links.get(state.panel).href = formatState(state);
+    const link = links.get(state.panel);
+    link.href = formatState(state);
+    link.closest("ul").scrollLeft = link.offsetLeft - link.closest("ul").offsetLeft - 60; // on a narrow screen
     const about = panelOf(state.panel)?.update(state);
-    document.title = [sections.get(state.panel).querySelector("h2").textContent, about, report.title].filter(Boolean).join(" · ");
+    document.title = [sections.get(state.panel).querySelector("h2").textContent, about, report.title]
+      .filter(Boolean)
+      .join(" · ");
   }
 
   document.querySelector("nav").hidden = false;
@@ -66,22 +80,20 @@ async function start() {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => show(place.state));
   });
-  window.addEventListener("beforeprint", () => printed(sections, panelOf, place.state));
+  window.addEventListener("beforeprint", () => {
+    for (const [name, section] of sections) {
+      section.hidden = false; // on paper all panels follow one another, each as it was left
+      if (name !== place.state.panel) panelOf(name)?.update(parseState(links.get(name).hash, [...sections.keys()]));
+    }
+  });
   window.addEventListener("afterprint", () => show(place.state));
-}
-
-/** On paper all panels follow one another, each as it was left. */
-function printed(sections, panelOf, state) {
-  for (const [name, section] of sections) {
-    section.hidden = false;
-    if (name !== state.panel) panelOf(name)?.update({ panel: name });
-  }
 }
 
 /** A button that changes between light and dark; at first the page follows the system. */
 function themeButton(button) {
   const root = document.documentElement;
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  const isDark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const label = () => (button.textContent = isDark() ? "Light" : "Dark");
   try {
     const kept = localStorage.getItem("nmt-report-theme");
@@ -106,5 +118,5 @@ document.addEventListener("DOMContentLoaded", () =>
   start().catch((error) => {
     document.getElementById("failed").hidden = false;
     throw error;
-  })
+  }),
 );

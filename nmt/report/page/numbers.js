@@ -7,7 +7,7 @@ function decodeWeights(text, rows) {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const columns = rows ? bytes.length / rows : 0;
   return Array.from({ length: rows }, (_, row) =>
-    normalized(Array.from(bytes.subarray(row * columns, (row + 1) * columns), (b) => WEIGHTS[b]))
+    normalized(Array.from(bytes.subarray(row * columns, (row + 1) * columns), (b) => WEIGHTS[b])),
   );
 }
 
@@ -72,12 +72,11 @@ function commonPlaces(left, right) {
   const longest = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
     for (let j = right.length - 1; j >= 0; j--) {
-      longest[i][j] =
-        left[i] === right[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+      longest[i][j] = left[i] === right[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
     }
   }
   const places = [];
-  for (let i = 0, j = 0; i < left.length && j < right.length; ) {
+  for (let i = 0, j = 0; i < left.length && j < right.length;) {
     if (left[i] === right[j]) places.push([i++, j++]);
     else if (longest[i + 1][j] >= longest[i][j + 1]) i += 1;
     else j += 1;
@@ -90,7 +89,10 @@ function marked(text, other) {
   const isWord = (token) => token.trim() !== "";
   const words = tokens(text);
   const places = words.map((_, k) => k).filter((k) => isWord(words[k]));
-  const common = commonPlaces(places.map((k) => words[k]), tokens(other).filter(isWord));
+  const common = commonPlaces(
+    places.map((k) => words[k]),
+    tokens(other).filter(isWord),
+  );
   const same = new Set(common.map(([k]) => places[k]));
   const runs = [];
   words.forEach((token, k) => {
@@ -102,6 +104,6 @@ function marked(text, other) {
   return element(
     "span",
     { dir: "auto" },
-    runs.map((run) => (run.different ? element("mark", {}, run.text) : run.text))
+    runs.map((run) => (run.different ? element("mark", {}, run.text) : run.text)),
   );
 }

@@ -10,8 +10,14 @@ function sentencePicker(sentences, choose) {
   let shown = null;
   const list = element("ul", { id: "matches", role: "listbox", "aria-label": "Sentences found", hidden: true });
   const input = element("input", {
-    type: "search", role: "combobox", autocomplete: "off", spellcheck: "false", "aria-expanded": "false",
-    "aria-controls": "matches", "aria-autocomplete": "list", placeholder: "number or words",
+    type: "search",
+    role: "combobox",
+    autocomplete: "off",
+    spellcheck: "false",
+    "aria-expanded": "false",
+    "aria-controls": "matches",
+    "aria-autocomplete": "list",
+    placeholder: "number or words",
   });
   const beside = (offset) => sentences[sentences.indexOf(shown) + offset];
   const step = (offset) => {
@@ -28,7 +34,10 @@ function sentencePicker(sentences, choose) {
     list.replaceChildren(...matches.map(option));
     list.hidden = false;
     mark();
-    if (!matches.length) list.append(element("li", { class: "hint", role: "option", "aria-disabled": "true" }, "No sentence has these words."));
+    if (!matches.length)
+      list.append(
+        element("li", { class: "hint", role: "option", "aria-disabled": "true" }, "No sentence has these words."),
+      );
   }
 
   function option(sentence, k) {
@@ -37,7 +46,7 @@ function sentencePicker(sentences, choose) {
       { id: `match-${k}`, role: "option", on: { pointerdown: (event) => (event.preventDefault(), take(k)) } },
       element("span", { class: "count" }, String(sentence.id)),
       " ",
-      element("span", { dir: "auto" }, sentence.source)
+      plainText(sentence.source),
     );
   }
 
@@ -66,7 +75,11 @@ function sentencePicker(sentences, choose) {
   input.addEventListener("focus", open);
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") return close();
+    if (event.key === "Escape") {
+      event.preventDefault(); // clearing the box would open the list again
+      input.value = "";
+      return close();
+    }
     if (event.key === "Enter") return take(Math.max(active, 0));
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return undefined;
     event.preventDefault();
@@ -86,5 +99,8 @@ function sentencePicker(sentences, choose) {
 
 /** Whether a sentence has this number, or these words in its source or reference. */
 function found(sentence, query) {
-  return String(sentence.id) === query || [sentence.source, sentence.reference].some((text) => text.toLowerCase().includes(query));
+  return (
+    String(sentence.id) === query ||
+    [sentence.source, sentence.reference].some((text) => text.toLowerCase().includes(query))
+  );
 }

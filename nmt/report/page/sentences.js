@@ -10,20 +10,44 @@ const FILTERS = [
 
 function sentencesPanel(report, go) {
   const names = report.systems.map((system) => system.name);
-  const kinds = [...new Set(report.sentences.flatMap(({ systems }) => Object.values(systems).flatMap((output) => output.failures)))].sort();
-  const filters = [...FILTERS.slice(0, kinds.length ? 3 : 2), ...kinds.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)])];
+  const kinds = [
+    ...new Set(report.sentences.flatMap(({ systems }) => Object.values(systems).flatMap((output) => output.failures))),
+  ].sort();
+  const filters = [
+    ...FILTERS.slice(0, kinds.length ? 3 : 2),
+    ...kinds.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]),
+  ];
   const sorts = (against) => [
-    ["worst", "BLEU, lowest first"], ["best", "BLEU, highest first"],
-    ...(against ? [["gain", `Gain over ${against}`], ["loss", `Loss against ${against}`]] : []),
-    ["longest", "Longest first"], ["shortest", "Shortest first"], ["unlikely", "Least probable per piece"], ["order", "Order of the test set"],
+    ["worst", "BLEU, lowest first"],
+    ["best", "BLEU, highest first"],
+    ...(against
+      ? [
+          ["gain", `Gain over ${against}`],
+          ["loss", `Loss against ${against}`],
+        ]
+      : []),
+    ["longest", "Longest first"],
+    ["shortest", "Shortest first"],
+    ["unlikely", "Least probable per piece"],
+    ["order", "Order of the test set"],
   ];
   const controls = {
-    system: dropDown("System", names.map((name) => [name, name]), (system) => go({ system })),
+    system: dropDown(
+      "System",
+      names.map((name) => [name, name]),
+      (system) => go({ system }),
+    ),
     against: dropDown("Compared with", [], (against) => go({ against, sort: against ? "gain" : "" })),
     show: dropDown("Show", filters, (show) => go({ show })),
     sort: dropDown("Sort by", sorts(""), (sort) => go({ sort })),
   };
-  const search = element("input", { type: "search", placeholder: "words of any text", autocomplete: "off", spellcheck: "false", on: { input: () => go({ search: search.value }, { replace: true }) } });
+  const search = element("input", {
+    type: "search",
+    placeholder: "words of any text",
+    autocomplete: "off",
+    spellcheck: "false",
+    on: { input: () => go({ search: search.value }, { replace: true }) },
+  });
   const count = element("p", { class: "note", role: "status" });
   const list = element("ol", { class: "sentences" });
   const all = Object.values(controls).map((control) => control.node);
@@ -35,9 +59,18 @@ function sentencesPanel(report, go) {
     const against = state.against !== system && names.includes(state.against) ? state.against : "";
     const options = sorts(against);
     const query = {
-      system, against,
-      show: choice(state, "show", filters.map(([value]) => value)),
-      sort: choice(state, "sort", options.map(([value]) => value)),
+      system,
+      against,
+      show: choice(
+        state,
+        "show",
+        filters.map(([value]) => value),
+      ),
+      sort: choice(
+        state,
+        "sort",
+        options.map(([value]) => value),
+      ),
       search: (state.search ?? "").trim().toLowerCase(),
     };
     controls.system.set(system);
@@ -48,7 +81,9 @@ function sentencesPanel(report, go) {
     if (document.activeElement !== search) search.value = state.search ?? "";
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
-    list.replaceChildren(...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(sentence, query, report.languages.unit)));
+    list.replaceChildren(
+      ...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(sentence, query, report.languages.unit)),
+    );
   }
 
   return { body, update };
@@ -60,8 +95,14 @@ function selectSentences(report, { system, against, show, sort, search }) {
   const gain = (sentence) => output(sentence).bleu - (sentence.systems[against]?.bleu ?? 0);
   const perPiece = (sentence) => output(sentence).log_probability / Math.max(output(sentence).chosen.length, 1);
   const keys = {
-    worst: (s) => output(s).bleu, best: (s) => -output(s).bleu, gain: (s) => -gain(s), loss: gain,
-    longest: (s) => -s.length, shortest: (s) => s.length, unlikely: perPiece, order: (s) => s.id,
+    worst: (s) => output(s).bleu,
+    best: (s) => -output(s).bleu,
+    gain: (s) => -gain(s),
+    loss: gain,
+    longest: (s) => -s.length,
+    shortest: (s) => s.length,
+    unlikely: perPiece,
+    order: (s) => s.id,
   };
   let rows = report.sentences.filter(output);
   if (show === "extremes") rows = extremes(report, rows, (s) => output(s).bleu);
@@ -73,23 +114,28 @@ function selectSentences(report, { system, against, show, sort, search }) {
 }
 
 function textsOf(sentence) {
-  return [sentence.source, sentence.reference, ...Object.values(sentence.systems).map((output) => output.text), `no. ${sentence.id}`];
+  return [
+    sentence.source,
+    sentence.reference,
+    ...Object.values(sentence.systems).map((output) => output.text),
+    `no. ${sentence.id}`,
+  ];
 }
 
 /** The best and the worst sentence of each bin of length, shortest bin first. */
 function extremes(report, rows, score) {
   const bins = report.systems.map((system) => system.length).find((length) => length.length) ?? [];
   return bins.flatMap(({ low, high }) => {
-    const members = rows.filter(({ length }) => low <= length && length <= high).sort((a, b) => score(b) - score(a) || a.id - b.id);
+    const members = rows
+      .filter(({ length }) => low <= length && length <= high)
+      .sort((a, b) => score(b) - score(a) || a.id - b.id);
     return members.length > 1 ? [members[0], members.at(-1)] : members;
   });
 }
 
 function sentenceRow(sentence, { system, against }, unit) {
   const output = sentence.systems[system];
-  const other = against ? sentence.systems[against] : null;
-  const text = (label, content) => [element("dt", {}, label), element("dd", {}, content)];
-  const name = (value) => element("bdi", {}, value);
+  const other = sentence.systems[against];
   const facts = [
     `${sentence.length} ${unit}`,
     `BLEU ${decimal(output.bleu)}`,
@@ -97,23 +143,13 @@ function sentenceRow(sentence, { system, against }, unit) {
     `chrF ${decimal(output.chrf)}`,
     `log p ${decimal(output.log_probability)}`,
   ].filter(Boolean);
-  return element(
-    "li",
-    {},
-    element(
-      "p",
-      { class: "facts" },
-      element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system }) }, `No. ${sentence.id}`),
-      facts.map((fact) => element("span", {}, fact)),
-      output.failures.map((failure) => element("span", { class: "failure" }, failure))
-    ),
-    element(
-      "dl",
-      {},
-      text("Source", element("span", { dir: "auto" }, sentence.source)),
-      text("Reference", element("span", { dir: "auto" }, sentence.reference)),
-      text(name(system), marked(output.text, sentence.reference)),
-      other ? text(name(against), marked(other.text, sentence.reference)) : []
-    )
-  );
+  const pairs = [
+    ["Source", plainText(sentence.source)],
+    ["Reference", plainText(sentence.reference)],
+    [element("bdi", {}, system), marked(output.text, sentence.reference)],
+    ...(other ? [[element("bdi", {}, against), marked(other.text, sentence.reference)]] : []),
+  ];
+  const link = explorerLink(sentence, system, `No. ${sentence.id}`);
+  const head = [link, facts.map((fact) => element("span", {}, fact)), failureTags(output)];
+  return element("li", {}, element("p", { class: "facts" }, head), pairList({}, pairs));
 }

@@ -1,5 +1,5 @@
 "use strict";
-// What is shown is a value: a flat object of texts, written in the address after "#", such as attention=17&system=luong.
+// What is shown is a value: a flat object of texts, written in the address after "#": attention=17&system=luong.
 // The first key is the panel. Panels get the state and hand back changes; nothing else remembers anything.
 
 /** Read a state from the fragment of an address; an unknown panel is the first one. */
@@ -21,6 +21,8 @@ function formatState({ panel, ...values }) {
 function choice(state, key, options) {
   return options.includes(state[key]) ? state[key] : options[0];
 }
+
+const keysOf = (pairs) => pairs.map(([key]) => key);
 
 /** A number of the state between bounds, or the default. */
 function numberIn(state, key, low, high, otherwise) {
@@ -48,7 +50,7 @@ function formatNames(names, all) {
   return names.length === all.length ? "" : names.map(encodeURIComponent).join(",");
 }
 
-/** Keeps the state in the address; `show(state)` draws. Choices are entries of the history; steps and sliders replace one. */
+/** Keep the state in the address; `show(state)` draws it. Choices add to the history; steps and sliders replace. */
 function navigation(panels, show) {
   let state = parseState(location.hash, panels);
   let pending = 0;
@@ -63,6 +65,7 @@ function navigation(panels, show) {
     state = parseState(location.hash, panels);
     show(state);
   });
+  document.addEventListener("click", () => pending && write(), true); // before a link is followed
   return {
     get state() {
       return state;
