@@ -24,7 +24,7 @@ from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import BinnedBy
 from nmt.plots.about import About, Origin
 from nmt.plots.alignment import draw_error_rates
-from nmt.plots.attention import attention_image, draw_attention
+from nmt.plots.attention import AttentionMap, attention_image, draw_attention
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.files import stem_of
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
@@ -34,6 +34,8 @@ SCORES = (Score("BLEU", 31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|ve
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
 WORDS = BinnedBy("source", "words")
 ABOUT = About("test_lenstrat", 1000, WORDS)
+IGNORE_BOXES = pytest.mark.filterwarnings("ignore:no font for")
+"""For tests whose characters may have no font on this machine."""
 NASTY = "$x^2_{a$ & <b> \\frac \x00\n 漢字 🙂 \u202e%s"
 
 
@@ -331,6 +333,7 @@ def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Pa
         write_length_curve(systems(1), tmp_path / "file" / "curve", about=ABOUT)
 
 
+@IGNORE_BOXES
 def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
     several = [system(NASTY), system("_hidden"), system("$")]
     texts = [text for text, _ in boxes(draw(several, title=NASTY))]
@@ -345,9 +348,10 @@ def test_plain() -> None:
     assert plain("abcde", 5) == "abcde"
 
 
+@IGNORE_BOXES
 def test_attention_shows_each_weight_under_its_pieces() -> None:
     weights = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
-    figure = draw_attention(weights, ["▁a", "$b_", "</s>"], ["▁x", NASTY])
+    figure = draw_attention([AttentionMap(weights, ["▁a", "$b_", "</s>"], ["▁x", NASTY])])
     axes = figure.axes[0]
     np.testing.assert_array_equal(axes.images[0].get_array(), weights)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["▁a", "$b_", "</s>"]
@@ -359,8 +363,7 @@ def test_attention_shows_each_weight_under_its_pieces() -> None:
 def test_attention_as_pixels() -> None:
     pixels = attention_image(np.array([[1.0, 0.0]]), ["▁a", "</s>"], ["▁x"])
     assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3
-    middle = pixels[pixels.shape[0] * 3 // 4]
-    assert (middle == [8, 48, 107]).all(axis=1).any()  # the darkest blue: weight 1
+    assert (pixels == 0).all(axis=2).sum() > 100  # a black cell: weight 1
     assert (pixels[0] == 255).all()
 
 
@@ -373,7 +376,7 @@ def test_attention_of_any_length_stays_an_image(size: int) -> None:
 @pytest.mark.parametrize("shape", [(2, 3), (0, 2)])
 def test_attention_must_fit_its_pieces(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="for 2 target and 2 source pieces"):
-        draw_attention(np.zeros(shape), ["a", "b"], ["c", "d"])
+        AttentionMap(np.zeros(shape), ["a", "b"], ["c", "d"])
 
 
 def test_matplotlib_is_left_as_it_was() -> None:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.cli.decoding import SEARCH_OPTIONS
 from nmt.cli.files import refuse_overwriting
@@ -52,6 +52,11 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         "runs, in their order",
     )
     arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
+    add_min_sentences(arguments)
+
+
+def add_min_sentences(arguments: argparse.ArgumentParser) -> None:
+    """Add ``--min-sentences``."""
     arguments.add_argument(
         "--min-sentences",
         type=whole(1),
@@ -59,6 +64,12 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         metavar="N",
         help="draw a bin with fewer sentences as a hollow point, without line and interval",
     )
+
+
+def add_figure_options(arguments: argparse.ArgumentParser, written: str) -> None:
+    """Add ``--output`` and ``--title``; ``written`` is the help text that names the files of a STEM."""
+    arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
+    arguments.add_argument("--title", metavar="TEXT", help="title of the figure")
 
 
 def system_argument(path: str) -> Callable[[str], System]:
@@ -72,6 +83,35 @@ def system_argument(path: str) -> Callable[[str], System]:
         return System(name.strip(), rest)
 
     return parse
+
+
+def maybe_named(text: str) -> System:
+    """Parse an argument: PATH or NAME=PATH; :func:`with_names` names those without a name."""
+    name, equals, path = text.partition("=")
+    name = printable(name).strip()
+    if equals and path and name and not Path(text).exists():
+        return System(name, path)
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not a path")
+    return System("", text)
+
+
+def with_names(systems: Sequence[System]) -> list[System]:
+    """Name each system without a name after the parts of its path that tell the paths apart: of ``a/seed-1`` and
+    ``b/seed-1``, a and b.
+
+    Raises ConfigError if two have the same name.
+    """
+    unnamed = [Path(system.path).absolute().parts for system in systems if not system.name]
+    while len({parts[-1] for parts in unnamed}) == 1 < len(unnamed) and min(map(len, unnamed)) > 1:
+        unnamed = [parts[:-1] for parts in unnamed]
+    count = next((k for k in range(1, 9) if len({parts[-k:] for parts in unnamed}) == len(unnamed)), 1)
+    names = iter(["/".join(parts[-count:]) for parts in unnamed])
+    named = [System(system.name or printable(next(names)), system.path) for system in systems]
+    taken = [system.name for system in named]
+    if repeated := sorted({name for name in taken if taken.count(name) > 1}):
+        raise ConfigError(*(f"{name}: is the name of two systems; write NAME=PATH to name them" for name in repeated))
+    return named
 
 
 def load_configs(
@@ -142,18 +182,21 @@ def about(
     origins: dict[str, list[Origin]] = {system.name: [] for system in arguments.systems}
     for system, config in configs.items():
         search = given(arguments, SEARCH_OPTIONS) if system not in ready else {}
-        decoding = config.decoding.model_copy(update=search)
-        origins[system.name].append(
-            Origin(
-                config.data.source_language,
-                config.data.target_language,
-                decoding.beam_size,
-                decoding.length_penalty,
-                _updates(Path(system.path)),
-                describe(decoding),
-            )
-        )
+        origins[system.name].append(origin_of(system.path, config, search))
     return About(printable(Path(arguments.source).name), resamples, binned_by, arguments.min_sentences, origins)
+
+
+def origin_of(run: str, config: Config, search: Mapping[str, Any], *, searched: bool = True) -> Origin:
+    """Describe a run whose translations were found with the options ``search`` in place of its own, or given to it."""
+    decoding = config.decoding.model_copy(update=search)
+    return Origin(
+        config.data.source_language,
+        config.data.target_language,
+        decoding.beam_size if searched else None,
+        decoding.length_penalty,
+        _updates(Path(run)),
+        describe(decoding) if searched else "",
+    )
 
 
 def _updates(run: Path) -> int | None:
