@@ -1,5 +1,7 @@
 """Attention of translations as pictures: labels by language, and a directory with one picture per line."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +10,9 @@ from nmt.config import Config
 from nmt.config.schema import TransformerAttention, TransformerDecoder
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import language_of, unit_of
-from nmt.plots.attention import AttentionMap, Side, write_attention
-from nmt.plots.files import make_folder
+from nmt.plots.attention import AttentionMap, Side, draw_attention
+from nmt.plots.files import make_folder, write_all
+from nmt.plots.style import png, svg
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.translator import Translation
@@ -58,6 +61,13 @@ def which_weights(config: Config) -> str:
     return f"mean of {heads} heads" if heads > 1 else ""
 
 
+def about_words(maps: Iterable[AttentionMap]) -> list[str]:
+    """Say what a weight between words is, if any map shows words."""
+    if not any("words" in each.units for each in maps):
+        return []
+    return ["Weights of pieces are added over a source word and averaged over a target word."]
+
+
 class PicturesOfLines:
     """``--attention-plot``: a picture of each of the first MOST_PICTURES lines, in a directory that is made.
 
@@ -90,11 +100,11 @@ class PicturesOfLines:
             best.text,
             config=self.config,
         )
-        write_attention([drawn], self.folder / f"line-{self.lines:03}")
+        drawn = replace(drawn, note=which_weights(self.config))
+        figure = draw_attention([drawn], caption=[" ".join([f"Line {self.lines}.", *about_words([drawn])])])
+        write_all(self.folder / f"line-{self.lines:03}", {".png": png(figure), ".svg": svg(figure)})
 
     def end(self, command: str) -> None:
         """Warn if there were too many lines."""
         if (left := self.lines - MOST_PICTURES) > 0:
-            say(
-                f"{command}: warning: --attention-plot draws {MOST_PICTURES} lines; the {left:,} after them are left out"
-            )
+            say(f"{command}: warning: --attention-plot draws {MOST_PICTURES} lines; {left:,} more are left out")

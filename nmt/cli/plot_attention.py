@@ -19,7 +19,7 @@ from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, warn, warn_of_line
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
-from nmt.cli.pictures import attention_map, layers_and_heads, which_weights
+from nmt.cli.pictures import about_words, attention_map, layers_and_heads, which_weights
 from nmt.cli.streams import open_input
 from nmt.cli.systems import System, add_figure_options, maybe_named, origin_of, with_names
 from nmt.config import Config, load_run_config
@@ -118,9 +118,7 @@ def caption(
     sentences = [] if arguments.text is not None else [f"Sentence: {where}"]
     sentences.append(f"Target: {'the reference (forced decoding)' if forced else 'own translation of each system'}")
     sentences += made_with(origins)
-    if any("words" in each.units for each in maps):
-        sentences.append("Weights of pieces are added over a source word and averaged over a target word")
-    return [" ".join(f"{each}." for each in sentences)]
+    return [" ".join([*(f"{each}." for each in sentences), *about_words(maps)])]
 
 
 def check(arguments: argparse.Namespace, systems: Sequence[System]) -> None:

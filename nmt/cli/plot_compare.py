@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Score every sentence of both systems, draw the figure, and print the table and the sentences."""
     systems = arguments.systems = with_names(arguments.systems)
-    configs = load_configs(arguments, KINDS)
+    configs = load_configs(arguments, KINDS, option="")
     evaluation = next((config.evaluation for config in configs.values()), Evaluation())
     sources, references = read_test_set(arguments.source, arguments.reference)
     ready = read_ready(arguments, len(sources), SEARCH_OPTIONS + DEVICE_OPTIONS)

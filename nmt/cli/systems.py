@@ -103,7 +103,7 @@ def with_names(systems: Sequence[System]) -> list[System]:
     Raises ConfigError if two have the same name.
     """
     unnamed = [Path(system.path).absolute().parts for system in systems if not system.name]
-    while len({parts[-1] for parts in unnamed}) == 1 < len(unnamed) and min(map(len, unnamed)) > 1:
+    while len({parts[-1] for parts in unnamed}) == 1 < len(set(unnamed)):
         unnamed = [parts[:-1] for parts in unnamed]
     count = next((k for k in range(1, 9) if len({parts[-k:] for parts in unnamed}) == len(unnamed)), 1)
     names = iter(["/".join(parts[-count:]) for parts in unnamed])
@@ -115,9 +115,9 @@ def with_names(systems: Sequence[System]) -> list[System]:
 
 
 def load_configs(
-    arguments: argparse.Namespace, endings: Sequence[str], *, runs_only: bool = False
+    arguments: argparse.Namespace, endings: Sequence[str], *, runs_only: bool = False, option: str = "--system "
 ) -> dict[System, Config]:
-    """Check the systems, and load the configuration of each run.
+    """Check the systems, and load the configuration of each run; ``option`` is what names a system in messages.
 
     Raises ConfigError for a system that is given twice and if a file of the figure, the output with one of ``endings``,
     is also an input; DataError for a path that is no system; CheckpointError for an unusable run.
@@ -126,20 +126,20 @@ def load_configs(
     places = [(system.name, Path(system.path).resolve()) for system in systems]
     repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
     if repeated:
-        raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
+        raise ConfigError(*(f"{option}{name}={path}: is given twice" for name, path in repeated))
     wanted = "run directory" if runs_only else "run directory or file of translations"
     problems = []
     for system in systems:
         path = Path(system.path)
         if not path.exists():
-            problems.append(f"--system {system.name}: {path}: no such {wanted}{tried(path)}")
+            problems.append(f"{option}{system.name}: {path}: no such {wanted}{tried(path)}")
         elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
-            problems.append(f"--system {system.name}: {path}: is not a run directory: config.yaml is missing")
+            problems.append(f"{option}{system.name}: {path}: is not a run directory: config.yaml is missing")
     if problems:
         raise DataError(*problems)
     read = [("--source", arguments.source), ("--reference", arguments.reference)]
-    for option, given_paths in (("--system", systems), ("--hypotheses", arguments.hypotheses)):
-        read += [(f"{option} {name}={path}", path) for name, path in given_paths]
+    for named, given_paths in ((option, systems), ("--hypotheses ", arguments.hypotheses)):
+        read += [(f"{named}{name}={path}", path) for name, path in given_paths]
     written = [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in endings]
     refuse_overwriting(read, written)
     return {system: load_run_config(system.path) for system in systems if Path(system.path).is_dir()}
@@ -166,7 +166,7 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
         left.remove(run)
         ready[run] = read_aligned(each.path, arguments.source, count)
     if not left:
-        why = "every run has --hypotheses" if arguments.hypotheses else "every --system is a file"
+        why = "every run has --hypotheses" if arguments.hypotheses else "every system is a file"
         refuse_useless(arguments, useless, f"because {why}; no run translates")
     return ready
 

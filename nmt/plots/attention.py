@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -30,11 +31,13 @@ Side = Literal["words", "pieces"]
 
 CELL, LONGEST_SIDE = 0.21, 8.4
 """Inches of a cell, and of the longest side of a heat map: a longer sentence has smaller cells."""
-LABEL, SMALLEST_LABEL = 8.5, 5.0
-"""Points of a label; where even the smallest is taller than a cell, only some positions have one."""
+LABEL, SMALLEST_LABEL, SMALL = 8.5, 5.0, 7.5
+"""Points of a label, at most and at least, and of the names of axes. Where even the smallest is taller than a cell,
+only some positions have a label."""
 WIDEST = 10.0
 """Inches of systems side by side; more go below."""
 LONGEST_LABEL = 24
+LINE_SPACING = 0.95
 IMAGE_DPI = 80
 MARGIN, TITLE, NAME = 0.12, 0.2, 0.16
 """Inches around each heat map; of a title; of a note or the name of an axis."""
@@ -89,6 +92,7 @@ def draw_attention(maps: Sequence[AttentionMap], *, title: str | None = None, ca
     """
     with style():
         figure = Figure(figsize=(WIDEST, WIDEST))
+        FigureCanvasAgg(figure)  # which measures text without drawing the figure
         cell = min(CELL, LONGEST_SIDE / max(max(each.weights.shape) for each in maps))
         rows, columns = _table([_Panel(figure, each, cell) for each in maps])
         heading = TITLE + MARGIN if title else 0.0
@@ -143,8 +147,13 @@ class _Panel:
         self.labels = max(wide, tall) + 0.08
         self.above = self.labels + NAME + (TITLE if content.system else 0.0) + (NAME if content.note else 0.0)
         self.left = _inches(figure, self.rows, self.fontsize, self.row_fonts)[0] + NAME + 0.1
-        self.title = max(_inches(figure, [plain(content.system, 40)], 10)[0], _inches(figure, [content.note], 7.5)[0])
-        self.below, self.right = cell * len(content.target), cell * len(content.source)
+        self.title = max(_inches(figure, [plain(content.system, 40)], 10)[0], _inches(figure, [content.note], SMALL)[0])
+        self.names = [f"{side} {unit}" for side, unit in zip(("Source", "Target"), content.units, strict=True)]
+        self.backwards = _is_right_to_left("".join(content.source))
+        if self.backwards:
+            self.names[0] += ", right to left"
+        across, down = (_inches(figure, [name], SMALL)[0] for name in self.names)
+        self.right, self.below = max(cell * len(content.source), across), max(cell * len(content.target), down)
 
     def _sides(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.content.source, self.content.target
@@ -153,7 +162,7 @@ class _Panel:
         """Draw the panel at (left, top) inches from the upper left corner of the figure, and its heat map at (aside,
         above) from there."""
         width, height = figure.get_size_inches()
-        size = self.right / width, self.below / height
+        size = self.cell * len(self.content.source) / width, self.cell * len(self.content.target) / height
         corner = (left + MARGIN + aside) / width, 1 - (top + MARGIN + above) / height - size[1]
         axes = figure.add_axes((*corner, *size))
         axes.imshow(self.content.weights, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
@@ -161,7 +170,8 @@ class _Panel:
         self._label(axes)
         x, y = (left + MARGIN) / width, 1 - (top + MARGIN) / height
         figure.text(x, y, plain(self.content.system, 40), fontsize=10, va="top")
-        figure.text(x, y - TITLE / height, self.content.note, va="top", fontsize=7.5, color=GREY)
+        y -= TITLE / height if self.content.system else 0.0
+        figure.text(x, y, self.content.note, va="top", fontsize=SMALL, color=GREY)
 
     def _lines(self, axes: Axes) -> None:
         """Rule thin lines between the cells, if they are not too small."""
@@ -183,18 +193,15 @@ class _Panel:
             axis.set_ticks(places, labels=[labels[place] for place in places], **look)
             axis.set_tick_params(length=0, pad=3)
         for label in axes.get_xticklabels():
-            label.set(rotation=0 if _is_upright(label.get_text()) else 90, linespacing=0.95)
-        source, target = (f"{side} {unit}" for side, unit in zip(("Source", "Target"), self.content.units, strict=True))
-        place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 7.5}
+            label.set(rotation=0 if _is_upright(label.get_text()) else 90, linespacing=LINE_SPACING)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": SMALL}
         place["color"] = GREY
-        aside = -72 * (self.left - NAME), 0
+        source, target = self.names
+        aside, higher = (-72 * (self.left - NAME), 0), (0, 72 * self.labels)
         axes.annotate(target, (0, 1), aside, ha="right", va="top", rotation=90, **place)
-        higher = 0, 72 * self.labels
-        if _is_right_to_left("".join(self.content.source)):
+        axes.annotate(source, (self.backwards, 1), higher, ha="right" if self.backwards else "left", **place)
+        if self.backwards:
             axes.invert_xaxis()
-            axes.annotate(f"{source}, right to left", (1, 1), higher, ha="right", **place)
-        else:
-            axes.annotate(source, (0, 1), higher, **place)
 
 
 def _table(panels: Sequence[_Panel]) -> tuple[list[Sequence[_Panel]], list[Sequence[_Panel]]]:
@@ -232,12 +239,14 @@ def _inches(
     figure: Figure, texts: Sequence[str], fontsize: float, fonts: Sequence[str] | None = None
 ) -> tuple[float, float]:
     """Measure texts: the greatest width and the greatest height, in inches."""
-    sizes = []
+    assert isinstance(figure.canvas, FigureCanvasAgg)
+    renderer = figure.canvas.get_renderer()  # type: ignore[no-untyped-call]
+    drawn, sizes = figure.text(0, 0, "", fontsize=fontsize, fontfamily=fonts, linespacing=LINE_SPACING), []
     for text in set(texts):
-        drawn = figure.text(0, 0, text, fontsize=fontsize, fontfamily=fonts, linespacing=0.95)
-        box = drawn.get_window_extent()
+        drawn.set_text(text)
+        box = drawn.get_window_extent(renderer)
         sizes.append((box.width / figure.dpi, box.height / figure.dpi))
-        drawn.remove()
+    drawn.remove()
     return max((width for width, _ in sizes), default=0.0), max((height for _, height in sizes), default=0.0)
 
 

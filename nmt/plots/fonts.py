@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from matplotlib import font_manager
+from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
+from matplotlib.text import Text
 
 from nmt.errors import NmtWarning
 
@@ -53,13 +55,29 @@ def installed() -> tuple[str, ...]:
 
 
 def families(text: str) -> list[str]:
-    """Return the installed FONTS in the order for a text: its Chinese characters are those of its language.
+    """Return the installed fonts that a text needs, beginning with that of Latin.
 
-    Kana stand for Japanese, Hangul for Korean; Chinese characters without either are Chinese.
+    Chinese characters are those of its language: kana stand for Japanese, Hangul for Korean; without either they are
+    Chinese.
     """
-    names = {_script(character) for character in text if ord(character) > 0x2E7F}
-    first = "JP" if names & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in names else "SC"
-    return sorted(installed(), key=lambda name: name in CJK and not name.endswith(first))
+    scripts = {_script(character) for character in text if not character.isascii()}
+    language = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
+    order = sorted(installed(), key=lambda name: name in CJK and not name.endswith(language))
+    needed = [LATIN[0]]
+    for character in text:
+        if not any(_has(name, character) for name in needed):
+            needed += next(([name] for name in order if _has(name, character)), [])
+    return needed
+
+
+def choose_fonts(figure: Figure) -> None:
+    """Give each text of a figure the fonts that it needs, if it has no fonts of its own.
+
+    Fonts are not in matplotlib's settings, where each text would look for all of them.
+    """
+    for text in figure.findobj(Text):
+        if not text.get_text().isascii() and text.get_fontfamily() == [LATIN[0]]:
+            text.set_fontfamily(families(text.get_text()))
 
 
 def warn_of_missing(texts: Iterable[str]) -> None:
@@ -78,12 +96,14 @@ def warn_of_missing(texts: Iterable[str]) -> None:
         )
 
 
-@cache
 def _drawable(character: str) -> bool:
     """Whether an installed font has the character, or it needs none: a space, a joiner."""
-    if unicodedata.category(character)[0] in "CZ":
-        return True
-    return any(_font(name).get_char_index(ord(character)) for name in installed())
+    return unicodedata.category(character)[0] in "CZ" or any(_has(name, character) for name in installed())
+
+
+@cache
+def _has(font: str, character: str) -> bool:
+    return bool(_font(font).get_char_index(ord(character)))
 
 
 @cache

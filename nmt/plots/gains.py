@@ -100,7 +100,7 @@ def _draw_differences(axes: Axes, compared: Compared, spans: Sequence[Span], sol
     least, most = float(differences.min()), float(differences.max())
     room = max(1.0, 0.05 * (most - least))
     axes.set_ylim(min(0.0, least) - room, max(0.0, most) + room)
-    return {"each sentence": points, "mean of a bin, 95% interval": line}
+    return {"each sentence": points, "mean and its 95% interval": line}
 
 
 def _draw_counts(axes: Axes, rows: Sequence[GainRow], spans: Sequence[Span]) -> dict[str, Any]:

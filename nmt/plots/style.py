@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from nmt.plots.fonts import installed, warn_of_missing
+from nmt.plots.fonts import LATIN, choose_fonts, warn_of_missing
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colors that are distinct with every kind of color vision (Okabe & Ito 2008), without yellow, faint on white."""
@@ -57,7 +57,7 @@ def style() -> Iterator[None]:
     """Apply the style while figures are built and rendered; matplotlib's own settings are restored afterwards."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()  # ignore a user's matplotlibrc
-        matplotlib.rcParams.update({**LOOK, "font.family": list(installed())})
+        matplotlib.rcParams.update({**LOOK, "font.family": [LATIN[0]]})
         warnings.filterwarnings("ignore", message=r"(?s).*[Gg]lyph.* missing from")  # our own warning says what helps
         yield
 
@@ -86,9 +86,10 @@ def plain(text: str, longest: int) -> str:
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str], title: str | None = None) -> None:
-    """Draw a legend above the figure, in as many columns as fit."""
+    """Draw a legend above the figure, in up to three columns: as many as fit, and no more than its rows need."""
     heading = plain(title, 80) if title else None
-    for columns in range(min(3, len(labels)), 0, -1):
+    widest = -(-len(labels) // max(1, -(-len(labels) // 3)))
+    for columns in range(widest, 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=heading)
         if legend.get_window_extent().width < 0.97 * figure.bbox.width or columns == 1:
             break
@@ -108,6 +109,7 @@ def svg(figure: Figure) -> bytes:
 def _rendered(figure: Figure, **how: Any) -> bytes:
     buffer = io.BytesIO()
     with style():
+        choose_fonts(figure)
         figure.savefig(buffer, **how)
     warn_of_missing(text.get_text() for text in figure.findobj(Text) if text.get_visible())
     return buffer.getvalue()
