@@ -98,6 +98,7 @@ def main(arguments: argparse.Namespace) -> None:
         title=arguments.title,
         caption=caption(arguments, dict(configs), where, maps, forced=reference is not None),
         facts={"source": source, "reference": reference},
+        dpi=arguments.dpi,
     )
     say("written: " + ", ".join(map(str, paths)))
 

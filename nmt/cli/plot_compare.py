@@ -89,7 +89,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     compared = Compared(systems[0].name, systems[1].name, arguments.metric, scores[0].signature, measured, found)
     content = about(arguments, configs, ready, evaluation.bootstrap, binned_by)
-    paths = write_gains(compared, arguments.output, about=content, title=arguments.title)
+    paths = write_gains(compared, arguments.output, about=content, title=arguments.title, dpi=arguments.dpi)
     print(format_gains(found.rows, found.whole, binned_by.column, arguments.metric))
     names = [system.name for system in systems]
     _print_sentences(arguments, found, names, sources, references, hypotheses, [each.values for each in scores])

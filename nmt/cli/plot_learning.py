@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> None:
         if any(curve.hours is None for curve in run.curves.values()):
             say(f"{system.path}: its checkpoints/last is missing or unreadable: no curves by hours")
     make_folder(arguments.output)
-    paths = write_learning(runs, arguments.output, title=arguments.title, caption=_caption(configs))
+    paths = write_learning(runs, arguments.output, title=arguments.title, caption=_caption(configs), dpi=arguments.dpi)
     for run in runs:
         if (bleu := run.curves.get("bleu")) is not None:
             best = int(bleu.values.argmax())

@@ -16,6 +16,7 @@ from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import printable, read_json
 from nmt.plots.about import MIN_SENTENCES, About, Origin
 from nmt.plots.files import stem_of
+from nmt.plots.style import DPI
 
 
 class System(NamedTuple):
@@ -67,9 +68,10 @@ def add_min_sentences(arguments: argparse.ArgumentParser) -> None:
 
 
 def add_figure_options(arguments: argparse.ArgumentParser, written: str) -> None:
-    """Add ``--output`` and ``--title``; ``written`` is the help text that names the files of a STEM."""
+    """Add ``--output``, ``--title`` and ``--dpi``; ``written`` is the help text that names the files of a STEM."""
     arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
     arguments.add_argument("--title", metavar="TEXT", help="title of the figure")
+    arguments.add_argument("--dpi", type=whole(30, 1200), default=DPI, metavar="N", help="pixels per inch of the PNG")
 
 
 def system_argument(path: str) -> Callable[[str], System]:

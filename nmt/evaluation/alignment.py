@@ -36,7 +36,7 @@ def word_weights(
     columns = _membership(piece_words(source_pieces, source), source)
     rows = _membership(piece_words(target_pieces, target), target)
     inner = attention[: len(target_pieces), : len(source_pieces)]
-    return np.asarray((rows.T @ inner @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None])
+    return _joined(rows, inner, columns)
 
 
 class LabelledWeights(NamedTuple):
@@ -64,8 +64,12 @@ def labelled_weights(
     """
     columns, source_labels = _labels(source_pieces, source, words[0])
     rows, target_labels = _labels(target_pieces, target, words[1])
-    weights = (rows.T @ attention @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None]
-    return LabelledWeights(weights, source_labels, target_labels)
+    return LabelledWeights(_joined(rows, attention, columns), source_labels, target_labels)
+
+
+def _joined(rows: Weights, attention: Weights, columns: Weights) -> Weights:
+    """Add (T, S) over the pieces of a column, average it over those of a row: (T, J), (S, I) -> (J, I)."""
+    return np.asarray((rows.T @ attention @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None])
 
 
 def _labels(pieces: Sequence[str], text: str, words: bool) -> tuple[Weights, list[str]]:

@@ -105,6 +105,6 @@ def write_caption(figure: Figure, paragraphs: Sequence[str]) -> float:
     for width in range(LONGEST_LINE, 20, -10):
         lines = [line for each in paragraphs for line in textwrap.wrap(each, width, break_on_hyphens=False)]
         text.set_text("\n".join(lines))
-        if text.get_window_extent().width < 0.97 * figure.bbox.width:
+        if text.get_window_extent().width < 0.94 * figure.bbox.width:
             break
     return float(text.get_window_extent().height)

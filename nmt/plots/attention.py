@@ -22,7 +22,7 @@ from matplotlib.image import imread
 from nmt.plots.about import write_caption
 from nmt.plots.files import numbers, write_all
 from nmt.plots.fonts import families
-from nmt.plots.style import GREY, plain, png, style, svg
+from nmt.plots.style import DPI, GREY, plain, png, style, svg
 
 KINDS = (".png", ".svg", ".json")
 """Endings of the files of :func:`write_attention`."""
@@ -74,6 +74,7 @@ def write_attention(
     title: str | None = None,
     caption: Sequence[str] = (),
     facts: Mapping[str, Any] | None = None,
+    dpi: int = DPI,
 ) -> list[Path]:
     """Write ``stem``.png, .svg and, with the weights and ``facts``, .json; return the paths.
 
@@ -81,7 +82,7 @@ def write_attention(
     """
     figure = draw_attention(maps, title=title, caption=caption)
     weights = [asdict(each) | {"weights": np.round(each.weights.astype(float), 4).tolist()} for each in maps]
-    contents = png(figure), svg(figure), numbers({**(facts or {}), "systems": weights})
+    contents = png(figure, dpi), svg(figure), numbers({**(facts or {}), "systems": weights})
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
@@ -206,7 +207,8 @@ class _Panel:
 
 def _table(panels: Sequence[_Panel]) -> tuple[list[Sequence[_Panel]], list[Sequence[_Panel]]]:
     """Arrange panels as a table no wider than WIDEST, in as few rows as possible; return its rows and columns."""
-    for count in range(len(panels), 0, -1):
+    for rows in range(1, len(panels) + 1):
+        count = -(-len(panels) // rows)
         columns = [panels[first::count] for first in range(count)]
         if sum(map(_width, columns)) <= WIDEST:
             break

@@ -16,7 +16,7 @@ from nmt.evaluation.metrics import Integers
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import Span, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, write_all
-from nmt.plots.style import COLORS, GREY, legend_above, plain, png, style, svg
+from nmt.plots.style import COLORS, DPI, GREY, legend_above, plain, png, style, svg
 
 KINDS = (".png", ".svg", ".json")
 """Endings of the files of :func:`write_gains`."""
@@ -37,7 +37,9 @@ class Compared:
     gains: Gains
 
 
-def write_gains(compared: Compared, stem: str | Path, *, about: About, title: str | None = None) -> list[Path]:
+def write_gains(
+    compared: Compared, stem: str | Path, *, about: About, title: str | None = None, dpi: int = DPI
+) -> list[Path]:
     """Write ``stem``.png, .svg and .json, and return the paths. Raises DataError if they cannot be written."""
     figure = draw_gains(compared, about=about, title=title)
     facts = about.as_dict() | {
@@ -49,7 +51,7 @@ def write_gains(compared: Compared, stem: str | Path, *, about: About, title: st
         "by_length": [asdict(row) for row in compared.gains.rows],
         "differences": np.round(compared.gains.differences, 4).tolist(),
     }
-    return write_all(stem, dict(zip(KINDS, (png(figure), svg(figure), numbers(facts)), strict=True)))
+    return write_all(stem, dict(zip(KINDS, (png(figure, dpi), svg(figure), numbers(facts)), strict=True)))
 
 
 def draw_gains(compared: Compared, *, about: About, title: str | None = None) -> Figure:

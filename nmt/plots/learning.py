@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from nmt.evaluation.metrics import Floats
 from nmt.plots.about import write_caption
 from nmt.plots.files import numbers, write_all
-from nmt.plots.style import legend_above, looks, plain, png, style, svg
+from nmt.plots.style import DPI, legend_above, looks, plain, png, style, svg
 
 KINDS = (".png", ".svg", ".json")
 """Endings of the files of :func:`write_learning`."""
@@ -54,12 +54,17 @@ class Learning:
 
 
 def write_learning(
-    runs: Sequence[Learning], stem: str | Path, *, title: str | None = None, caption: Sequence[str] = ()
+    runs: Sequence[Learning],
+    stem: str | Path,
+    *,
+    title: str | None = None,
+    caption: Sequence[str] = (),
+    dpi: int = DPI,
 ) -> list[Path]:
     """Write ``stem``.png, .svg and .json, and return the paths. Raises DataError if they cannot be written."""
     figure = draw_learning(runs, title=title, caption=caption)
     facts = {run.name: {measure: _numbers(curve) for measure, curve in run.curves.items()} for run in runs}
-    return write_all(stem, dict(zip(KINDS, (png(figure), svg(figure), numbers({"runs": facts})), strict=True)))
+    return write_all(stem, dict(zip(KINDS, (png(figure, dpi), svg(figure), numbers({"runs": facts})), strict=True)))
 
 
 def _numbers(curve: Curve) -> dict[str, Any]:

@@ -23,6 +23,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
+DPI = 200
+"""Pixels per inch of a PNG file, unless told otherwise."""
 JOINERS = "\u200c\u200d"
 """Characters without width that decide how Persian and Indic letters join."""
 
@@ -47,6 +49,7 @@ LOOK: dict[Any, Any] = {
     "legend.handlelength": 4.0,
     "xtick.color": "#333333",
     "ytick.color": "#333333",
+    "text.hinting": "no_hinting",  # else a text that fits at one resolution may not fit at another
     "text.parse_math": False,
     "svg.hashsalt": "nmt",
 }
@@ -96,7 +99,7 @@ def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str
         legend.remove()
 
 
-def png(figure: Figure, dpi: int = 200) -> bytes:
+def png(figure: Figure, dpi: int = DPI) -> bytes:
     """Render the figure as a PNG file with ``dpi`` pixels per inch. Warns of characters without a font."""
     return _rendered(figure, format="png", dpi=dpi)
 
