@@ -49,6 +49,10 @@ class ProcessError(NmtError):
     """Another process of the run that has ended or does not answer."""
 
 
+class NmtWarning(UserWarning):
+    """Something that a user may want to mend and that stops nothing; the commands print it on standard error."""
+
+
 class Stopped(Exception):
     """Raised between two batches when a stop was requested; not an error."""
 

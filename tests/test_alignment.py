@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.links import piece_words
-from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights
+from nmt.evaluation.alignment import format_pharaoh, labelled_weights, likeliest_links, word_weights
 from nmt.evaluation.links import parse_gold
 from tests.small_translator import small_tokenizers
 
@@ -34,6 +34,35 @@ def test_word_weights_by_hand() -> None:
     ]
     unfinished = likeliest_links(word_weights(attention[:2], source, target[:2], "the president.", "le pré"))
     assert unfinished == [(0, 0), (1, 1)]
+
+
+def test_labelled_weights_keep_the_end_symbol() -> None:
+    source, target = ["▁the", "▁pre", "sident", "</s>"], ["▁le", "▁pré", "sident", "</s>"]
+    attention = np.array([[0.7, 0.1, 0.2, 0.0], [0.2, 0.4, 0.3, 0.1], [0.0, 0.1, 0.6, 0.3], [0.0, 0.0, 0.2, 0.8]])
+    text = "the president", "le président"
+    joined = labelled_weights(attention, source, target, *text)
+    assert joined.source == ["the", "president", "</s>"] and joined.target == ["le", "président", "</s>"]
+    np.testing.assert_allclose(joined.weights, [[0.7, 0.3, 0.0], [0.1, 0.7, 0.2], [0.0, 0.2, 0.8]])
+    np.testing.assert_allclose(joined.weights[:2, :2], word_weights(attention, source, target, *text))
+    plain = labelled_weights(attention, source, target, *text, words=(False, False))
+    assert (plain.source, plain.target) == (source, target)
+    np.testing.assert_array_equal(plain.weights, attention)
+    half = labelled_weights(attention, source, target, *text, words=(False, True))
+    assert (half.source, half.target) == (source, joined.target)
+    np.testing.assert_allclose(half.weights[1], attention[1:3].mean(0))
+
+
+@given(st.data())
+def test_labelled_weights_sum_to_one_where_attention_does(data: st.DataObject) -> None:
+    texts = [" ".join(data.draw(st.lists(st.text("abc", min_size=1, max_size=5), max_size=5))) for _ in range(2)]
+    source, target = (
+        [*(piece for word in text.split() for piece in (f"▁{word[0]}", *word[1:])), "</s>"] for text in texts
+    )
+    attention = np.random.default_rng(1).dirichlet(np.ones(len(source)), len(target))
+    words = data.draw(st.booleans()), data.draw(st.booleans())
+    joined = labelled_weights(attention, source, target, texts[0], texts[1], words=words)
+    np.testing.assert_allclose(joined.weights.sum(1), 1)
+    assert joined.weights.shape == (len(joined.target), len(joined.source))
 
 
 def test_the_end_symbol_never_gets_a_link() -> None:

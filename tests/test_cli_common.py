@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from nmt import __version__
 from nmt.cli.common import EXAMPLES, Body, command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.options import add_config_options, given, number, whole
-from nmt.errors import DataError
+from nmt.cli.plot import KINDS
+from nmt.cli.plot import main as plot
+from nmt.errors import DataError, NmtWarning
 
 
 def run(body: Body, *argv: str) -> int:
@@ -100,6 +103,7 @@ def test_version_and_wrong_options_return(capsys: pytest.CaptureFixture[str]) ->
 COMMANDS: dict[str, str] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))[
     "project"
 ]["scripts"]
+COMMANDS |= {f"nmt-plot {kind}": f"nmt.cli.plot_{kind}:main" for kind in KINDS}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -122,8 +126,26 @@ def test_help_names_every_default_and_ends_with_two_examples(
     assert len(lines) == 2
     for line in lines:
         words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
-        assert words[0] == name
-        module.parser().parse_args(words[1:])
+        assert shlex.join(words).startswith(f"{name} ")
+        module.parser().parse_args(words[len(name.split()) :])
+
+
+def test_a_command_of_several_kinds_hands_on_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plot(["learning", "--help"]) == 0
+    assert "usage: nmt-plot learning" in capsys.readouterr().out
+    assert plot(["learning", "nowhere", "--output", "x"]) == 2
+    assert capsys.readouterr().err.startswith("nmt-plot learning: error: nowhere: no such run directory")
+    assert plot(["painting"]) == 2
+    assert "invalid choice: 'painting'" in capsys.readouterr().err
+
+
+def test_a_warning_for_users_is_told_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(arguments: argparse.Namespace) -> None:
+        for _ in range(3):
+            warnings.warn("no font for it", NmtWarning, stacklevel=1)
+
+    assert run(body) == 0
+    assert capsys.readouterr() == ("", "nmt-test: warning: no font for it\n")
 
 
 # --- pipes ------------------------------------------------------------------------------------------------------------

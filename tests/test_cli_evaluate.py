@@ -443,11 +443,11 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
         (("--system", "a=."), "--system a: .: is not a run directory: config.yaml is missing"),
         (
             ("--system", "a=good", "--length-penalty", "1"),
-            "--length-penalty: has no effect because every --system is a file; no run translates",
+            "--length-penalty: has no effect because every system is a file; no run translates",
         ),
         (
             ("--system", "a=good", "--device", "cpu"),
-            "--device: has no effect because every --system is a file; no run translates",
+            "--device: has no effect because every system is a file; no run translates",
         ),
         (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
         (

@@ -504,3 +504,45 @@ def test_unknown_words_need_attention(translate: Translate, run_without_attentio
     message = f"--replace-unknown: {run_without_attention} has no attention (model.attention.type is none)"
     found = translate(TEXT, "--replace-unknown", model=run_without_attention)
     assert found == (2, "", f"nmt-translate: error: {message}\n")
+
+
+# --- pictures of the attention ----------------------------------------------------------------------------------------
+
+
+def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_path: Path) -> None:
+    folder, other = tmp_path / "new" / "pictures", tmp_path / "attention"
+    plain = translate(f"{LINES[0]}\n\n{LINES[1]}\n")
+    drawn = translate(
+        f"{LINES[0]}\n\n{LINES[1]}\n", "--attention-plot", str(folder), "--attention", str(other), "--n-best", "2"
+    )
+    assert (plain[0], drawn[0], drawn[2]) == (0, 0, "")
+    assert plain[1].splitlines() == drawn[1].splitlines()[::2]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"line-{line}.{kind}" for line in ("001", "003") for kind in ("png", "svg")
+    ]
+    assert len(other.read_text("utf-8").splitlines()) == 6
+
+
+def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.cli.pictures.MOST_PICTURES", 2)
+    code, _, err = translate("ab\nab\nab\nab\nab\n", "--attention-plot", str(tmp_path / "p"))
+    assert code == 0 and "warning: --attention-plot draws 2 lines; 3 more are left out" in err
+    assert len(list((tmp_path / "p").glob("*.png"))) == 2
+
+
+def test_attention_plot_needs_attention_and_a_stream(
+    translate: Translate, run: str, run_without_attention: str, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "p")
+    code, _, err = translate("ab\n", "--attention-plot", folder, model=run_without_attention)
+    assert code == 2 and "--attention-plot: " in err and "has no attention" in err
+    source = tmp_path / "in"
+    source.write_text("ab\n", "utf-8")
+    files = ["--input", str(source), "--output", str(tmp_path / "out")]
+    code, _, err = translate("", *files, "--attention-plot", folder, "--shard", "1/1")
+    assert code == 2 and "--attention-plot: draws the first lines of a text; use it without --shard" in err
+    code, _, err = translate("ab\n", "--attention-plot", f"{run}/p")
+    assert code == 2 and "is inside the run directory" in err
+    Path(folder).write_text("a file", "utf-8")
+    code, _, err = translate("ab\n", "--attention-plot", folder)
+    assert code == 2 and "the directory cannot be created" in err

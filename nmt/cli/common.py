@@ -10,13 +10,14 @@ import shutil
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nmt import __version__
 from nmt.cli.files import writing
-from nmt.errors import MissingFile, NmtError
+from nmt.errors import MissingFile, NmtError, NmtWarning
 from nmt.foundation.files import printable
 
 FAILED = 2
@@ -116,9 +117,28 @@ def importing() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextlib.contextmanager
+def _telling_warnings(name: str) -> Iterator[None]:
+    """Print each NmtWarning once, as a line of the command; other warnings pass as they are."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, NmtWarning):
+            other(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            say(f"{name}: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NmtWarning)
+        other, warnings.showwarning = warnings.showwarning, show
+        yield
+
+
 def _run(body: Body, arguments: argparse.Namespace) -> int:
     try:
-        code = body(arguments) or 0
+        with _telling_warnings(arguments.command):
+            code = body(arguments) or 0
         with writing("standard output"):
             sys.stdout.flush()
         return code

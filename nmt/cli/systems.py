@@ -16,6 +16,7 @@ from nmt.foundation.files import printable
 from nmt.library.systems import origin_of
 from nmt.plots.about import MIN_SENTENCES, About, Origin
 from nmt.plots.files import stem_of
+from nmt.plots.style import DPI
 
 
 class System(NamedTuple):
@@ -52,6 +53,11 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         "runs, in their order",
     )
     arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
+    add_min_sentences(arguments)
+
+
+def add_min_sentences(arguments: argparse.ArgumentParser) -> None:
+    """Add ``--min-sentences``."""
     arguments.add_argument(
         "--min-sentences",
         type=whole(1),
@@ -59,6 +65,13 @@ def add_system_options(arguments: argparse.ArgumentParser, kind: str, written: s
         metavar="N",
         help="draw a bin with fewer sentences as a hollow point, without line and interval",
     )
+
+
+def add_figure_options(arguments: argparse.ArgumentParser, written: str) -> None:
+    """Add ``--output``, ``--title`` and ``--dpi``; ``written`` is the help text that names the files of a STEM."""
+    arguments.add_argument("--output", required=True, type=stem_of, metavar="STEM", help=written)
+    arguments.add_argument("--title", metavar="TEXT", help="title of the figure")
+    arguments.add_argument("--dpi", type=whole(30, 1200), default=DPI, metavar="N", help="pixels per inch of the PNG")
 
 
 def system_argument(path: str) -> Callable[[str], System]:
@@ -74,10 +87,39 @@ def system_argument(path: str) -> Callable[[str], System]:
     return parse
 
 
+def maybe_named(text: str) -> System:
+    """Parse an argument: PATH or NAME=PATH; :func:`with_names` names those without a name."""
+    name, equals, path = text.partition("=")
+    name = printable(name).strip()
+    if equals and path and name and not Path(text).exists():
+        return System(name, path)
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not a path")
+    return System("", text)
+
+
+def with_names(systems: Sequence[System]) -> list[System]:
+    """Name each system without a name after the parts of its path that tell the paths apart: of ``a/seed-1`` and
+    ``b/seed-1``, a and b.
+
+    Raises ConfigError if two have the same name.
+    """
+    unnamed = [Path(system.path).absolute().parts for system in systems if not system.name]
+    while len({parts[-1] for parts in unnamed}) == 1 < len(set(unnamed)):
+        unnamed = [parts[:-1] for parts in unnamed]
+    count = next((k for k in range(1, 9) if len({parts[-k:] for parts in unnamed}) == len(unnamed)), 1)
+    names = iter(["/".join(parts[-count:]) for parts in unnamed])
+    named = [System(system.name or printable(next(names)), system.path) for system in systems]
+    taken = [system.name for system in named]
+    if repeated := sorted({name for name in taken if taken.count(name) > 1}):
+        raise ConfigError(*(f"{name}: is the name of two systems; write NAME=PATH to name them" for name in repeated))
+    return named
+
+
 def load_configs(
-    arguments: argparse.Namespace, endings: Sequence[str], *, runs_only: bool = False
+    arguments: argparse.Namespace, endings: Sequence[str], *, runs_only: bool = False, option: str = "--system "
 ) -> dict[System, Config]:
-    """Check the systems, and load the configuration of each run.
+    """Check the systems, and load the configuration of each run; ``option`` is what names a system in messages.
 
     Raises ConfigError for a system that is given twice and if a file of the figure, the output with one of ``endings``,
     is also an input; DataError for a path that is no system; CheckpointError for an unusable run.
@@ -86,20 +128,20 @@ def load_configs(
     places = [(system.name, Path(system.path).resolve()) for system in systems]
     repeated = sorted({system for number, system in enumerate(systems) if places[number] in places[:number]})
     if repeated:
-        raise ConfigError(*(f"--system {name}={path}: is given twice" for name, path in repeated))
+        raise ConfigError(*(f"{option}{name}={path}: is given twice" for name, path in repeated))
     wanted = "run directory" if runs_only else "run directory or file of translations"
     problems = []
     for system in systems:
         path = Path(system.path)
         if not path.exists():
-            problems.append(f"--system {system.name}: {path}: no such {wanted}{tried(path)}")
+            problems.append(f"{option}{system.name}: {path}: no such {wanted}{tried(path)}")
         elif (runs_only or path.is_dir()) and not (path / "config.yaml").is_file():
-            problems.append(f"--system {system.name}: {path}: is not a run directory: config.yaml is missing")
+            problems.append(f"{option}{system.name}: {path}: is not a run directory: config.yaml is missing")
     if problems:
         raise DataError(*problems)
     read = [("--source", arguments.source), ("--reference", arguments.reference)]
-    for option, given_paths in (("--system", systems), ("--hypotheses", arguments.hypotheses)):
-        read += [(f"{option} {name}={path}", path) for name, path in given_paths]
+    for named, given_paths in ((option, systems), ("--hypotheses ", arguments.hypotheses)):
+        read += [(f"{named}{name}={path}", path) for name, path in given_paths]
     written = [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in endings]
     refuse_overwriting(read, written)
     return {system: load_run_config(system.path) for system in systems if Path(system.path).is_dir()}
@@ -126,7 +168,7 @@ def read_ready(arguments: argparse.Namespace, count: int, useless: Sequence[str]
         left.remove(run)
         ready[run] = read_aligned(each.path, arguments.source, count)
     if not left:
-        why = "every run has --hypotheses" if arguments.hypotheses else "every --system is a file"
+        why = "every run has --hypotheses" if arguments.hypotheses else "every system is a file"
         refuse_useless(arguments, useless, f"because {why}; no run translates")
     return ready
 

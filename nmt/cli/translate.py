@@ -16,10 +16,12 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import given, number, refuse_useless, whole
+from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
+from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
 
@@ -56,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--attention", metavar="FILE", help="write attention weights, one JSON object per line")
     arguments.add_argument(
+        "--attention-plot",
+        metavar="DIR",
+        help="draw the attention of the best translation of each line, named by its number: DIR/line-001.png and .svg; "
+        f"of the first {MOST_PICTURES} lines",
+    )
+    arguments.add_argument(
         "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
     )
     add_decoding_options(arguments)
@@ -89,6 +97,8 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     if shard is None:
         translate_stream(arguments)
+    elif arguments.attention_plot:
+        raise ConfigError("--attention-plot: draws the first lines of a text; use it without --shard and torchrun")
     else:
         translate_shard(arguments, shard, search_options)
 
@@ -106,6 +116,7 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     if typed:
         lines = with_prompt(lines)
     run = arguments.model[0]
+    pictures = PicturesOfLines(arguments.attention_plot, load_run_config(run)) if arguments.attention_plot else None
     translations = translate_lines(
         translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
     )
@@ -117,8 +128,12 @@ def translate_stream(arguments: argparse.Namespace) -> None:
             texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
                 output.write(lines_out)
+            if pictures:
+                pictures.add(translation)
         for output in outputs:
             output.write([])  # empty input: truncate an older file, too
+    if pictures:
+        pictures.end(arguments.command)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -151,8 +166,11 @@ def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
     text = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
+    pictures = [("--attention-plot", arguments.attention_plot and f"{arguments.attention_plot}/line-001.png")]
     runs = [("--model", run) for run in arguments.model]
-    refuse_overwriting([text, *runs, ("--prefix", arguments.prefix), ("--dictionary", arguments.dictionary)], written)
+    refuse_overwriting(
+        [text, *runs, ("--prefix", arguments.prefix), ("--dictionary", arguments.dictionary)], written + pictures
+    )
     refuse_unwritable(*(path for _, path in written))
 
 
@@ -166,14 +184,14 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         temperature = {} if arguments.sampling_temperature is None else {"temperature": arguments.sampling_temperature}
         overrides["sampling"] = Sampling(**temperature, **given(arguments, SAMPLING_OPTIONS))
         overrides["beam_size"] = 1
-    for option in ("alignments", "attention", "replace_unknown"):
+    for option in ("alignments", "attention", "attention_plot", "replace_unknown"):
         if getattr(arguments, option) and not translator.attends:
             name, runs = option.replace("_", "-"), ", ".join(arguments.model)
             raise ConfigError(f"--{name}: {runs} has no attention (model.attention.type is none)")
     return SearchOptions.from_config(
         translator.decoding,
         n_best=arguments.n_best,
-        attention=arguments.alignments is not None or arguments.attention is not None,
+        attention=any(given(arguments, ("alignments", "attention", "attention_plot"))),
         risk=risk(arguments),
         unknown=unknown_words(arguments, translator.tokenizers),
         **overrides,

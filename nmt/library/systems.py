@@ -49,16 +49,21 @@ def hypotheses_of(
     return (each.text for each in translator.translate(iter(lines), options))
 
 
-def origin_of(run: str | os.PathLike[str], config: Config, changes: Mapping[str, Any]) -> Origin:
-    """Describe the run behind a translation; ``changes`` are the options of search that differ from its own."""
+def origin_of(
+    run: str | os.PathLike[str], config: Config, changes: Mapping[str, Any], *, searched: bool = True
+) -> Origin:
+    """Describe the run behind a translation that it found, or that it was given if not ``searched``.
+
+    ``changes`` are the options of search that differ from its own.
+    """
     decoding = config.decoding.model_copy(update=dict(changes))
     return Origin(
         config.data.source_language,
         config.data.target_language,
-        decoding.beam_size,
+        decoding.beam_size if searched else None,
         decoding.length_penalty,
         _updates(Path(run)),
-        describe(decoding),
+        describe(decoding) if searched else "",
     )
 
 

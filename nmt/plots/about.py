@@ -23,7 +23,8 @@ class Origin:
 
     source_language: str
     target_language: str
-    beam_size: int
+    beam_size: int | None
+    """None if the run did not search."""
     length_penalty: float
     updates: int | None
     """Number of training updates; None if unknown."""
@@ -46,35 +47,13 @@ class About:
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
-        made = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences", *self._made_with()]
+        made = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences", *made_with(self.origins)]
         drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
         if min(counts) < self.min_sentences:
             drawn.append(f"Hollow points: fewer than {self.min_sentences} sentences, no interval")
         if several_seeds:
             drawn.append("Thick lines: mean over seeds; thin lines: each seed")
         return [" ".join(f"{each}." for each in sentences) for sentences in (made, drawn)]
-
-    def _made_with(self) -> list[str]:
-        """List languages, search options and updates as far as known, with the names of systems that differ."""
-        facts: dict[str, Callable[[Origin], str | None]] = {
-            "From ": lambda run: f"{run.source_language} to {run.target_language}",
-            "Search: ": _search,
-            "Updates: ": lambda run: None if run.updates is None else f"{run.updates:,}",
-        }
-        sentences = []
-        for heading, fact in facts.items():
-            systems: dict[str, list[str]] = {}
-            for name, runs in self.origins.items():
-                values = dict.fromkeys(value for run in runs if (value := fact(run)) is not None)
-                systems.setdefault(" and ".join(values), []).append(plain(name, 24))
-            if len(systems) == 1:
-                value, _ = systems.popitem()
-                each = [value] if value else []
-            else:
-                each = [f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
-            if each:
-                sentences.append(heading + "; ".join(each))
-        return sentences
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
@@ -87,16 +66,45 @@ class About:
         }
 
 
-def _search(run: Origin) -> str:
+def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
+    """List languages, search options and updates as far as known, with the names of systems that differ.
+
+    ``origins`` has the run of each seed, by system.
+    """
+    facts: dict[str, Callable[[Origin], str | None]] = {
+        "From ": lambda run: f"{run.source_language} to {run.target_language}",
+        "Search: ": _search,
+        "Updates: ": lambda run: None if run.updates is None else f"{run.updates:,}",
+    }
+    sentences = []
+    for heading, fact in facts.items():
+        systems: dict[str, list[str]] = {}
+        for name, runs in origins.items():
+            values = dict.fromkeys(value for run in runs if (value := fact(run)) is not None)
+            systems.setdefault(" and ".join(values), []).append(plain(name, 24))
+        if len(systems) == 1:
+            value, _ = systems.popitem()
+            each = [value] if value else []
+        else:
+            each = [f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
+        if each:
+            sentences.append(heading + "; ".join(each))
+    return sentences
+
+
+def _search(run: Origin) -> str | None:
+    if run.beam_size is None:
+        return None
     others = f", {run.search_options}" if run.search_options else ""
     return f"beam {run.beam_size}, length penalty {run.length_penalty:g}{others}"
 
 
-def write_caption(figure: Figure, paragraphs: Sequence[str]) -> None:
-    """Write paragraphs below a figure, in lines that fit its width."""
+def write_caption(figure: Figure, paragraphs: Sequence[str]) -> float:
+    """Write paragraphs below a figure, in lines that fit its width; return the height of the text in pixels."""
     text = figure.supxlabel("", fontsize=7.5, color=GREY, x=0.015, ha="left")
     for width in range(LONGEST_LINE, 20, -10):
         lines = [line for each in paragraphs for line in textwrap.wrap(each, width, break_on_hyphens=False)]
         text.set_text("\n".join(lines))
-        if text.get_window_extent().width < 0.97 * figure.bbox.width:
+        if text.get_window_extent().width < 0.94 * figure.bbox.width:
             break
+    return float(text.get_window_extent().height)

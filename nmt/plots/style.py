@@ -1,6 +1,7 @@
 """The style of all figures, and their rendering to PNG and SVG.
 
-All text is literal, including ``$``. Characters without a font are shown as boxes, and control characters as ``·``.
+All text is literal, including ``$``. Control characters are shown as ``·``. Characters without a font are shown as
+boxes, with a warning (:mod:`nmt.plots.fonts`).
 """
 
 import io
@@ -11,17 +12,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
-from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+
+from nmt.plots.fonts import LATIN, choose_fonts, warn_of_missing
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colors that are distinct with every kind of color vision (Okabe & Ito 2008), without yellow, faint on white."""
 MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
-FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
-"""Tried in this order for each character; fonts that are not installed are skipped."""
+DPI = 200
+"""Pixels per inch of a PNG file, unless told otherwise."""
+JOINERS = "\u200c\u200d"
+"""Characters without width that decide how Persian and Indic letters join."""
 
 LOOK: dict[Any, Any] = {
     "font.size": 10,
@@ -44,6 +49,7 @@ LOOK: dict[Any, Any] = {
     "legend.handlelength": 4.0,
     "xtick.color": "#333333",
     "ytick.color": "#333333",
+    "text.hinting": "no_hinting",  # else a text that fits at one resolution may not fit at another
     "text.parse_math": False,
     "svg.hashsalt": "nmt",
 }
@@ -52,12 +58,10 @@ LOOK: dict[Any, Any] = {
 @contextmanager
 def style() -> Iterator[None]:
     """Apply the style while figures are built and rendered; matplotlib's own settings are restored afterwards."""
-    installed = set(font_manager.get_font_names())
-    fonts = [name for name in FONTS if name in installed]
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()  # ignore a user's matplotlibrc
-        matplotlib.rcParams.update({**LOOK, "font.family": fonts})
-        warnings.filterwarnings("ignore", message=r"(?s).*[Gg]lyph.* missing from")
+        matplotlib.rcParams.update({**LOOK, "font.family": [LATIN[0]]})
+        warnings.filterwarnings("ignore", message=r"(?s).*[Gg]lyph.* missing from")  # our own warning says what helps
         yield
 
 
@@ -78,32 +82,37 @@ def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def plain(text: str, longest: int) -> str:
     """Prepare text for one line of a figure: make control characters visible and shorten it to ``longest``."""
     shown = "".join(
-        "·" if unicodedata.category(character)[0] in "CZ" and character != " " else character for character in text
+        "·" if unicodedata.category(character)[0] in "CZ" and character not in (" ", *JOINERS) else character
+        for character in text
     )
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str], title: str | None = None) -> None:
-    """Draw a legend above the figure, in as many columns as fit."""
+    """Draw a legend above the figure, in up to three columns: as many as fit, and no more than its rows need."""
     heading = plain(title, 80) if title else None
-    for columns in range(min(3, len(labels)), 0, -1):
+    widest = -(-len(labels) // max(1, -(-len(labels) // 3)))
+    for columns in range(widest, 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=heading)
         if legend.get_window_extent().width < 0.97 * figure.bbox.width or columns == 1:
             break
         legend.remove()
 
 
-def png(figure: Figure, dpi: int = 200) -> bytes:
-    """Render the figure as a PNG file with ``dpi`` pixels per inch."""
-    buffer = io.BytesIO()
-    with style():
-        figure.savefig(buffer, format="png", dpi=dpi)
-    return buffer.getvalue()
+def png(figure: Figure, dpi: int = DPI) -> bytes:
+    """Render the figure as a PNG file with ``dpi`` pixels per inch. Warns of characters without a font."""
+    return _rendered(figure, format="png", dpi=dpi)
 
 
 def svg(figure: Figure) -> bytes:
-    """Render the figure as an SVG file, with the same bytes for the same figure."""
+    """Render the figure as an SVG file, with the same bytes for the same figure. Warns of characters without a font."""
+    return _rendered(figure, format="svg", metadata={"Date": None})
+
+
+def _rendered(figure: Figure, **how: Any) -> bytes:
     buffer = io.BytesIO()
     with style():
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        choose_fonts(figure)
+        figure.savefig(buffer, **how)
+    warn_of_missing(text.get_text() for text in figure.findobj(Text) if text.get_visible())
     return buffer.getvalue()

@@ -33,9 +33,15 @@ class LoadedRun:
 
 
 def load_run(
-    path: str | Path, device: torch.device, checkpoint: str = "best", kernels: schema.Kernels | None = None
+    path: str | Path,
+    device: torch.device,
+    checkpoint: str = "best",
+    kernels: schema.Kernels | None = None,
+    attention: schema.AnyAttention | None = None,
 ) -> LoadedRun:
     """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
+
+    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
@@ -57,7 +63,8 @@ def load_run(
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
     _refuse_other_tokenizers(run, tokenizers)
-    config = config.model_copy(update={"kernels": kernels or config.kernels})
+    model_section = config.model.model_copy(update={} if attention is None else {"attention": attention})
+    config = config.model_copy(update={"kernels": kernels or config.kernels, "model": model_section})
     sizes = tokenizers.source.size, tokenizers.target.size
     _refuse_other_size(config, sizes, weights_file, run.config)
     weights = run.weights(checkpoint)

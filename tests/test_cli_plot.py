@@ -1,0 +1,251 @@
+"""nmt-plot: attention, learning curves and comparisons as a user asks for them."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.cli.plot import main
+from nmt.cli.systems import System, maybe_named, with_names
+from nmt.errors import ConfigError
+from nmt.runs.learning import read_learning
+from tests.small_translator import ATTENTIONS, LINES
+from tests.test_cli_translate import save_run
+
+Plot = Callable[..., tuple[int, str, str]]
+TEXT = LINES[0]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {each["type"]: str(save_run(folder / each["type"], each)) for each in ATTENTIONS}
+
+
+@pytest.fixture
+def plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Plot:
+    """Run the command in an empty directory: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = main(list(words))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def written(stem: str) -> dict[str, object]:
+    """Check that all files of a figure are there, and read its numbers."""
+    assert Path(f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert Path(f"{stem}.svg").read_text("utf-8").startswith("<?xml")
+    numbers: dict[str, object] = json.loads(Path(f"{stem}.json").read_text("utf-8"))
+    return numbers
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+def test_attention_of_several_systems(plot: Plot, runs: dict[str, str]) -> None:
+    """Their own translations, as nmt-translate finds them, with weights that sum to one over the source."""
+    models = ["--model", runs["bahdanau"], "--model", f"L={runs['luong']}", "--model", runs["transformer"]]
+    code, out, err = plot("attention", *models, "--text", TEXT, "--output", "a.png", "--device", "cpu")
+    assert (code, err) == (0, "written: a.png, a.svg, a.json\n")
+    systems = written("a")["systems"]
+    assert isinstance(systems, list)
+    assert [each["system"] for each in systems] == ["bahdanau", "L", "transformer"]
+    assert [each["note"] for each in systems] == ["", "", "layer 1 of 2, mean of 3 heads"]
+    for each, line in zip(systems, out.splitlines(), strict=True):
+        assert each["units"] == ["words", "words"]
+        assert each["source"] == [*TEXT.split(), "</s>"]
+        text = line.partition(": ")[2].split()
+        assert each["target"][: len(text)] == text and each["target"][len(text) :] in ([], ["</s>"])
+        np.testing.assert_allclose(np.array(each["weights"]).sum(1), 1, atol=2e-3)
+
+
+def test_attention_on_a_reference(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:
+    Path("in").write_text(f"{LINES[1]}\n{TEXT}\n", "utf-8")
+    Path("ref").write_text(f"x\n{TEXT[::-1]}\n", "utf-8")
+    model = ["--model", runs["bahdanau"], "--device", "cpu"]
+    by_file = plot("attention", *model, "--input", "in", "--line", "2", "--reference", "ref", "--output", "f")
+    by_text = plot("attention", *model, "--text", TEXT, "--reference", TEXT[::-1], "--output", "t")
+    assert by_file[0] == by_text[0] == 0 and by_file[1] == by_text[1]
+    assert by_text[1].startswith("bahdanau: log-probability of the reference -")
+    assert written("f") == written("t")
+    systems = written("t")["systems"]
+    assert isinstance(systems, list) and systems[0]["target"] == [*TEXT[::-1].split(), "</s>"]
+    code, *_ = plot("attention", *model, "--text", TEXT, "--reference", TEXT[::-1], "--output", "p", "--pieces")
+    systems = written("p")["systems"]
+    assert code == 0 and isinstance(systems, list)
+    assert systems[0]["units"] == ["pieces", "pieces"] and systems[0]["source"][0].startswith("▁")
+
+
+def test_attention_by_layer_and_head(plot: Plot, runs: dict[str, str]) -> None:
+    """The mean over heads is that of the heads, and a layer differs from another."""
+    model = ["--model", runs["transformer"], "--text", TEXT, "--reference", "abc", "--device", "cpu", "--pieces"]
+    assert plot("attention", *model, "--layer", "1,2", "--head", "1,2,3", "--output", "h")[0] == 0
+    assert plot("attention", *model, "--layer", "2", "--output", "m")[0] == 0
+    heads, mean = written("h")["systems"], written("m")["systems"]
+    assert isinstance(heads, list) and isinstance(mean, list)
+    assert [each["note"] for each in heads] == [f"layer {k} of 2, head {h} of 3" for k in (1, 2) for h in (1, 2, 3)]
+    second = np.array([each["weights"] for each in heads[3:]])
+    np.testing.assert_allclose(second.mean(0), mean[0]["weights"], atol=2e-4)
+    assert np.abs(second - np.array([each["weights"] for each in heads[:3]])).max() > 0.01
+
+
+def test_attention_of_standard_input(plot: Plot, runs: dict[str, str]) -> None:
+    code, _, err = plot("attention", "--model", runs["luong"], "--output", "s", "--device", "cpu", stdin=f"{TEXT}\n")
+    assert (code, err) == (0, "written: s.png, s.svg, s.json\n")
+
+
+def test_languages_without_spaces_keep_their_pieces(plot: Plot, tmp_path: Path) -> None:
+    run = str(save_run(tmp_path / "zh", ATTENTIONS[0], ("zh", "y")))
+    assert plot("attention", "--model", run, "--text", "abc ab", "--output", "z", "--device", "cpu")[0] == 0
+    systems = written("z")["systems"]
+    assert isinstance(systems, list) and systems[0]["units"] == ["pieces", "words"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--model", "{none}", "--text", "a"], "--model {none}: has no attention (model.attention.type is none)"),
+        (["--model", "{luong}", "--text", " "], "--text: is blank"),
+        (["--model", "{luong}", "--text", "a\nb"], "--text: has several lines"),
+        (["--model", "{luong}", "--text", "a", "--input", "x"], "--input: has no effect with --text"),
+        (["--model", "{luong}", "--text", "a", "--reference", ""], "--reference: is blank"),
+        (
+            ["--model", "{luong}", "--text", "a", "--reference", "b", "--beam-size", "2"],
+            "--beam-size: has no effect with --reference",
+        ),
+        (["--model", "{luong}", "--text", "a", "--head", "1"], "--head: has no effect because no --model is"),
+        (["--model", "{transformer}", "--text", "a", "--head", "4"], "--head 4: {transformer} has 3 heads"),
+        (["--model", "{transformer}", "--text", "a", "--layer", "0"], "'0' is not a list of whole numbers from 1"),
+        (["--model", "{luong}", "--input", "two", "--line", "3"], "two: has no line 3"),
+        (["--model", "{luong}", "--input", "nowhere"], "nowhere: no such file"),
+        (["--model", "nowhere", "--text", "a"], "nowhere"),
+        (["--model", "{luong}", "--model", "{luong}", "--text", "a"], "luong: is the name of two systems"),
+        (["--model", "{luong}", "--text", "a", "--output", "{luong}/a"], "is inside the run directory"),
+    ],
+)
+def test_wrong_options_of_attention(plot: Plot, runs: dict[str, str], options: list[str], problem: str) -> None:
+    Path("two").write_text("a\nb\n", "utf-8")
+    code, out, err = plot("attention", "--output", "o", *(option.format(**runs) for option in options))
+    assert code == 2 and out == "" and problem.format(**runs) in err
+    assert [path.name for path in Path().iterdir()] == ["two"]
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+def learned(folder: Path, run: str, tokens: int | None = 1000) -> Path:
+    """A copy of a run's configuration with the metrics of 200 updates; its updates have ``tokens`` each."""
+    folder.mkdir()
+    (folder / "config.yaml").write_text((Path(run) / "config.yaml").read_text("utf-8"), "utf-8")
+    records: list[dict[str, object]] = [
+        {"step": 100, "split": "train", "loss": 5.0, "target_tokens_per_second": 1000.0},
+        {"step": 100, "split": "validation", "loss": 4.0, "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
+        {"step": 200, "split": "train", "loss": 4.0, "target_tokens_per_second": 500.0},
+        {"step": 200, "split": "validation", "loss": 3.0, "perplexity": 20.0, "bleu": None, "seconds": 40.0},
+        {"step": 200, "split": "test", "bleu": 9.0},
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records) + '{"step', "utf-8")
+    if tokens is not None:
+        (folder / "checkpoints/last").mkdir(parents=True)
+        training = {"update": 200, "target_tokens": 200 * tokens}
+        (folder / "checkpoints/last/training.json").write_text(json.dumps(training), "utf-8")
+    return folder
+
+
+def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None:
+    """100 updates of 1,000 tokens at 1,000 tokens/s, a validation of 20 s, 100 updates at 500 tokens/s, 40 s."""
+    curves = read_learning(learned(tmp_path / "a", runs["none"]), "a").curves
+    assert curves["loss"].values.tolist() == [5, 4] and curves["loss"].updates.tolist() == [100, 200]
+    assert curves["loss"].hours is not None and curves["perplexity"].hours is not None
+    np.testing.assert_allclose(curves["loss"].hours * 3600, [100, 320])
+    np.testing.assert_allclose(curves["perplexity"].hours * 3600, [120, 360])
+    assert curves["bleu"].values.tolist() == [3.0]
+    assert read_learning(learned(tmp_path / "b", runs["none"], None), "b").curves["loss"].hours is None
+
+
+def test_learning_of_several_runs(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:
+    learned(tmp_path / "one", runs["none"])
+    learned(tmp_path / "two", runs["none"], None)
+    code, out, err = plot("learning", "one", "B=two", "--output", "l", "--title", "Title")
+    assert (code, out) == (0, "one: best BLEU 3.00 at update 100\nB: best BLEU 3.00 at update 100\n")
+    assert err.splitlines() == [
+        "two: its checkpoints/last is missing or unreadable: no curves by hours",
+        "written: l.png, l.svg, l.json",
+    ]
+    found = written("l")["runs"]
+    assert isinstance(found, dict) and list(found) == ["one", "B"] and found["B"]["loss"]["hours"] is None
+
+
+def test_wrong_runs_of_learning(plot: Plot, runs: dict[str, str]) -> None:
+    code, _, err = plot("learning", "nowhere", runs["none"], "--output", "l")
+    assert code == 2 and "nowhere: no such run directory" in err
+    code, _, err = plot("learning", runs["none"], "--output", "l")
+    assert code == 2 and "metrics.jsonl: has no losses" in err
+
+
+# --- compare ----------------------------------------------------------------------------------------------------------
+
+
+def test_compare_two_files(plot: Plot, tmp_path: Path) -> None:
+    references = [f"the {line}" for line in LINES[:20]]
+    for name, lines in {"source": LINES[:20], "reference": references, "A": LINES[:20], "B": references}.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    files = ["--source", "source", "--reference", "reference", "--output", "c", "--bins", "3,6"]
+    code, out, err = plot("compare", "A", "B", *files, "--show", "1")
+    assert (code, err) == (0, "written: c.png, c.svg, c.json\n")
+    found = written("c")
+    assert found["all"]["gained"] == 20 and found["metric"] == "chrF"  # type: ignore[index]
+    assert "gained +" in out and "lost" not in out.partition("\n\n")[2]
+    assert "  B (100.0): the" in out
+    code, out, _ = plot("compare", "A=B", "B=A", *files, "--metric", "bleu", "--show", "0")
+    assert code == 0 and written("c")["all"]["lost"] == 20 and "\n\n" not in out  # type: ignore[index]
+
+
+def test_compare_a_run_and_a_file(plot: Plot, runs: dict[str, str]) -> None:
+    for name in ("source", "reference", "A"):
+        Path(name).write_text("".join(f"{line}\n" for line in LINES[:5]), "utf-8")
+    files = ["--source", "source", "--reference", "reference", "--output", "c"]
+    code, out, _ = plot("compare", "A", runs["none"], *files, "--device", "cpu", "--beam-size", "1")
+    assert code == 0 and "none (" in out
+    code, _, err = plot("compare", "A", "A", *files)
+    assert code == 2 and "A: is the name of two systems" in err
+    code, _, err = plot("compare", "A", "reference", *files, "--beam-size", "2")
+    assert code == 2 and "--beam-size: has no effect because every system is a file; no run translates" in err
+    code, _, err = plot("compare", "A", "nowhere", *files)
+    assert code == 2 and "nowhere: no such run directory or file of translations" in err
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/a", "runs/b"], ["a", "b"]),
+        (["runs/a/seed-1", "runs/b/seed-1"], ["a", "b"]),
+        (["runs/a/seed-1", "runs/a/seed-2", "runs/b/seed-1"], ["a/seed-1", "a/seed-2", "b/seed-1"]),
+        (["X=runs/a", "runs/a"], ["X", "a"]),
+        (["runs/only"], ["only"]),
+    ],
+)
+def test_systems_are_named_after_what_tells_them_apart(paths: list[str], names: list[str]) -> None:
+    assert [system.name for system in with_names([maybe_named(path) for path in paths])] == names
+
+
+def test_two_systems_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="x: is the name of two systems; write NAME=PATH"):
+        with_names([System("x", "a"), System("x", "b")])
+
+
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a=b").mkdir()
+    assert maybe_named("a=b") == System("", "a=b") and maybe_named("c=b") == System("c", "b")
