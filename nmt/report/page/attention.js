@@ -1,0 +1,236 @@
+"use strict";
+// The explorer: one sentence under one system, its attention as heat map and links, and its output step by step.
+
+const SHARPEST = -3; // log2 of the temperature at the ends of the slider
+const FLATTEST = 3;
+
+function attentionPanel(report, go) {
+  const names = report.systems.map((system) => system.name);
+  let model = null;
+  let drawn = "";
+  let painted = "";
+  const rowToStep = (row) => model.rowOf.indexOf(row);
+  const toStep = (step) => go({ step: String(step + 1) }, { replace: true });
+  const onRow = {
+    point: (row, column) => preview(rowToStep(row), true, column),
+    leave: () => preview(),
+    choose(row, column) {
+      if (model.rowOf[model.step] !== row) toStep(rowToStep(row));
+      preview(model.step, true, column);
+    },
+  };
+  const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
+  const controls = {
+    picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" })),
+    system: dropDown(
+      "System",
+      names.map((name) => [name, name]),
+      (system) => go({ system, step: "" }),
+    ),
+    view: dropDown("Layer and head", [], (view) => go({ view })),
+    unit: segments(
+      "Show",
+      [
+        ["words", "words"],
+        ["pieces", "pieces"],
+      ],
+      (unit) => go({ unit }),
+    ),
+    sharpness: slider(
+      "Temperature",
+      { min: SHARPEST, max: FLATTEST, step: 0.25, say: (power) => describeTemperature(temperatureOf(power)) },
+      (power) => go({ temperature: temperatureOf(power) === 1 ? "" : String(temperatureOf(power)) }, { replace: true }),
+    ),
+  };
+  const steps = stepView({ point: (step) => preview(step), leave: () => preview(), choose: toStep });
+  const heat = heatMap(onRow);
+  const links = linkDiagram(onRow);
+  const heading = element("h3", { class: "sentence-title" });
+  const translations = element("div", { class: "translations" });
+  const legend = element("p", { class: "note" });
+  const pictures = element(
+    "div",
+    { class: "pictures" },
+    figure("Heat map: rows are the output, columns the source", heat.node, legend),
+    figure("Links: source left, output right", links.node),
+  );
+  const none = element("p", { class: "hint", hidden: true }, "This system has no attention, so there is no heat map.");
+  const body = [
+    controls.picker.node,
+    element(
+      "div",
+      { class: "controls" },
+      [controls.system, controls.view, controls.unit, controls.sharpness].map(({ node }) => node),
+    ),
+    heading,
+    steps.node,
+    none,
+    pictures,
+    element("h3", {}, "The same sentence under every system"),
+    element(
+      "p",
+      { class: "note" },
+      "Underlined words differ from the reference; in the reference, those that the chosen system lacks.",
+    ),
+    translations,
+  ];
+
+  function update(state) {
+    model = exploredSentence(report, state);
+    const { sentence, system, view, unit, temperature } = model;
+    const key = [sentence.id, system, view, unit, window.innerWidth].join("\n");
+    if (key !== drawn) drawAll();
+    if (`${key}\n${temperature}` !== painted && model.weights) {
+      heat.paint(model);
+      links.draw(model);
+    }
+    [drawn, painted] = [key, `${key}\n${temperature}`];
+    controls.unit.set(unit);
+    controls.sharpness.set(Math.log2(temperature));
+    preview();
+    return `sentence ${sentence.id}, ${system}`;
+  }
+
+  function drawAll() {
+    const { sentence, system } = model;
+    const own = report.systems
+      .find(({ name }) => name === system)
+      .views.filter((view) => model.output.attention?.[view]);
+    controls.picker.set(sentence);
+    controls.system.set(system);
+    controls.view.set(
+      model.view,
+      own.map((view) => [view, view]),
+    );
+    controls.view.node.hidden = own.length < 2;
+    heading.replaceChildren(
+      `Sentence ${sentence.id}`,
+      element("small", {}, ` ${sentence.length} ${report.languages.unit}`),
+    );
+    steps.draw(model);
+    pictures.hidden = !model.weights;
+    none.hidden = Boolean(model.weights);
+    controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
+    const room = pictures.clientWidth;
+    if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
+    legend.textContent = legendOf(model, hasGold);
+    translations.replaceChildren(...translationsOf(report, sentence, system));
+  }
+
+  /** Light the step under the pointer, or that of the address; its `whole` row of the heat map, and a column of that. */
+  function preview(step = model.step, whole = false, column = null) {
+    const row = model.rowOf[step] ?? null;
+    steps.light(model, step, whole, column);
+    if (!model.weights) return;
+    heat.light(row, model.weights[row]);
+    links.light(row);
+  }
+
+  return { body, update };
+}
+
+function temperatureOf(power) {
+  return Number((2 ** power).toPrecision(3));
+}
+
+function describeTemperature(temperature) {
+  if (temperature === 1) return "1 (as trained)";
+  return `${temperature} (${temperature < 1 ? "sharper" : "flatter"})`;
+}
+
+/** All that the explorer shows for a state: a value computed from the report alone. */
+function exploredSentence(report, state) {
+  const sentence = report.sentences.find(({ id }) => String(id) === state.attention) ?? report.sentences[0];
+  const translated = report.systems.filter(({ name }) => sentence.systems[name]);
+  const first = translated.find((system) => system.attends) ?? translated[0];
+  const system = translated.find(({ name }) => name === state.system) ?? first;
+  const output = sentence.systems[system.name];
+  const view = choice(
+    state,
+    "view",
+    system.views.filter((name) => output.attention?.[name]),
+  );
+  const unit = choice(state, "unit", ["words", "pieces"]);
+  const temperature = numberIn(state, "temperature", 2 ** SHARPEST, 2 ** FLATTEST, 1);
+  const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
+  const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
+  const encoded = output.attention?.[view];
+  const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
+  const joined = unit === "words";
+  const ofOnePiece = targetPieces.map((piece) => [piece]);
+  return {
+    sentence,
+    system: system.name,
+    output,
+    view,
+    unit,
+    temperature,
+    sourcePieces,
+    targetPieces,
+    matrix,
+    weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
+    stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
+    columns: joined ? sourceWords.map(wordText) : sourcePieces,
+    rows: joined ? output.target_words.map(wordText) : targetPieces,
+    rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
+    entropies: matrix ? matrix.map(entropyBits) : [],
+    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
+    sourceRtl: report.languages.source_rtl,
+    step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
+  };
+}
+
+/** Gold links as cells [column, row]: those whose word of the reference is in the output too, in order. */
+function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) {
+  if (!gold) return [];
+  const parts = (text) =>
+    unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
+  const output = targetWords.flatMap((pieces, word) => parts(wordText(pieces)).map((text) => [text, word]));
+  const common = new Map(
+    commonPlaces(
+      parts(reference),
+      output.map(([text]) => text),
+    ),
+  );
+  const links = gold
+    .filter(([, place]) => common.has(place))
+    .map(([source, place]) => [source, output[common.get(place)][1]]);
+  if (joined) return links;
+  const places = (words, word) => wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
+  return links.flatMap(([source, target]) =>
+    places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row])),
+  );
+}
+
+function legendOf({ gold, unit, sentence }, hasGold) {
+  const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
+  const joined =
+    unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
+  if (!hasGold) return scale + joined;
+  const links = sentence.gold
+    ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).`
+    : "This sentence has no gold links.";
+  return `${scale}${joined} ${links}`;
+}
+
+function translationsOf(report, sentence, chosen) {
+  const row = (current, ...cells) =>
+    element(
+      "div",
+      { class: "translation", "aria-current": current ? "true" : null },
+      cells.map((cell) => element("div", {}, cell)),
+    );
+  const reference = marked(sentence.reference, sentence.systems[chosen].text);
+  return [
+    row(false, "Source", plainText(sentence.source), ""),
+    row(false, "Reference", reference, "BLEU"),
+    ...report.systems
+      .filter(({ name }) => sentence.systems[name])
+      .map(({ name, look }) => {
+        const output = sentence.systems[name];
+        const link = explorerLink(sentence, name, element("bdi", {}, name));
+        const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
+        return row(name === chosen, [swatch(look), link], text, decimal(output.bleu));
+      }),
+  ];
+}

@@ -1,0 +1,122 @@
+"use strict";
+// The page: read the report, build the panels that it has data for, and show the one that the address names.
+
+const PANELS = {
+  length: lengthPanel,
+  bottleneck: bottleneckPanel,
+  attention: attentionPanel,
+  sentences: sentencesPanel,
+  training: trainingPanel,
+};
+
+/** Whether the report has what a panel shows. */
+function hasData(report, name) {
+  return {
+    overview: true,
+    length: report.systems.some((system) => system.length.length),
+    bottleneck: report.bottleneck.length > 0,
+    attention: report.sentences.length > 0,
+    sentences: report.sentences.length > 0,
+    training: report.systems.some(({ training }) => training.train.length + training.validation.length > 0),
+  }[name];
+}
+
+/** Unpack the report: JSON, compressed by gzip, in base64. */
+async function readReport() {
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent.trim()), (character) =>
+    character.charCodeAt(0),
+  );
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(unpacked).json();
+}
+
+async function start() {
+  const report = await readReport();
+  report.systems.forEach((system, number) => (system.look = lookOf(number)));
+  const sections = new Map(
+    [...document.querySelectorAll("main > section")].map((section) => [section.dataset.panel, section]),
+  );
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.dataset.panel, link]));
+  for (const name of [...sections.keys()]) {
+    if (hasData(report, name)) continue;
+    sections.get(name).remove();
+    links.get(name).parentNode.remove();
+    sections.delete(name);
+    links.delete(name);
+  }
+  const panels = new Map();
+  const place = navigation([...sections.keys()], (state) => show(state));
+
+  function panelOf(name) {
+    if (!panels.has(name) && PANELS[name]) {
+      const panel = PANELS[name](report, place.go);
+      sections.get(name).append(...panel.body);
+      panels.set(name, panel);
+    }
+    return panels.get(name);
+  }
+
+  function show(state) {
+    for (const [name, section] of sections) {
+      section.hidden = name !== state.panel;
+      if (name === state.panel) links.get(name).setAttribute("aria-current", "page");
+      else links.get(name).removeAttribute("aria-current");
+    }
+    const link = links.get(state.panel);
+    link.href = formatState(state);
+    link.closest("ul").scrollLeft = link.offsetLeft - link.closest("ul").offsetLeft - 60; // on a narrow screen
+    const about = panelOf(state.panel)?.update(state);
+    document.title = [sections.get(state.panel).querySelector("h2").textContent, about, report.title]
+      .filter(Boolean)
+      .join(" · ");
+  }
+
+  document.querySelector("nav").hidden = false;
+  document.getElementById("theme").hidden = false;
+  themeButton(document.getElementById("theme"));
+  show(place.state);
+  let frame = 0;
+  window.addEventListener("resize", () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => show(place.state));
+  });
+  window.addEventListener("beforeprint", () => {
+    for (const [name, section] of sections) {
+      section.hidden = false; // on paper all panels follow one another, each as it was left
+      if (name !== place.state.panel) panelOf(name)?.update(parseState(links.get(name).hash, [...sections.keys()]));
+    }
+  });
+  window.addEventListener("afterprint", () => show(place.state));
+}
+
+/** A button that changes between light and dark; at first the page follows the system. */
+function themeButton(button) {
+  const root = document.documentElement;
+  const isDark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const label = () => (button.textContent = isDark() ? "Light" : "Dark");
+  try {
+    const kept = localStorage.getItem("nmt-report-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch {
+    // a browser that stores nothing for files: the theme lasts as long as the page
+  }
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try {
+      localStorage.setItem("nmt-report-theme", root.dataset.theme);
+    } catch {
+      // as above
+    }
+    label();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
+  label();
+}
+
+document.addEventListener("DOMContentLoaded", () =>
+  start().catch((error) => {
+    document.getElementById("failed").hidden = false;
+    throw error;
+  }),
+);

@@ -1,0 +1,109 @@
+"use strict";
+// The mathematics of the page: weights, sharpness, entropy, words of pieces, differences. Pure functions.
+// Shapes: a matrix is a list of T rows (target pieces) of S numbers (source pieces); every row sums to 1, or is 0.
+
+/** Decode T x S bytes in base64: a = exp(-16 (b / 255)^2), 0 for b = 255; then normalize the rows. */
+function decodeWeights(text, rows) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const columns = rows ? bytes.length / rows : 0;
+  return Array.from({ length: rows }, (_, row) =>
+    normalized(Array.from(bytes.subarray(row * columns, (row + 1) * columns), (b) => WEIGHTS[b])),
+  );
+}
+
+const WEIGHTS = Array.from({ length: 256 }, (_, b) => (b === 255 ? 0 : Math.exp(-16 * (b / 255) ** 2)));
+
+function normalized(row) {
+  const sum = row.reduce((total, value) => total + value, 0);
+  return sum > 0 ? row.map((value) => value / sum) : row;
+}
+
+/** Divide the energies by a temperature: softmax(e / t) is a^(1/t), normalized. Below 1 is sharper, above 1 flatter. */
+function sharpened(row, temperature) {
+  const most = Math.max(...row);
+  if (temperature === 1 || !(most > 0)) return row;
+  return normalized(row.map((value) => (value / most) ** (1 / temperature)));
+}
+
+/** The entropy of a row in bits: 0 where one weight is 1, log2 S where all are equal. */
+function entropyBits(row) {
+  return row.reduce((sum, value) => (value > 0 ? sum - value * Math.log2(value) : sum), 0);
+}
+
+function mean(values) {
+  return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
+}
+
+/** For each piece the number of its word, given the pieces of each word. */
+function wordOfPiece(words) {
+  return words.flatMap((pieces, word) => pieces.map(() => word));
+}
+
+/** Join the pieces of words: the sum over the pieces of a source word, the mean over those of a target word. */
+function joinedWeights(matrix, targetWords, sourceWords) {
+  const columnOf = wordOfPiece(sourceWords);
+  let first = 0;
+  return targetWords.map((pieces) => {
+    const row = new Array(sourceWords.length).fill(0);
+    for (const weights of matrix.slice(first, first + pieces.length)) {
+      weights.forEach((value, column) => (row[columnOf[column]] += value / pieces.length));
+    }
+    first += pieces.length;
+    return row;
+  });
+}
+
+/** A word as it is read: its pieces without SentencePiece's marks. */
+function wordText(pieces) {
+  return pieces.join("").replaceAll("▁", " ").trim() || pieces.join("");
+}
+
+const UNSPACED = "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Mymr}]\\p{M}*";
+const LETTERS = `(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`;
+const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['’]?|\\S`, "gu");
+
+/** Words, marks and spaces of a text, in order; single characters in scripts without spaces. */
+function tokens(text) {
+  return text.match(TOKEN) ?? [];
+}
+
+/** The longest common subsequence of two lists, as pairs of places. */
+function commonPlaces(left, right) {
+  const longest = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
+  for (let i = left.length - 1; i >= 0; i--) {
+    for (let j = right.length - 1; j >= 0; j--) {
+      longest[i][j] = left[i] === right[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+    }
+  }
+  const places = [];
+  for (let i = 0, j = 0; i < left.length && j < right.length;) {
+    if (left[i] === right[j]) places.push([i++, j++]);
+    else if (longest[i + 1][j] >= longest[i][j + 1]) i += 1;
+    else j += 1;
+  }
+  return places;
+}
+
+/** A text whose words that are not in the other text, in order, are marked. */
+function marked(text, other) {
+  const isWord = (token) => token.trim() !== "";
+  const words = tokens(text);
+  const places = words.map((_, k) => k).filter((k) => isWord(words[k]));
+  const common = commonPlaces(
+    places.map((k) => words[k]),
+    tokens(other).filter(isWord),
+  );
+  const same = new Set(common.map(([k]) => places[k]));
+  const runs = [];
+  words.forEach((token, k) => {
+    const different = isWord(token) && !same.has(k);
+    const last = runs.at(-1);
+    if (last && last.different === different) last.text += token;
+    else runs.push({ different, text: token });
+  });
+  return element(
+    "span",
+    { dir: "auto" },
+    runs.map((run) => (run.different ? element("mark", {}, run.text) : run.text)),
+  );
+}

@@ -1,0 +1,155 @@
+"use strict";
+// The test sentences as a list: best and worst, gains of one system over another, failures; filter, sort, search.
+
+const MOST_ROWS = 100;
+const FILTERS = [
+  ["all", "All sentences"],
+  ["extremes", "Best and worst of each length"],
+  ["failures", "Any failure"],
+];
+
+function sentencesPanel(report, go) {
+  const names = report.systems.map((system) => system.name);
+  const kinds = [
+    ...new Set(report.sentences.flatMap(({ systems }) => Object.values(systems).flatMap((output) => output.failures))),
+  ].sort();
+  const filters = [
+    ...FILTERS.slice(0, kinds.length ? 3 : 2),
+    ...kinds.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]),
+  ];
+  const sorts = (against) => [
+    ["worst", "BLEU, lowest first"],
+    ["best", "BLEU, highest first"],
+    ...(against
+      ? [
+          ["gain", `Gain over ${against}`],
+          ["loss", `Loss against ${against}`],
+        ]
+      : []),
+    ["longest", "Longest first"],
+    ["shortest", "Shortest first"],
+    ["unlikely", "Least probable per piece"],
+    ["order", "Order of the test set"],
+  ];
+  const controls = {
+    system: dropDown(
+      "System",
+      names.map((name) => [name, name]),
+      (system) => go({ system }),
+    ),
+    against: dropDown("Compared with", [], (against) => go({ against, sort: against ? "gain" : "" })),
+    show: dropDown("Show", filters, (show) => go({ show })),
+    sort: dropDown("Sort by", sorts(""), (sort) => go({ sort })),
+  };
+  const search = element("input", {
+    type: "search",
+    placeholder: "words of any text",
+    autocomplete: "off",
+    spellcheck: "false",
+    on: { input: () => go({ search: search.value }, { replace: true }) },
+  });
+  const count = element("p", { class: "note", role: "status" });
+  const list = element("ol", { class: "sentences" });
+  const all = Object.values(controls).map((control) => control.node);
+  if (names.length < 2) all.splice(1, 1);
+  const body = [element("div", { class: "controls" }, all, labelled("Search", search)), count, list];
+
+  function update(state) {
+    const system = choice(state, "system", names);
+    const against = state.against !== system && names.includes(state.against) ? state.against : "";
+    const options = sorts(against);
+    const query = {
+      system,
+      against,
+      show: choice(
+        state,
+        "show",
+        filters.map(([value]) => value),
+      ),
+      sort: choice(
+        state,
+        "sort",
+        options.map(([value]) => value),
+      ),
+      search: (state.search ?? "").trim().toLowerCase(),
+    };
+    controls.system.set(system);
+    controls.against.set(against, [["", "–"], ...names.filter((name) => name !== system).map((name) => [name, name])]);
+    controls.show.set(query.show);
+    controls.sort.set(query.sort, options);
+    controls.sort.control.disabled = query.show === "extremes";
+    if (document.activeElement !== search) search.value = state.search ?? "";
+    const rows = selectSentences(report, query);
+    count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
+    list.replaceChildren(
+      ...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(sentence, query, report.languages.unit)),
+    );
+  }
+
+  return { body, update };
+}
+
+/** The sentences that a query asks for, in its order. */
+function selectSentences(report, { system, against, show, sort, search }) {
+  const output = (sentence) => sentence.systems[system];
+  const gain = (sentence) => output(sentence).bleu - (sentence.systems[against]?.bleu ?? 0);
+  const perPiece = (sentence) => output(sentence).log_probability / Math.max(output(sentence).chosen.length, 1);
+  const keys = {
+    worst: (s) => output(s).bleu,
+    best: (s) => -output(s).bleu,
+    gain: (s) => -gain(s),
+    loss: gain,
+    longest: (s) => -s.length,
+    shortest: (s) => s.length,
+    unlikely: perPiece,
+    order: (s) => s.id,
+  };
+  let rows = report.sentences.filter(output);
+  if (show === "extremes") rows = extremes(report, rows, (s) => output(s).bleu);
+  else if (show === "failures") rows = rows.filter((s) => output(s).failures.length);
+  else if (show !== "all") rows = rows.filter((s) => output(s).failures.includes(show));
+  if (search) rows = rows.filter((s) => textsOf(s).some((text) => text.toLowerCase().includes(search)));
+  if (show === "extremes") return rows;
+  return [...rows].sort((a, b) => keys[sort](a) - keys[sort](b) || a.id - b.id);
+}
+
+function textsOf(sentence) {
+  return [
+    sentence.source,
+    sentence.reference,
+    ...Object.values(sentence.systems).map((output) => output.text),
+    `no. ${sentence.id}`,
+  ];
+}
+
+/** The best and the worst sentence of each bin of length, shortest bin first. */
+function extremes(report, rows, score) {
+  const bins = report.systems.map((system) => system.length).find((length) => length.length) ?? [];
+  return bins.flatMap(({ low, high }) => {
+    const members = rows
+      .filter(({ length }) => low <= length && length <= high)
+      .sort((a, b) => score(b) - score(a) || a.id - b.id);
+    return members.length > 1 ? [members[0], members.at(-1)] : members;
+  });
+}
+
+function sentenceRow(sentence, { system, against }, unit) {
+  const output = sentence.systems[system];
+  const other = sentence.systems[against];
+  const facts = [
+    `${sentence.length} ${unit}`,
+    `BLEU ${decimal(output.bleu)}`,
+    other ? `${signed(output.bleu - other.bleu)} over ${against}` : null,
+    `chrF ${decimal(output.chrf)}`,
+    `log p ${decimal(output.log_probability)}`,
+  ].filter(Boolean);
+  const pairs = [
+    ["Source", plainText(sentence.source)],
+    ["Reference", plainText(sentence.reference)],
+    [element("bdi", {}, system), marked(output.text, sentence.reference)],
+    ...(other ? [[element("bdi", {}, against), marked(other.text, sentence.reference)]] : []),
+  ];
+  const link = explorerLink(sentence, system, `No. ${sentence.id}`);
+  const head = [link, facts.map((fact) => element("span", {}, fact)), failureTags(output)];
+  return element("li", {}, element("p", { class: "facts" }, head), pairList({}, pairs));
+}

@@ -1,0 +1,87 @@
+"use strict";
+// What is shown is a value: a flat object of texts, written in the address after "#": attention=17&system=luong.
+// The first key is the panel. Panels get the state and hand back changes; nothing else remembers anything.
+
+/** Read a state from the fragment of an address; an unknown panel is the first one. */
+function parseState(fragment, panels) {
+  const pairs = [...new URLSearchParams(fragment.replace(/^#/, ""))];
+  const panel = pairs.length && panels.includes(pairs[0][0]) ? pairs[0][0] : panels[0];
+  return { ...Object.fromEntries(pairs.filter(([key]) => !panels.includes(key) || key === panel)), panel };
+}
+
+/** The fragment of a state, panel first; empty values are left out. */
+function formatState({ panel, ...values }) {
+  const own = values[panel] ?? "";
+  const pairs = Object.entries(values).filter(([key, value]) => key !== panel && value !== null && value !== "");
+  const rest = new URLSearchParams(pairs).toString();
+  return `#${encodeURIComponent(panel)}${own === "" ? "" : `=${encodeURIComponent(own)}`}${rest && `&${rest}`}`;
+}
+
+/** The value of a key if it is one of the options, else the first option. */
+function choice(state, key, options) {
+  return options.includes(state[key]) ? state[key] : options[0];
+}
+
+const keysOf = (pairs) => pairs.map(([key]) => key);
+
+/** A number of the state between bounds, or the default. */
+function numberIn(state, key, low, high, otherwise) {
+  const value = Number(state[key]);
+  return state[key] === undefined || state[key] === "" || !Number.isFinite(value)
+    ? otherwise
+    : Math.min(Math.max(value, low), high);
+}
+
+/** Several names, separated by commas and each percent-encoded; all of them where none is named. */
+function namesIn(state, key, all) {
+  const wanted = (state[key] ?? "").split(",").map((name) => {
+    try {
+      return decodeURIComponent(name);
+    } catch {
+      return name; // an address that somebody typed
+    }
+  });
+  const found = all.filter((name) => wanted.includes(name));
+  return found.length ? found : all;
+}
+
+/** The inverse: nothing where all are chosen. */
+function formatNames(names, all) {
+  return names.length === all.length ? "" : names.map(encodeURIComponent).join(",");
+}
+
+/** Keep the state in the address; `show(state)` draws it. Choices add to the history; steps and sliders replace. */
+function navigation(panels, show) {
+  let state = parseState(location.hash, panels);
+  let pending = 0;
+  const write = () => {
+    clearTimeout(pending);
+    pending = 0;
+    if (formatState(state) !== location.hash) history.replaceState(null, "", formatState(state));
+  };
+  window.addEventListener("popstate", () => {
+    clearTimeout(pending);
+    pending = 0;
+    state = parseState(location.hash, panels);
+    show(state);
+  });
+  document.addEventListener("click", () => pending && write(), true); // before a link is followed
+  return {
+    get state() {
+      return state;
+    },
+    /** Change the state. `replace`: without an entry in the history (written a moment later: browsers limit the rate). */
+    go(changes, { replace = false } = {}) {
+      const next = { ...state, ...changes };
+      if (formatState(next) === formatState(state)) return;
+      if (pending) write();
+      state = next;
+      if (replace) {
+        pending = setTimeout(write, 200);
+      } else {
+        history.pushState(null, "", formatState(state));
+      }
+      show(state);
+    },
+  };
+}
