@@ -75,6 +75,7 @@ def output(
             [[peak * ((i, j) in wanted) + dice.random() * (1 + number) for i in column_of] for j in row_of]
         )
         weights = np.exp(scores * 1.5)
+        weights[scores < 0.05] = 0.0  # as outside a window
         attention[view] = encoded(weights / weights.sum(axis=1, keepdims=True))
     chosen = [round(dice.uniform(0.3, 0.9), 3) for _ in row_of]
     pieces = [piece for group in target_words for piece in group]

@@ -245,8 +245,9 @@ def test_sharpness_slider(page: Page, path: Path) -> None:
 
 
 def test_hover_lights_the_source(page: Page, path: Path) -> None:
-    page.open(path, f"#attention=100&system={LUONG}")
-    expected, pieces = of_words(matrix(100, LUONG, "attention"), 100, LUONG), matrix(100, LUONG, "attention")
+    page.open(path, f"#attention=100&system={LUONG}&temperature=2.83")
+    pieces = matrix(100, LUONG, "attention", 2.83)
+    expected = of_words(pieces, 100, LUONG)
     row = 5
     page.hover(page.all("table.heat tbody th")[row])
     assert page.attributes("table.heat tbody tr.lit th span", "dir") == ["auto"]
