@@ -171,6 +171,9 @@ def test_the_data_have_every_key(made: tuple[str, Any]) -> None:
         ("none", "transformer"),
         ("heads", "transformer"),
     ]
+    values = {each["name"]: each["bleu"]["value"] for each in data["systems"]}
+    for pair in data["pairs"]:
+        assert pair["difference"] == pytest.approx(values[pair["b"]] - values[pair["a"]], abs=1e-4)
     assert data["languages"]["unit"] == data["languages"]["target_unit"] == "words"
 
 

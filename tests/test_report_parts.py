@@ -120,16 +120,17 @@ def test_the_choice_is_reproducible_whole_and_of_all_lengths() -> None:
 
 
 def test_what_tells_the_most_is_there() -> None:
-    """Of 100 sentences ten are shown, five of them for a reason: the one that fails, each system's worst and best, and
+    """Of 100 sentences 14 are shown, seven of them for a reason: the one that fails, the worst and the best, and
     the largest difference."""
     lengths = np.full(100, 5)
     bleu = np.full((2, 100), 50.0)
     bleu[0, 11], bleu[1, 12], bleu[0, 13], bleu[1, 14] = 1.0, 2.0, 99.0, 98.0
     bleu[:, 15] = 90.0, 10.0
+    bleu[:, 17] = 0.5
     failing = np.zeros((2, 100), np.bool_)
     failing[1, 16] = True
     chosen = set(choose(14, lengths, [list(range(100))], bleu, failing).indices)
-    assert {11, 12, 13, 15, 16} <= chosen
+    assert {13, 15, 16, 17} <= chosen
 
 
 def test_all_are_shown_if_there_are_no_more() -> None:

@@ -54,7 +54,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
     test_set = read_test_set(files)
     first = systems[0].config.evaluation
     return Collected(
-        title=printable(" ".join(dict.fromkeys(name_of(Path(path)) for path in paths))),
+        title=printable(", ".join(dict.fromkeys(name_of(Path(path)) for path in paths))),
         systems=systems,
         test=test_set,
         tokenizer=_tokenizer(systems, test_set.references),

@@ -83,10 +83,10 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
 
 
 def _pairs(measured: Sequence[Measured], resamples: int) -> list[Row]:
-    """Differences in BLEU, with the p of approximate randomization where there are sentences enough."""
+    """Differences in BLEU, b's minus a's, with the p of approximate randomization where there are enough sentences."""
     compared = compare_overall([one.scores for one in measured], resamples=resamples)
     return [
-        {"a": each.other, "b": each.system, "difference": each.difference, "p": each.p_randomization}
+        {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_randomization}
         for each in compared
     ]
 

@@ -118,7 +118,7 @@ class Report:
     languages: Languages
     systems: list[System]
     pairs: list[Row]
-    """a, b, difference in BLEU, p."""
+    """a, b, difference (BLEU of b minus that of a), p."""
     bottleneck: list[Row]
     """system, width, attention: of systems that differ in the width of the encoder's vector; else none."""
     sentences: list[Sentence]
