@@ -182,5 +182,5 @@ function signed(value, digits = 1) {
 function compact(value) {
   const size = Math.abs(value);
   if (size >= 10000) return `${Number((value / 1000).toPrecision(3))}k`;
-  return size && size < 0.001 ? value.toExponential(0) : String(Number(value.toPrecision(4))).replace("-", "−");
+  return size && size < 0.001 ? Number(value.toPrecision(2)).toExponential() : String(Number(value.toPrecision(4))).replace("-", "−");
 }
