@@ -26,9 +26,10 @@ from nmt.config import Config
 from nmt.data.batching import plan_epoch
 from nmt.data.dataset import prepare
 from nmt.errors import CheckpointError
+from nmt.foundation.messages import duration
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
-from nmt.training.log import duration
+from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translation, Translator
 from nmt.translation.windows import lines_for
@@ -327,10 +328,11 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     rows.append({"split": "validation", "seconds": 2.0})
     run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     twice = small.training.model_copy(update={"updates": 2 * batches})
-    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run)
+    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, Progress())
     assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
     assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
-    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, done=batches)
+    half = Progress(update=batches)
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, half)
     assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
 
 
@@ -348,10 +350,10 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     before, corpus_before = snapshot(tmp_path), snapshot(corpus)
-    code, err = train("--dry-run", config=config)
+    code, err = train("--dry-run", "--verbose", config=config)
     assert code == 0
     assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
-    for step in ("update 1/4", "update 4/4", "validation at update 4", "test set: BLEU"):
+    for step in ("update 1/4", "update 4/4", "validation         4", "test set: BLEU"):
         assert step in err
     assert re.search(
         r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
@@ -633,7 +635,13 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
     settings = ["training.updates=1000000", "training.log_every=1", "training.validation.every=1000000"]
     arguments = ["--config", str(corpus / "config.yaml"), "--output", str(run)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-c", "from nmt.cli.train import main; raise SystemExit(main())", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        "from nmt.cli.train import main; raise SystemExit(main())",
+        "--verbose",
+        *arguments,
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         watchdog = threading.Timer(120, process.kill)  # a test that hangs is to fail
         watchdog.start()

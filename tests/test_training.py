@@ -27,11 +27,12 @@ from nmt.data.lines import read_lines
 from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device
+from nmt.foundation.messages import duration
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training import trainer as trainer_module
-from nmt.training.log import Log, duration
+from nmt.training.log import Log
 from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer, Update
 from nmt.training.validation import ValidationResult, Validator, _plain

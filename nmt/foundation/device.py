@@ -1,6 +1,7 @@
 """The device and the precision that a model computes in."""
 
 import ctypes
+import resource
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
@@ -84,6 +85,13 @@ def keep_freed_memory() -> None:
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
     for parameter, value in ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26)):
         mallopt(parameter, value)
+
+
+def peak_memory(device: torch.device) -> int:
+    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -5,25 +5,27 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
+from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
-from nmt.foundation.device import out_of_memory, resolve_precision
+from nmt.foundation.device import out_of_memory, peak_memory, resolve_precision
+from nmt.foundation.messages import Detail, Highlight, Step, duration, step
 from nmt.foundation.world import ONE_PROCESS, World, stop_together
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.build import objective_of
 from nmt.training.checkpointing import Checkpointing, score
+from nmt.training.extent import Extent
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import gradients_on
-from nmt.training.log import Log, duration
+from nmt.training.log import Log
 from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress, Window
@@ -31,7 +33,7 @@ from nmt.training.validation import Validator
 from nmt.translation.translator import CheckStop, never_stop
 
 FIRST_LINE, FIRST_UPDATES = 5.0, 5
-"""Seconds and updates before the first progress line, which says the time left; the first update is slow."""
+"""Seconds and updates after which the expected time is said; the first update is slow."""
 SKIPS = 10
 """Consecutive updates without a finite gradient after which training fails."""
 
@@ -48,7 +50,11 @@ class Update:
 
 
 class Trainer:
-    """Trains one model on one corpus, starting from ``progress``."""
+    """Trains one model on one corpus, starting from ``progress``.
+
+    ``token_seconds``: the time that the machine's own matrix product needs for the work of one target token, with which
+    speeds are compared; None if it is unknown.
+    """
 
     def __init__(
         self,
@@ -59,8 +65,11 @@ class Trainer:
         log: Log,
         device: torch.device,
         world: World = ONE_PROCESS,
+        token_seconds: float | None = None,
     ) -> None:
         self.config = config.training
+        self._whole_config = config
+        self._token_seconds = token_seconds
         self.seed = config.seed
         self.prepared = prepared
         self.model = model.to(device)
@@ -77,8 +86,15 @@ class Trainer:
         self.weights = used_weights(self.config.ema, self.model)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
         self.progress = Progress()
-        self._silent_since: Progress | None = None
-        """The progress at the start, until a progress line has been said; then None."""
+        self._expected_since: Progress | None = None
+        """The progress at the start, until the expected time has been said; then None."""
+        self._validated_here = False
+        """Whether this process has validated: the heading of the table has been said."""
+
+    @cached_property
+    def extent(self) -> Extent:
+        """How long the run is."""
+        return Extent.of(self._whole_config, self.prepared, self.world.size)
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
@@ -87,24 +103,36 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         batches = self.batches()
-        self._silent_since = self.progress
+        self._expected_since = self.progress
         try:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
-            while not self.progress.finished(self.config):
-                stop_together(self.world, check_stop)
-                started = time.perf_counter()
-                group = list(islice(batches, self.config.accumulation))
-                update = self.update([batch for _, batch in group], group[-1][0])
-                self._log(update, time.perf_counter() - started)
-                if self.progress.validation_due(self.config):
-                    self.validate(check_stop)
-                elif self.progress.save_due(self.config):
-                    self.save()
+            if not self.progress.finished(self.config):
+                with step("training", self.total, "updates", self.progress.update) as shown:
+                    self._updates(batches, shown, check_stop)
         except Stopped:
             self.save()
             raise
         self._say_why_early()
+
+    def _updates(self, batches: Iterator[tuple[Position, Batch]], shown: Step, check_stop: CheckStop) -> None:
+        """Make updates, validate and save until finished."""
+        whole = self.config.epochs is not None
+        while not self.progress.finished(self.config):
+            stop_together(self.world, check_stop)
+            started = time.perf_counter()
+            group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
+            update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
+            self._log(update, time.perf_counter() - started, shown)
+            if self.progress.validation_due(self.config):
+                self.validate(check_stop)
+            elif self.progress.save_due(self.config):
+                self.save()
+
+    @property
+    def total(self) -> int:
+        """The updates of the run in total; with training.epochs it may be an estimate."""
+        return self.extent.total(self.config, self.progress) if self.config.updates is None else self.config.updates
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """Make one update: add up the gradients of all batches of all processes, divided once by all their real target
@@ -127,7 +155,8 @@ class Trainer:
         return Update(total / tokens, tokens, gradient_norm, rate)
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
-        """Endless batches from the current position on, each with the position that follows it."""
+        """Endless batches from the current position on, each with the position that follows it; without pairs
+        where the epoch has no batch left for this process."""
         batches = training_batches(
             self.prepared.train,
             self.specials,
@@ -136,10 +165,13 @@ class Trainer:
             position=self.progress.position,
             rank=self.world.rank,
             size=self.world.size,
+            whole_epochs=self.config.epochs is not None,
         )
         if self.device.type == "cpu":  # a second thread would compete with training
             return batches
-        return ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
+        return ahead(
+            (after, self.gradients.prepared(batch) if len(batch.source) else batch) for after, batch in batches
+        )
 
     def _forward_backward(self, batches: Sequence[Batch], tokens: int) -> tuple[torch.Tensor, bool]:
         """Add up the gradients of an update; return its negative log-likelihood and whether batches had to be halved.
@@ -240,10 +272,13 @@ class Trainer:
         self.progress = before.judged(score(result, self.config), self.config)
         best = self.progress.best is not before.best
         self.log.record(self.progress.update, "validation", **result.as_dict(), best=best)
-        self.log.say(
-            f"validation at update {self.progress.update}: {result}{'  best' if best else ''}  "
-            f"({duration(result.seconds)})"
-        )
+        if best:
+            self.log.scalars(self.progress.update, "best", result.as_dict())
+        heading, row = result.table_row(self.progress.update, self.extent.read(self.progress), best=best)
+        if not self._validated_here:
+            self.log.say(heading)
+            self._validated_here = True
+        self.log.say(Highlight(row) if best else row)
         self.checkpointing.save_best(before, self.progress)
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
@@ -267,7 +302,7 @@ class Trainer:
 
     def _say_why_early(self) -> None:
         progress = self.progress
-        if progress.update < self.config.updates and progress.best is not None:
+        if not progress.complete(self.config) and progress.best is not None:
             name = {"bleu": "BLEU", "loss": "loss"}[self.config.validation.metric]
             self.log.say(
                 f"stopped early after update {progress.update}: the validation {name} has not improved in "
@@ -275,23 +310,25 @@ class Trainer:
                 f"{progress.best.update}"
             )
 
-    def _log(self, update: Update, seconds: float) -> None:
-        """Count an update; record and say progress every ``log_every`` updates, and say it once after a few seconds."""
+    def _log(self, update: Update, seconds: float, shown: Step) -> None:
+        """Count an update and show it; record it every ``log_every`` updates; once after a few seconds, say how long
+        the rest will take."""
         self.progress = progress = self.progress.timed(update.loss, update.tokens, seconds)
-        window, total, start = progress.window, self.config.updates, self._silent_since
-        due = progress.update % self.config.log_every == 0 or progress.update == total
-        first = (
-            start is not None
-            and progress.seconds - start.seconds >= FIRST_LINE
-            and progress.update - start.update >= FIRST_UPDATES
-        )
-        if due:
+        window, total, start = progress.window, self.total, self._expected_since
+        left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
+        share = None if self._token_seconds is None else window.rate * self._token_seconds
+        speed = f"{window.rate:,.0f} target tokens/s" + ("" if share is None else f" ({share:.0%} of the matrix rate)")
+        shown.expect(total)
+        shown.note(f"loss {window.mean:.3f}, {speed}")
+        shown.advance()
+        if progress.update % self.config.log_every == 0 or progress.complete(self.config):
             self.log.record(
                 progress.update,
                 "train",
                 loss=window.mean,
                 perplexity=math.exp(min(window.mean, 700)),
                 target_tokens_per_second=window.rate,
+                matrix_share=share,
                 learning_rate=update.learning_rate,
                 gradient_norm=update.gradient_norm,
                 epoch=progress.position.epoch + 1,
@@ -299,10 +336,19 @@ class Trainer:
                 halved=progress.halved,
             )
             self.progress = replace(progress, window=Window())
-        if due or first:
-            self._silent_since = None
-            left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
             self.log.say(
-                f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
-                f"{window.rate:,.0f} target tokens/s  {duration(left)} left"
+                Detail(
+                    f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
+                    f"{speed}  {duration(left)} left"
+                )
+            )
+        if (
+            start is not None
+            and progress.seconds - start.seconds >= FIRST_LINE
+            and progress.update - start.update >= FIRST_UPDATES
+        ):
+            self._expected_since = None
+            self.log.say(
+                f"expected time: {duration(left)} for {total - progress.update:,} more updates, at {speed}; "
+                f"{peak_memory(self.device) / 1e9:.1f} GB of memory so far"
             )
