@@ -158,7 +158,8 @@ def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> Non
         ("lerning={}", "lerning: unknown key; nearest: training"),
         (
             "training.max_epochs=20",
-            "training.max_epochs: unknown key; use training.epochs (or training.updates, which counts optimizer updates)",
+            "training.max_epochs: unknown key; use training.epochs (or training.updates, which counts optimizer "
+            "updates)",
         ),
         ("lr=0.1", "lr: unknown key; use training.optimizer.learning_rate"),
         (

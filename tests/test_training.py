@@ -34,7 +34,8 @@ from nmt.runs.loading import load_run
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log
 from nmt.training.progress import Candidate
-from nmt.training.trainer import Trainer, Update
+from nmt.training.reports import Update
+from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult, Validator, _plain
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions

@@ -46,18 +46,22 @@ import os, pathlib, signal, sys
 import nmt.data.units
 from nmt.config import Config
 from nmt.data.dataset import prepare
+from nmt.foundation.messages import shown_on
+from tests.recorded_steps import RecordedStep, Recorder
 
 nmt.data.units.UNIT, kill_after = 20, int(sys.argv[2])
 config = Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text())
 
-def say(line):
+def expect(step, pairs):
     global kill_after
-    print(line, flush=True)
-    kill_after -= line.startswith("  ")
+    print(f"{step.done:.0f} of {pairs} pairs", flush=True)
+    kill_after -= 1
     if not kill_after:
         os.kill(os.getpid(), signal.SIGKILL)
 
-prepare(config, say)
+RecordedStep.expect = expect
+with shown_on(Recorder()):
+    prepare(config)
 """
 
 
@@ -94,7 +98,7 @@ def test_a_killed_encoding_continues_and_gives_the_same_bytes(tmp_path: Path) ->
     for processes in (1, 2):
         cache = f"killed-{processes}"
         said = preparation(tmp_path, cache, processes, kill_after=4)
-        assert said[-1].startswith("  100 pairs, "), said
+        assert said[-1].startswith("80 of "), said
         deadline = time.monotonic() + 30
         while running(f"{cache}.json") and time.monotonic() < deadline:
             time.sleep(0.1)

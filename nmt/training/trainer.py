@@ -4,8 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,8 +14,8 @@ from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
-from nmt.foundation.device import out_of_memory, peak_memory, resolve_precision
-from nmt.foundation.messages import Detail, Highlight, Step, duration, step
+from nmt.foundation.device import out_of_memory, resolve_precision
+from nmt.foundation.messages import Step, step
 from nmt.foundation.world import ONE_PROCESS, World, stop_together
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
@@ -28,33 +27,17 @@ from nmt.training.gradients import gradients_on
 from nmt.training.log import Log
 from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
-from nmt.training.progress import Progress, Window
+from nmt.training.progress import Progress
+from nmt.training.reports import Reports, Update
 from nmt.training.validation import Validator
 from nmt.translation.translator import CheckStop, never_stop
 
-FIRST_LINE, FIRST_UPDATES = 5.0, 5
-"""Seconds and updates after which the expected time is said; the first update is slow."""
 SKIPS = 10
 """Consecutive updates without a finite gradient after which training fails."""
 
 
-@dataclass(frozen=True)
-class Update:
-    """The measurements of one update."""
-
-    loss: float
-    """Negative log-likelihood per real target token, nats."""
-    tokens: int
-    gradient_norm: float
-    learning_rate: float
-
-
 class Trainer:
-    """Trains one model on one corpus, starting from ``progress``.
-
-    ``token_seconds``: the time that the machine's own matrix product needs for the work of one target token, with which
-    speeds are compared; None if it is unknown.
-    """
+    """Trains one model on one corpus, starting from ``progress``; ``token_seconds`` is as in ``Reports``."""
 
     def __init__(
         self,
@@ -68,8 +51,6 @@ class Trainer:
         token_seconds: float | None = None,
     ) -> None:
         self.config = config.training
-        self._whole_config = config
-        self._token_seconds = token_seconds
         self.seed = config.seed
         self.prepared = prepared
         self.model = model.to(device)
@@ -85,16 +66,9 @@ class Trainer:
         self.validator = Validator(config, prepared, model, device, log, world)
         self.weights = used_weights(self.config.ema, self.model)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
+        self.extent = Extent.of(config, prepared, world.size)
+        self.reports = Reports(self.config, self.extent, log, device, token_seconds)
         self.progress = Progress()
-        self._expected_since: Progress | None = None
-        """The progress at the start, until the expected time has been said; then None."""
-        self._validated_here = False
-        """Whether this process has validated: the heading of the table has been said."""
-
-    @cached_property
-    def extent(self) -> Extent:
-        """How long the run is."""
-        return Extent.of(self._whole_config, self.prepared, self.world.size)
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
@@ -103,17 +77,18 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         batches = self.batches()
-        self._expected_since = self.progress
+        self.reports.begin(self.progress)
         try:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
             if not self.progress.finished(self.config):
-                with step("training", self.total, "updates", self.progress.update) as shown:
+                total = self.extent.total(self.config, self.progress)
+                with step("training", total, "updates", self.progress.update) as shown:
                     self._updates(batches, shown, check_stop)
         except Stopped:
             self.save()
             raise
-        self._say_why_early()
+        self.reports.end(self.progress)
 
     def _updates(self, batches: Iterator[tuple[Position, Batch]], shown: Step, check_stop: CheckStop) -> None:
         """Make updates, validate and save until finished."""
@@ -123,16 +98,12 @@ class Trainer:
             started = time.perf_counter()
             group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
             update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
-            self._log(update, time.perf_counter() - started, shown)
+            self.progress = self.progress.timed(update.loss, update.tokens, time.perf_counter() - started)
+            self.progress = self.reports.update(self.progress, update, shown)
             if self.progress.validation_due(self.config):
                 self.validate(check_stop)
             elif self.progress.save_due(self.config):
                 self.save()
-
-    @property
-    def total(self) -> int:
-        """The updates of the run in total; with training.epochs it may be an estimate."""
-        return self.extent.total(self.config, self.progress) if self.config.updates is None else self.config.updates
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """Make one update: add up the gradients of all batches of all processes, divided once by all their real target
@@ -271,14 +242,7 @@ class Trainer:
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(score(result, self.config), self.config)
         best = self.progress.best is not before.best
-        self.log.record(self.progress.update, "validation", **result.as_dict(), best=best)
-        if best:
-            self.log.scalars(self.progress.update, "best", result.as_dict())
-        heading, row = result.table_row(self.progress.update, self.extent.read(self.progress), best=best)
-        if not self._validated_here:
-            self.log.say(heading)
-            self._validated_here = True
-        self.log.say(Highlight(row) if best else row)
+        self.reports.validation(self.progress, result, best=best)
         self.checkpointing.save_best(before, self.progress)
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
@@ -299,56 +263,3 @@ class Trainer:
         """The number of the update in progress, and the position of its text."""
         position = self.progress.position
         return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"
-
-    def _say_why_early(self) -> None:
-        progress = self.progress
-        if not progress.complete(self.config) and progress.best is not None:
-            name = {"bleu": "BLEU", "loss": "loss"}[self.config.validation.metric]
-            self.log.say(
-                f"stopped early after update {progress.update}: the validation {name} has not improved in "
-                f"{progress.waited} validations (training.validation.patience); the best is that of update "
-                f"{progress.best.update}"
-            )
-
-    def _log(self, update: Update, seconds: float, shown: Step) -> None:
-        """Count an update and show it; record it every ``log_every`` updates; once after a few seconds, say how long
-        the rest will take."""
-        self.progress = progress = self.progress.timed(update.loss, update.tokens, seconds)
-        window, total, start = progress.window, self.total, self._expected_since
-        left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
-        share = None if self._token_seconds is None else window.rate * self._token_seconds
-        speed = f"{window.rate:,.0f} target tokens/s" + ("" if share is None else f" ({share:.0%} of the matrix rate)")
-        shown.expect(total)
-        shown.note(f"loss {window.mean:.3f}, {speed}")
-        shown.advance()
-        if progress.update % self.config.log_every == 0 or progress.complete(self.config):
-            self.log.record(
-                progress.update,
-                "train",
-                loss=window.mean,
-                perplexity=math.exp(min(window.mean, 700)),
-                target_tokens_per_second=window.rate,
-                matrix_share=share,
-                learning_rate=update.learning_rate,
-                gradient_norm=update.gradient_norm,
-                epoch=progress.position.epoch + 1,
-                skipped=progress.skipped,
-                halved=progress.halved,
-            )
-            self.progress = replace(progress, window=Window())
-            self.log.say(
-                Detail(
-                    f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
-                    f"{speed}  {duration(left)} left"
-                )
-            )
-        if (
-            start is not None
-            and progress.seconds - start.seconds >= FIRST_LINE
-            and progress.update - start.update >= FIRST_UPDATES
-        ):
-            self._expected_since = None
-            self.log.say(
-                f"expected time: {duration(left)} for {total - progress.update:,} more updates, at {speed}; "
-                f"{peak_memory(self.device) / 1e9:.1f} GB of memory so far"
-            )
