@@ -23,6 +23,7 @@ TICK = 1.0
 BOLD, RED, GREEN, YELLOW = "1", "31", "32", "33"
 """ANSI codes."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+NOTED = BAR.replace(", {rate_fmt}", "")
 UNKNOWN = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
 
 
@@ -123,9 +124,9 @@ class Terminal:
         )
 
         def draw(shown: Shown) -> None:
-            if shown.total != bar.total:
-                bar.total, bar.bar_format = shown.total, BAR
-            bar.postfix = shown.text
+            bar.total, bar.postfix = shown.total, shown.text
+            if bar.total is not None:
+                bar.bar_format = NOTED if shown.text else BAR
             bar.update(shown.done - bar.n)
 
         self._bars += 1
@@ -164,6 +165,7 @@ def _ticking(bar: Any) -> Iterator[None]:
 
     def tick() -> None:
         while not ended.wait(TICK):
+            bar.delay = 0  # else the end of the bar would not clear it
             bar.refresh()
 
     thread = Thread(target=tick, daemon=True)

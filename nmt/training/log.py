@@ -56,7 +56,7 @@ class Log:
     def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
         """Write the numbers among the values to TensorBoard, as ``group/name``."""
         for name, value in values.items():
-            if isinstance(value, int | float):
+            if isinstance(value, int | float) and math.isfinite(value):
                 self._board.add(step, summary=summary.scalar(f"{group}/{name}", value))
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:

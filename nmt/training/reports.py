@@ -67,7 +67,9 @@ class Reports:
         share = None if self.token_seconds is None else window.rate * self.token_seconds
         speed = f"{window.rate:,.0f} target tokens/s" + ("" if share is None else f" ({share:.1%} of the matrix rate)")
         shown.expect(total)
-        shown.note(f"loss {window.mean:.3f}, {speed}")
+        shown.note(
+            f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s" + ("" if share is None else f" ({share:.1%})")
+        )
         shown.advance()
         if progress.update % self.config.log_every == 0 or progress.complete(self.config):
             self._record(progress, made, share)
