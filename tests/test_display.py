@@ -13,6 +13,7 @@ from nmt.cli import display
 from nmt.cli.display import Terminal, Verbosity
 from nmt.cli.shades import columns, cut, draw, letters, shade
 from nmt.foundation.messages import Detail, Result, counted, duration, shown_on, step
+from tests.small_translator import ATTENTIONS, LINES
 from tests.terminal import terminal, visible
 from tests.test_cli_translate import save_run
 

@@ -22,6 +22,7 @@ from nmt.cli.options import add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
+from nmt.foundation.messages import Result
 
 
 class StopRequest:
@@ -141,5 +142,5 @@ def main(arguments: argparse.Namespace) -> int:
         if world.writes:
             command = [] if world.size > 1 else [as_typed("nmt-train")]
             again = shlex.join([*command, "--resume", "--output", str(config.output)])
-            say(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}")
+            say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
     return INTERRUPTED if stop.signal is None else 128 + stop.signal
