@@ -21,7 +21,7 @@ from nmt.data.lines import unreadable
 from nmt.data.sample import sampled
 from nmt.errors import DataError
 from nmt.foundation.files import require_regular_file, write_bytes
-from nmt.foundation.messages import Step, step
+from nmt.foundation.messages import step, watched
 
 ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
 """A serialized model, parsed by protobuf."""
@@ -271,7 +271,7 @@ def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequen
     for _ in range(TRIES):
         try:
             with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
-                return _train(config, lambda: _watched(texts(), progress), vocabulary, tags)
+                return _train(config, lambda: watched(texts(), progress), vocabulary, tags)
         except RuntimeError as error:
             message = str(error)
         smallest, largest = _bounds(message)
@@ -279,12 +279,6 @@ def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequen
             break
         vocabulary = largest or vocabulary + (smallest or 0)
     raise DataError(_explain(message, config, vocabulary, side))
-
-
-def _watched(texts: Iterable[str], progress: Step) -> Iterator[str]:
-    for text in texts:
-        yield text
-        progress.advance()
 
 
 def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int:

@@ -96,9 +96,14 @@ def step(what: str, total: float | None, unit: str, done: float = 0) -> Abstract
 def counted(items: Iterable[Item], what: str, total: float | None, unit: str) -> Iterator[Item]:
     """Pass items through as a step that counts them."""
     with step(what, total, unit) as progress:
-        for item in items:
-            yield item
-            progress.advance()
+        yield from watched(items, progress)
+
+
+def watched(items: Iterable[Item], progress: Step) -> Iterator[Item]:
+    """Pass items through, and count each of them in a step."""
+    for item in items:
+        yield item
+        progress.advance()
 
 
 def duration(seconds: float) -> str:

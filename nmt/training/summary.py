@@ -62,7 +62,7 @@ def summary(
     else:
         length = f"{training.epochs:,} epochs, about {extent.total(training, Progress()):,} updates"
     speed = "" if rate is None else f", matrix products at {rate / 1e9:,.0f} GFLOP/s"
-    where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
     return [
         f"data: {len(prepared.train):,} training pairs, {extent.tokens:,} target tokens in an epoch; {held_out}",
         f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
@@ -74,6 +74,11 @@ def summary(
         f"machine: {where}, {'fused' if config.kernels == 'auto' else 'plain'} kernels{speed}",
         f"training: {length} of {extent.batches:,} batches; validation every {training.validation.every:,} updates",
     ]
+
+
+def _threads() -> str:
+    count = torch.get_num_threads()
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _size(count: int) -> str:
