@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.cli import evaluate, length_curve, translate
 from nmt.cli.common import as_typed
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
@@ -104,7 +105,7 @@ def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) ->
     (run / "notes.txt").write_text("mine")
     (run / "checkpoints" / "update-7").mkdir()
     code, err = train("--output", run, "--overwrite", "--set", "training.updates=1")
-    assert code == 0 and "update 1/1" in err
+    assert code == 0 and "training: 1 updates, " in err
     assert (run / "notes.txt").read_text() == "mine"
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best", "last", "previous"]
     assert {line["step"] for line in metrics(run)} == {1}
@@ -298,7 +299,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
 ) -> None:
     assert main(["--resume", "--output", str(run), "--set", "training.updates=3"]) == 0
     err = capsys.readouterr().err
-    assert "update 3/3" in err
+    assert "training: 3 updates, " in err
     assert "pairs read" not in err, "the report on the data was shown when the run was begun"
     assert "pairs read" in train("--output", run, "--overwrite")[1]
     for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
@@ -625,6 +626,33 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
         signal.signal(signal.SIGTERM, before)
     assert code == 143
     assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
+
+
+def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
+    train: Train, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "a run"
+    code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
+    assert code == 0
+    lines = err.splitlines()
+    for name in ("data", "vocabulary", "model", "parameters", "memory", "machine", "training"):
+        assert sum(line.startswith(f"{name}: ") for line in lines) >= 1, name
+    [parts] = [line for line in lines if line.startswith("parameters: ")]
+    [model] = [line for line in lines if line.startswith("model: ")]
+    counts = [int(count.replace(",", "")) for count in re.findall(r" (\d[\d,]*)(?:,|$)", parts)]
+    assert sum(counts) == int(model.split()[1].replace(",", "")) and "attention " in parts
+    table = [line for line in lines if line.startswith("validation ") and ("update" in line or line[-4:] == "best")]
+    assert table[0].split()[1] == "update" and table[-1].endswith("best")
+    typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
+    assert [words[0] for words in typed] == ["nmt-translate", "nmt-evaluate", "nmt-length-curve", "tensorboard"]
+    assert all(str(run) in " ".join(words) for words in typed)
+    assert str(corpus / "test.low") in typed[1] and str(corpus / "test.up") in typed[2]
+    for module, words in ((translate, typed[0]), (evaluate, typed[1]), (length_curve, typed[2])):
+        module.parser().parse_args(words[1:])
+    code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
+    assert code == 0
+    test, best = err.splitlines()
+    assert test.startswith("test set: BLEU ") and best.startswith("best checkpoint: that of update 2: ")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
