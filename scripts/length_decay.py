@@ -32,11 +32,11 @@ from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS
 from nmt.evaluation.links import best_threshold
 from nmt.experiments.results import run_facts
 from nmt.foundation.files import read_json
+from nmt.foundation.messages import duration
 from nmt.plots.alignment import draw_error_rates
 from nmt.plots.files import markdown, write_all
 from nmt.plots.style import png
 from nmt.runs.directory import RunDirectory
-from nmt.training.log import duration
 
 TEMPLATE = Path(__file__).with_suffix(".template.md")
 GOLD = """The models read {pairs} pairs of the Canadian Hansards whose words people have linked (Och & Ney 2003), in

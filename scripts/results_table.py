@@ -10,9 +10,9 @@ from nmt.errors import DataError
 from nmt.evaluation.writing import BinnedBy, unit_of
 from nmt.experiments.results import run_facts
 from nmt.foundation.files import read_json
+from nmt.foundation.messages import duration
 from nmt.plots.files import markdown
 from nmt.runs.directory import RunDirectory
-from nmt.training.log import duration
 
 
 def parser() -> argparse.ArgumentParser:

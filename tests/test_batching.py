@@ -259,6 +259,26 @@ def test_processes_share_each_epoch() -> None:
     assert [after for after, _ in dealt(1, 2)[:3]] == [Position(0, 2), Position(1, 1), Position(2, 0)]
 
 
+def test_rounds_of_whole_epochs_end_where_an_epoch_ends() -> None:
+    """Three batches an epoch: for two processes, the second round of each has a batch for the first of them alone."""
+    corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
+
+    def dealt(rank: int, size: int) -> list[tuple[Position, list[list[int]]]]:
+        batches = training_batches(
+            corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size, whole_epochs=True
+        )
+        return [(after, batch.source.tolist()) for after, batch in islice(batches, 4)]
+
+    alone = [rows for _, rows in dealt(0, 1)]
+    assert [after for after, _ in dealt(0, 1)] == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
+    ends = [Position(0, 2), Position(1, 0), Position(1, 2), Position(2, 0)]
+    assert [after for after, _ in dealt(0, 2)] == [after for after, _ in dealt(1, 2)] == ends
+    assert [rows for _, rows in dealt(0, 2)][:2] == [alone[0], alone[2]]
+    assert [rows for _, rows in dealt(1, 2)][:2] == [alone[1], []]
+    assert [after for after, _ in dealt(3, 4)] == [Position(epoch, 0) for epoch in (1, 2, 3, 4)]
+    assert [rows for _, rows in dealt(3, 4)] == [[]] * 4
+
+
 def test_validation_batches_hold_each_pair_once() -> None:
     corpus = Corpus(np.array([5, 1, 3], np.int32), np.array([2, 2, 6], np.int32))
     first = FirstPieces(corpus, 100)

@@ -147,9 +147,10 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pyt
     monkeypatch.chdir(models)
     options = ("--device", "cpu", "--beam-size", "3", "--length-penalty", "0.5", "--batch-tokens", "50")
     written, translated = tmp_path / "written", tmp_path / "translated"
-    code, out, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", *options, "--output", str(written))
+    how = (*options, "--verbose", "--output", str(written))
+    code, out, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", *how)
     assert code == 0
-    assert err.splitlines()[-1].startswith("bahdanau: 10 of 10 lines translated, ")
+    assert "bahdanau: translating: 10 lines in " in err
     assert run(translate, "--model", "bahdanau", "--input", "src", "--output", str(translated), *options)[0] == 0
     assert written.read_bytes() == translated.read_bytes()
     assert run(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
@@ -160,8 +161,8 @@ def test_evaluate_an_ensemble(models: Path, run: Run, monkeypatch: pytest.Monkey
     options = ("--device", "cpu", "--coverage-penalty", "0.2", "--no-repeat-ngram", "3")
 
     def evaluated(*runs: str) -> tuple[str, str]:
-        code, out, err = run(evaluate.main, *TEST_SET, "--model", *runs, *options)
-        assert code == 0 and f"{' + '.join(runs)}: 10 of 10 lines translated, " in err.splitlines()[-1]
+        code, out, err = run(evaluate.main, *TEST_SET, "--model", *runs, *options, "--verbose")
+        assert code == 0 and f"{' + '.join(runs)}: translating: 10 lines in " in err
         return out, err
 
     alone, both, twice = evaluated("bahdanau"), evaluated("bahdanau", "none"), evaluated("bahdanau", "bahdanau")

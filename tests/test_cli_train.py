@@ -20,15 +20,17 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.cli import evaluate, length_curve, translate
 from nmt.cli.common import as_typed
 from nmt.cli.train import StopRequest, main
 from nmt.config import Config
 from nmt.data.batching import plan_epoch
 from nmt.data.dataset import prepare
 from nmt.errors import CheckpointError
+from nmt.foundation.messages import duration
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
-from nmt.training.log import duration
+from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
@@ -104,7 +106,7 @@ def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) ->
     (run / "notes.txt").write_text("mine")
     (run / "checkpoints" / "update-7").mkdir()
     code, err = train("--output", run, "--overwrite", "--set", "training.updates=1")
-    assert code == 0 and "update 1/1" in err
+    assert code == 0 and "training: 1 updates, " in err
     assert (run / "notes.txt").read_text() == "mine"
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best", "last", "previous"]
     assert {line["step"] for line in metrics(run)} == {1}
@@ -298,7 +300,7 @@ def test_a_run_knows_the_configuration_that_it_goes_on_with(
 ) -> None:
     assert main(["--resume", "--output", str(run), "--set", "training.updates=3"]) == 0
     err = capsys.readouterr().err
-    assert "update 3/3" in err
+    assert "training: 3 updates, " in err
     assert "pairs read" not in err, "the report on the data was shown when the run was begun"
     assert "pairs read" in train("--output", run, "--overwrite")[1]
     for arguments in ([], ["--resume"], ["--output", str(run)], ["--output", str(run), "--overwrite"]):
@@ -328,10 +330,11 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     rows.append({"split": "validation", "seconds": 2.0})
     run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     twice = small.training.model_copy(update={"updates": 2 * batches})
-    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run)
+    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, Progress())
     assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
     assert f"and up to {duration((batches + 1) * 2.0)} for {batches + 1} validations; " in said
-    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, done=batches)
+    half = Progress(update=batches)
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, half)
     assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
 
 
@@ -349,10 +352,10 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     before, corpus_before = snapshot(tmp_path), snapshot(corpus)
-    code, err = train("--dry-run", config=config)
+    code, err = train("--dry-run", "--verbose", config=config)
     assert code == 0
     assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
-    for step in ("update 1/4", "update 4/4", "validation at update 4", "test set: BLEU"):
+    for step in ("update 1/4", "update 4/4", "validation         4", "test set: BLEU"):
         assert step in err
     assert re.search(
         r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
@@ -626,6 +629,33 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
     assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
 
 
+def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
+    train: Train, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "a run"
+    code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
+    assert code == 0
+    lines = err.splitlines()
+    for name in ("data", "vocabulary", "model", "parameters", "memory", "machine", "training"):
+        assert sum(line.startswith(f"{name}: ") for line in lines) >= 1, name
+    [parts] = [line for line in lines if line.startswith("parameters: ")]
+    [model] = [line for line in lines if line.startswith("model: ")]
+    counts = [int(count.replace(",", "")) for count in re.findall(r" (\d[\d,]*)(?:,|$)", parts)]
+    assert sum(counts) == int(model.split()[1].replace(",", "")) and "attention " in parts
+    table = [line for line in lines if line.startswith("validation ") and ("update" in line or line[-4:] == "best")]
+    assert table[0].split()[1] == "update" and table[-1].endswith("best")
+    typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
+    assert [words[0] for words in typed] == ["nmt-translate", "nmt-evaluate", "nmt-length-curve", "tensorboard"]
+    assert all(str(run) in " ".join(words) for words in typed)
+    assert str(corpus / "test.low") in typed[1] and str(corpus / "test.up") in typed[2]
+    for module, words in ((translate, typed[0]), (evaluate, typed[1]), (length_curve, typed[2])):
+        module.parser().parse_args(words[1:])
+    code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
+    assert code == 0
+    test, best = err.splitlines()
+    assert test.startswith("test set: BLEU ") and best.startswith("best checkpoint: that of update 2: ")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_training_saves_and_says_how_to_go_on(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
@@ -634,7 +664,13 @@ def test_interrupted_training_saves_and_says_how_to_go_on(
     settings = ["training.updates=1000000", "training.log_every=1", "training.validation.every=1000000"]
     arguments = ["--config", str(corpus / "config.yaml"), "--output", str(run)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-c", "from nmt.cli.train import main; raise SystemExit(main())", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        "from nmt.cli.train import main; raise SystemExit(main())",
+        "--verbose",
+        *arguments,
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         watchdog = threading.Timer(120, process.kill)  # a test that hangs is to fail
         watchdog.start()

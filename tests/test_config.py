@@ -157,8 +157,9 @@ def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> Non
         ),
         ("lerning={}", "lerning: unknown key; nearest: training"),
         (
-            "training.epochs=20",
-            "training.epochs: unknown key; use training.updates (this toolkit counts optimizer updates, not epochs)",
+            "training.max_epochs=20",
+            "training.max_epochs: unknown key; use training.epochs (or training.updates, which counts optimizer "
+            "updates)",
         ),
         ("lr=0.1", "lr: unknown key; use training.optimizer.learning_rate"),
         (
@@ -227,12 +228,12 @@ def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> Non
             "tokenizer.vocabulary: found 4; must be a whole number of at least 5 and up to 250000 or null",
         ),
         ("tokenizer.shared=yes", "tokenizer.shared: found 'yes'; must be true or false"),
-        ("training.updates=ten", "training.updates: found 'ten'; must be a whole number of at least 1"),
-        ("training.updates=1.0", "training.updates: found 1.0; must be a whole number of at least 1"),
-        ("training.updates=true", "training.updates: found true; must be a whole number of at least 1"),
-        ("training.updates=1_000", "training.updates: found '1_000'; must be a whole number of at least 1"),
-        ("training.updates=0", "training.updates: found 0; must be a whole number of at least 1"),
-        ("training.updates={}", "training.updates: found a section; must be a whole number of at least 1"),
+        ("training.updates=ten", "training.updates: found 'ten'; must be a whole number of at least 1 or null"),
+        ("training.updates=1.0", "training.updates: found 1.0; must be a whole number of at least 1 or null"),
+        ("training.updates=true", "training.updates: found true; must be a whole number of at least 1 or null"),
+        ("training.updates=1_000", "training.updates: found '1_000'; must be a whole number of at least 1 or null"),
+        ("training.updates=0", "training.updates: found 0; must be a whole number of at least 1 or null"),
+        ("training.updates={}", "training.updates: found a section; must be a whole number of at least 1 or null"),
         ("training.label_smoothing=1", "training.label_smoothing: found 1; must be a number of at least 0 and below 1"),
         (
             "training.label_smoothing=.nan",
@@ -267,11 +268,26 @@ def test_an_override_that_is_wrong_is_named_with_its_key(tmp_path: Path, overrid
     assert problems(tmp_path, MINIMAL, override) == [f"--set {override}: {said}"]
 
 
+def test_training_ends_after_updates_or_after_epochs(tmp_path: Path) -> None:
+    """Either alone; a key that is null counts as left out."""
+    both = "found 100, but training.epochs is 3 and only one of them can end training; leave one out, or set it to null"
+    assert problems(tmp_path, MINIMAL, "training.epochs=3") == [f"run.yaml: training.updates: {both}"]
+    missing = "missing; must be a whole number of at least 1, unless training.epochs is given"
+    assert problems(tmp_path, MINIMAL, "training.updates=null") == [
+        f"--set training.updates=null: training.updates: {missing}"
+    ]
+    path = tmp_path / "run.yaml"
+    path.write_text(MINIMAL, "utf-8")
+    training = load_config(path, ["training.epochs=3", "training.updates=null"]).training
+    assert (training.epochs, training.updates) == (3, None)
+    assert load_config(path).training.epochs is None
+
+
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     text = MINIMAL.replace("updates: 100", "update: 100, clip: none").replace("type: bpe", "type: bpee")
     assert problems(tmp_path, f"{text}sead: 3\n", "decoding.beam_size=0") == [
         "run.yaml: tokenizer.type: 'bpee' is not one of bpe, unigram, word, character, given; nearest: bpe",
-        "run.yaml: training.updates: missing; must be a whole number of at least 1",
+        "run.yaml: training.updates: missing; must be a whole number of at least 1, unless training.epochs is given",
         "run.yaml: training.clip: found 'none'; must be a number above 0 or null",
         "run.yaml: training.update: unknown key; nearest: updates",
         "--set decoding.beam_size=0: decoding.beam_size: found 0; must be a whole number of at least 1 and up to 1000",
@@ -676,7 +692,7 @@ def test_foreign_keys_lead_to_keys_that_exist() -> None:
 FOREIGN = {
     "lr": "training.optimizer.learning_rate",
     "batch_size": "training.batch_tokens",
-    "epochs": "training.updates",
+    "num_epochs": "training.epochs",
     "hidden_size": "model.encoder.hidden and model.decoder.hidden",
     "num_layers": "model.encoder.layers",
     "beam": "decoding.beam_size",

@@ -24,21 +24,26 @@ from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate
 from nmt.data.dataset import prepare
 from nmt.data.lines import read_lines
-from nmt.errors import CheckpointError, Stopped
+from nmt.errors import CheckpointError, ConfigError, Stopped
+from nmt.evaluation.diagnosis import entropy
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device
+from nmt.foundation.messages import Detail, duration, shown_on
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
+from nmt.training import reports
 from nmt.training import trainer as trainer_module
-from nmt.training.log import Log, duration
-from nmt.training.progress import Candidate
-from nmt.training.trainer import Trainer, Update
-from nmt.training.validation import ValidationResult, Validator, _plain
+from nmt.training.log import Log
+from nmt.training.progress import Candidate, Progress
+from nmt.training.reports import Update
+from nmt.training.trainer import Trainer
+from nmt.training.validation import ValidationResult, Validator, _plain, entropy_sum
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import CheckStop, Translator, never_stop
+from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, pickles, train, translate
 from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from tests.torture.numbers import poison as poisoned
@@ -411,10 +416,11 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
     with torch.no_grad():
         trainer.model.output.bias.fill_(math.nan)
     trainer.fit()
-    [*_, problem, summary, unsaved] = said
+    [*_, problem, heading, row, unsaved] = said
     assert unsaved == "update 1: the weights are not finite and are not saved"
     assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
-    assert summary.startswith("validation at update 1: loss nan  perplexity nan  BLEU 0.00  best")
+    assert heading.split() == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "time"]
+    assert row.split()[:2] + row.split()[3:6] + row.split()[-1:] == ["validation", "1", "nan", "nan", "0.00", "best"]
 
 
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
@@ -450,7 +456,7 @@ def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -
     with torch.inference_mode():
         logits, _ = trainer.model.eval()(cut.source, cut.source_lengths, cut.target_input)
     expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
-    assert trainer.validator.loss() == pytest.approx(expected.item())
+    assert trainer.validator.loss()[0] == pytest.approx(expected.item())
     longer = sum(len(row) > 2 for row in sources)
     assert said == [
         f"validation set: {longer} of 20 pairs are longer than decoding.max_source; only their first 2 pieces are read"
@@ -568,7 +574,8 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert scores["BLEU"]["score"] == lines[-1]["bleu"] and scores["BLEU"]["signature"] == lines[-1]["signature"]
     assert sum(row["n"] for row in scores["by_length"]) == 20
     progress = [line for line in said if line.startswith("update ")]
-    assert progress[-1].startswith("update 4/4  epoch 1  loss ") and progress[-1].endswith("target tokens/s  0s left")
+    assert progress[-1].startswith("update 4/4  epoch 1  loss ")
+    assert re.search(r"target tokens/s \(\d+\.\d% of the matrix rate\)  0s left$", progress[-1])
 
 
 def test_an_early_validation_comes_once(make: Make) -> None:
@@ -580,23 +587,27 @@ def test_an_early_validation_comes_once(make: Make) -> None:
     ]
 
 
-def test_the_time_left_is_told_after_a_few_seconds_and_written_down_nowhere(
+def test_the_expected_time_is_said_after_a_few_seconds_and_written_down_nowhere(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer_module, "FIRST_LINE", 0.0)
-    monkeypatch.setattr(trainer_module, "FIRST_UPDATES", 2)
+    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(reports, "FIRST_UPDATES", 2)
     said: list[str] = []
     trainer = make(said, updates=6, log_every=4)
     trainer.fit()
-    lines = [line for line in said if line.startswith("update ")]
-    assert [line.partition("  ")[0] for line in lines] == ["update 2/6", "update 4/6", "update 6/6"]
-    assert re.fullmatch(r"update 2/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[0])
+    lines = [line for line in said if line.startswith(("update ", "expected "))]
+    assert [line.partition("  ")[0] for line in lines][1:] == ["update 4/6", "update 6/6"]
+    assert re.fullmatch(
+        r"expected time: .+ for 4 more updates, at [\d,]+ target tokens/s; \d+\.\d GB of memory so far", lines[0]
+    )
+    assert re.fullmatch(r"update 4/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[1])
+    assert [type(line) for line in lines] == [str, Detail, Detail]
     assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "train")] == [4, 6]
     quiet: list[str] = []
     silent = make(quiet, updates=2, log_every=4)
-    monkeypatch.setattr(trainer_module, "FIRST_LINE", 60.0)
+    monkeypatch.setattr(reports, "FIRST_LINE", 60.0)
     silent.fit()
-    assert [line.partition("  ")[0] for line in quiet if line.startswith("update ")] == ["update 2/2"]
+    assert [line.partition("  ")[0] for line in quiet if line.startswith(("update ", "expected "))] == ["update 2/2"]
 
 
 def test_the_time_left_counts_validations(make: Make) -> None:
@@ -680,8 +691,127 @@ def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> N
     board = EventAccumulator(str(folder / "board" / "tensorboard")).Reload()
     assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3]
     assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
-    assert [event.step for event in board.Images("validation/attention")] == [2, 3]
+    assert [event.step for event in board.Images("validation/attention/1")] == [2, 3]
+    assert [event.step for event in board.Images("validation/attention/2")] == [2, 3]
+    assert [event.step for event in board.Images("validation/length_curve")] == [2, 3]
     assert [event.step for event in board.Tensors("validation/samples/text_summary")] == [2, 3]
+
+
+def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
+    """Perplexity, gradient norm, share of the matrix rate, entropy, BLEU by length, the best so far, and a row of the
+    table of runs."""
+    configuration = config(folder, output="everything", updates=4, log_every=1, validation={"samples": 1})
+    train(configuration)
+    board = EventAccumulator(str(folder / "everything" / "tensorboard")).Reload()
+    names = {"loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second", "matrix_share"}
+    assert {f"train/{name}" for name in names} <= set(board.Tags()["scalars"])
+    bins = [tag for tag in board.Tags()["scalars"] if tag.startswith("validation/bleu_by_length/")]
+    assert bins == ["validation/bleu_by_length/1-2", "validation/bleu_by_length/3-4"]
+    assert [event.step for event in board.Scalars(bins[0])] == [2, 4]
+    recorded = metrics(folder / "everything", "validation")
+    entropies = [event.value for event in board.Scalars("validation/attention_entropy")]
+    assert entropies == pytest.approx([line["attention_entropy"] for line in recorded])
+    assert all(0 < value < math.log(5) for value in entropies)
+    best = max(recorded, key=lambda line: line["bleu"])
+    assert board.Scalars("best/bleu")[-1].value == pytest.approx(best["bleu"])
+    assert all(0 < line["matrix_share"] < 1 for line in metrics(folder / "everything", "train"))
+    hparams = board.SummaryMetadata("_hparams_/session_start_info").plugin_data
+    assert hparams.plugin_name == "hparams" and b"model.attention.type" in hparams.content
+    experiment = board.SummaryMetadata("_hparams_/experiment").plugin_data.content
+    assert all(tag in experiment for tag in (b"best/bleu", b"best/loss", b"test/bleu", b"test/chrf"))
+
+
+def test_samples_over_time_are_a_file_that_is_cut_back(folder: Path) -> None:
+    configuration = config(folder, output="samples", updates=4, validation={"samples": 2})
+    train(configuration)
+    path = folder / "samples" / "samples.jsonl"
+    whole = path.read_bytes()
+    lines = [json.loads(line) for line in whole.splitlines()]
+    assert [line["step"] for line in lines] == [2, 4]
+    sources, references = (list(read_lines(folder / f"validation.{side}"))[:2] for side in ("low", "up"))
+    for line in lines:
+        assert [each["source"] for each in line["lines"]] == sources
+        assert [each["reference"] for each in line["lines"]] == references
+        assert all(isinstance(each["hypothesis"], str) for each in line["lines"])
+    parts = config(folder, output="samples-in-parts", updates=4, validation={"samples": 2})
+    train(parts, stop_after=3)
+    with (folder / "samples-in-parts" / "samples.jsonl").open("ab") as file:
+        file.write(b'{"step": 4, "lines": []}\n{"step"')  # of a validation after the last checkpoint
+    train(parts, resume=True)
+    assert (folder / "samples-in-parts" / "samples.jsonl").read_bytes() == whole
+
+
+def test_the_entropy_of_the_attention_by_hand() -> None:
+    """ln 2, 0 and ln 3 / 3 + 2/3 ln 3/2 nats; the fourth token is padding."""
+    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [1 / 3, 0.0, 2 / 3], [0.2, 0.3, 0.5]]])
+    mask = torch.tensor([[True, True, True, False]])
+    expected = math.log(2) + 0 + math.log(3) / 3 + 2 / 3 * math.log(3 / 2)
+    assert entropy_sum(weights, mask).item() == pytest.approx(expected)
+    assert entropy(weights[0, :3].numpy()) == pytest.approx(expected / 3)
+
+
+EPOCHS = {"updates": None, "epochs": 2, "log_every": 1}
+
+
+@pytest.mark.parametrize("accumulation", [1, 2, 3])
+def test_epochs_end_training_after_every_pair(make: Make, accumulation: int) -> None:
+    """No update reads two epochs: those of an epoch are its batches over the accumulation, rounded up."""
+    trainer = make(**EPOCHS, accumulation=accumulation)
+    batches = trainer.extent.batches
+    each = math.ceil(batches / accumulation)
+    assert trainer.extent.total(trainer.config, Progress()) == 2 * each
+    trainer.fit()
+    assert trainer.progress.update == 2 * each and trainer.progress.position == Position(2, 0)
+    tokens = int(trainer.prepared.train.target_lengths.sum()) + len(trainer.prepared.train)
+    assert trainer.progress.target_tokens == 2 * tokens == 2 * trainer.extent.tokens
+    assert metrics(trainer.checkpointing.run.path, "validation")[-1]["step"] == 2 * each  # the last is validated
+    assert metrics(trainer.checkpointing.run.path, "train")[-1]["step"] == 2 * each
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_epochs_resumed_or_extended_are_the_same_epochs(folder: Path, accumulation: int) -> None:
+    """Two epochs in one go, with a stop within the second, and as one epoch that is extended to two."""
+    schedule = {"type": "inverse_square_root", "warmup": 3}
+    same: dict[str, Any] = {"accumulation": accumulation, "schedule": schedule, "validation": {"every": 1000}}
+
+    def state(name: str) -> dict[str, Tensor]:
+        run = RunDirectory(folder / f"epochs-{name}-{accumulation}")
+        return dict(run.weights("last")) | dict(run.training("last").tensors)
+
+    def run(name: str, epochs: int) -> Config:
+        return config(folder, output=f"epochs-{name}-{accumulation}", **same, updates=None, epochs=epochs)
+
+    train(run("whole", 2))
+    train(run("parts", 2), stop_after=5)
+    train(run("parts", 2), resume=True)
+    train(run("extended", 1))
+    train(run("extended", 2), resume=True)
+    whole = state("whole")
+    for name in ("parts", "extended"):
+        other = state(name)
+        assert other.keys() == whole.keys()
+        assert all(torch.equal(other[key], whole[key]) for key in whole), name
+
+
+def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
+    train(config(folder, output="epochs-short", updates=None, epochs=2, validation={"every": 1000}))
+    refused = r"^training\.epochs: 1, but the run has already read "
+    with pytest.raises(ConfigError, match=rf"{refused}2; a run can be extended"):
+        train(config(folder, output="epochs-short", updates=None, epochs=1), resume=True)
+    train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=30)
+    with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
+        train(config(folder, output="epochs-cut", updates=None, epochs=1), resume=True)
+
+
+def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
+    display = Recorder()
+    trainer = make(updates=5, log_every=2, validation={"every": 2})
+    with shown_on(display):
+        trainer.fit()
+    training = display.named("training")
+    assert (training.total, training.done, training.ended) == (5, 5, True)
+    assert training.counts == [1, 2, 3, 4, 5] and training.notes[-1].startswith("loss ")
+    assert [step.what for step in display.steps].count("validation: translating") == 3
 
 
 BREAKS = ("\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029")
@@ -710,7 +840,8 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
             assert recorded == [None, None]
             continue
         assert all(rate is not None and 0 <= rate <= 1 for rate in recorded)
-        assert any(f"AER {recorded[1]:.3f}" in line for line in said)
+        [heading, *rows] = [line.split() for line in said if line.startswith("validation ")]
+        assert [row[heading.index("AER")] for row in rows] == [f"{rate:.3f}" for rate in recorded]
         board = EventAccumulator(str(folder / f"gold-{attention}" / "tensorboard")).Reload()
         assert [event.value for event in board.Scalars("validation/aer")] == pytest.approx(recorded)
         run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))

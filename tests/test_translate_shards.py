@@ -12,13 +12,12 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.cli.shards import Progress, own_device, shard_of, write_chunk
+from nmt.cli.shards import own_device, shard_of, write_chunk
 from nmt.cli.translate import main, parser
 from nmt.errors import ConfigError, DataError, FileError
 from nmt.translation.job import Job, Shard, Text, slices
@@ -405,23 +404,18 @@ def test_each_process_of_a_machine_has_its_own_gpu(
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-def test_progress_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    now = 100.0
-    monkeypatch.setattr("nmt.cli.shards.time", SimpleNamespace(monotonic=lambda: now))
-    progress = Progress("nmt-translate", Shard(0, 2), 100_000)
-    for each in progress.counted(translation("a") for _ in range(2000)):
-        assert each.text == "A"
-        now += 0.025
-    said = capsys.readouterr().err.splitlines()
-    assert said == [
-        "nmt-translate: shard 1/2: 100,000 lines to translate",
-        "nmt-translate: shard 1/2: 1,200 of 100,000 lines, 40 lines/s, 41:10 left",
-    ]
-    assert len(list(Progress("nmt-translate", Shard(0, 1), 1).counted(iter([translation("a")])))) == 1
-    assert capsys.readouterr().err.endswith("shard 1/1: 1 of 1 lines, 1,000,000,000 lines/s, 00:00 left\n")
+def test_a_shard_is_a_step_that_counts_its_lines(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ("--output", "out", "--shard", "1/1", "--chunk-lines", "7", "--verbose")
+    count = len(LINES) + 5
+    to_do, done, *_ = translate(*options)[1].splitlines()
+    assert to_do == f"nmt-translate: shard 1/1: {count} lines to translate"
+    assert re.fullmatch(rf"nmt-translate: shard 1/1: {count} lines in \d+s", done)
     monkeypatch.setenv("RANK", "1")
-    assert len(list(Progress("nmt-translate", Shard(1, 2), 1).counted(iter([translation("a")])))) == 1
-    assert capsys.readouterr().err == "", "only the first process of a machine speaks"
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for path in ("out", "out.job/joined.json", "out.job/job.json"):
+        Path(path).unlink()
+    Path("out.job").rmdir()
+    assert "lines to translate" not in translate(*options)[1], "only the first process of a machine speaks"
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ from nmt.data.script import script_share
 from nmt.data.storage import MappedTable, write_table
 from nmt.data.units import Text, encode_split, finished
 from nmt.errors import DataError
+from nmt.foundation.messages import shown_on
+from tests.recorded_steps import Recorder
 from tests.small_run import options, write_corpus
 from tests.small_translator import small_tokenizers
 
@@ -44,18 +46,22 @@ import os, pathlib, signal, sys
 import nmt.data.units
 from nmt.config import Config
 from nmt.data.dataset import prepare
+from nmt.foundation.messages import shown_on
+from tests.recorded_steps import RecordedStep, Recorder
 
 nmt.data.units.UNIT, kill_after = 20, int(sys.argv[2])
 config = Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text())
 
-def say(line):
+def expect(step, pairs):
     global kill_after
-    print(line, flush=True)
-    kill_after -= line.startswith("  ")
+    print(f"{step.done:.0f} of {pairs} pairs", flush=True)
+    kill_after -= 1
     if not kill_after:
         os.kill(os.getpid(), signal.SIGKILL)
 
-prepare(config, say)
+RecordedStep.expect = expect
+with shown_on(Recorder()):
+    prepare(config)
 """
 
 
@@ -92,7 +98,7 @@ def test_a_killed_encoding_continues_and_gives_the_same_bytes(tmp_path: Path) ->
     for processes in (1, 2):
         cache = f"killed-{processes}"
         said = preparation(tmp_path, cache, processes, kill_after=4)
-        assert said[-1].startswith("  100 pairs, "), said
+        assert said[-1].startswith("80 of "), said
         deadline = time.monotonic() + 30
         while running(f"{cache}.json") and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -120,11 +126,11 @@ def test_a_worker_that_is_killed_leaves_its_work_to_be_continued(
     config = Config.model_validate(chosen)
     fourth = (tmp_path / "train.low").read_text().splitlines()[150:200]
 
-    def dying(rows: Any, repeats: Any, recipe: Recipe) -> Any:
+    def dying(rows: Any, repeats: Any, recipe: Recipe, done: Any) -> Any:
         if rows["source_text"] == fourth:
             time.sleep(1)  # the first is finished
             os.kill(os.getpid(), signal.SIGKILL)
-        return encode_rows(rows, repeats, recipe)
+        return encode_rows(rows, repeats, recipe, done)
 
     with monkeypatch.context() as patch:
         patch.setattr(nmt.data.units, "encode_rows", dying)
@@ -147,13 +153,31 @@ def test_datasets_reads_the_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert rows == [row.tolist() for row in prepared.train.rows(range(300))[0]]
 
 
-def test_progress_is_said_with_rate_and_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_steps_count_every_pair_and_know_how_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
     monkeypatch.setattr(nmt.data.units, "UNIT", 100)
-    said: list[str] = []
-    prepare(Config.model_validate(options(tmp_path)), said.append)
-    lines = [line for line in said if line.startswith("  ")]
-    assert [line.split(" pairs, ")[0] for line in lines] == ["  200", "  300"]
-    assert all(" a minute" in line for line in lines)
+    chosen, display = options(tmp_path), Recorder()
+    chosen["data"] |= {"processes": processes, "filter": {"duplicates": True}}
+    with shown_on(display):
+        prepare(Config.model_validate(chosen))
+    assert [step.what for step in display.steps] == [
+        "reading the corpora",
+        "reading text for the tokenizer",
+        "learning the tokenizer of the source side",
+        "learning the tokenizer of the target side",
+        "looking for repeated pairs",
+        "encoding train",
+        "encoding validation",
+        "encoding test",
+    ]
+    assert all(step.ended for step in display.steps)
+    encoding = display.named("encoding train")
+    assert encoding.done == 300 and encoding.counts == sorted(encoding.counts) and encoding.unit == "pairs"
+    assert encoding.totals[-1] == 300 and encoding.total is not None
+    assert display.named("reading text for the tokenizer").done == 300
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

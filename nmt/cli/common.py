@@ -13,19 +13,19 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nmt import __version__
+from nmt.cli.display import BOLD, RED, Terminal, Verbosity, colored
 from nmt.cli.files import writing
 from nmt.errors import MissingFile, NmtError, NmtWarning
-from nmt.foundation.files import printable
+from nmt.foundation.messages import Result, shown_on
 
 FAILED = 2
 """Exit code of an error that the user can correct (argparse uses it too)."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-T = TypeVar("T")
 Body = Callable[[argparse.Namespace], int | None]
 """The body of a command: from parsed arguments to the exit code, where None is 0."""
 
@@ -54,14 +54,19 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], C
             options.description, *examples = (options.description or "").split(f"\n\n{EXAMPLES}\n")
             options.epilog = f"{EXAMPLES}\n{examples[0].rstrip()}" if examples else None
             options.set_defaults(command=options.prog)
-            options.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+            amount = options.add_mutually_exclusive_group()
+            amount.add_argument("--quiet", action="store_true", help="show errors and results only")
+            amount.add_argument(
+                "--verbose", action="store_true", help="show details as well, and the traceback of an error"
+            )
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
             try:
                 arguments = options.parse_args(argv)
             except SystemExit as end:  # --help, --version, or an error that argparse has printed
                 _flush_standard_output()
                 return int(end.code or 0)
-            return _run(body, arguments)
+            with shown(arguments):
+                return _run(body, arguments)
 
         return main
 
@@ -145,7 +150,7 @@ def _run(body: Body, arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        say(f"{arguments.command}: interrupted")
+        say(Result(f"{arguments.command}: interrupted"))
         return INTERRUPTED
     except (NmtError, OSError) as error:
         problems = error.problems if isinstance(error, NmtError) else [_describe(error)]
@@ -171,7 +176,7 @@ def _fail(arguments: argparse.Namespace, problems: Iterable[str]) -> int:
     several = os.environ.get("WORLD_SIZE", "1") != "1"  # set by torchrun
     who = f"{arguments.command}: rank {os.environ.get('RANK')}" if several else arguments.command
     for problem in problems:
-        say(f"{who}: error: {problem}")
+        say(Result(f"{who}: {colored('error:', BOLD, RED)} {problem}"))
     return FAILED
 
 
@@ -208,17 +213,28 @@ def _flush_standard_output() -> None:
 # --- messages for a person --------------------------------------------------------------------------------------------
 
 
+_terminal = Terminal()
+"""What the command that is running shows; a signal handler and other threads use it, too."""
+
+
 def say(line: str) -> None:
     """Print a line to standard error; a closed stream is no reason to stop."""
-    with contextlib.suppress(OSError):
-        print(printable(line), file=sys.stderr, flush=True)
+    _terminal.say(line)
 
 
-def with_progress(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
-    """Yield the items; at a terminal, show a progress bar with the time left on standard error."""
-    from tqdm import tqdm  # noqa: PLC0415  (only slow commands need it)
-
-    yield from tqdm(items, desc=what, total=total, unit=" lines", disable=None, mininterval=0.5, leave=True)
+@contextlib.contextmanager
+def shown(arguments: argparse.Namespace) -> Iterator[None]:
+    """Show as much as ``--quiet`` and ``--verbose`` ask for, within another command as much as that one shows."""
+    global _terminal  # noqa: PLW0603
+    before = _terminal
+    if arguments.quiet or arguments.verbose:
+        _terminal = Terminal(Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE)
+    speaks = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun
+    try:
+        with shown_on(_terminal) if speaks else contextlib.nullcontext():
+            yield
+    finally:
+        _terminal = before
 
 
 def as_typed(name: str) -> str:

@@ -28,6 +28,7 @@ from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.runs import Run
 from nmt.experiments.schema import TestSet, load_experiment
+from nmt.foundation.messages import Result
 from nmt.plots.diagnosis import ENDINGS
 from nmt.plots.files import KINDS
 
@@ -89,21 +90,22 @@ def main(arguments: argparse.Namespace) -> int:
         with made_texts.stand_ins(plan, whole) as folder:
             rehearsed = make_plan(experiment, arguments.config, arguments.overrides, folder) if folder else whole
             chosen = [run for run in rehearsed.runs if run.label in {each.label for each in plan.runs}]
-            return rehearse(replace(compared, runs=tuple(chosen)), unfinished, experiment.jobs)
+            return rehearse(replace(compared, runs=tuple(chosen)), unfinished, experiment.jobs, *amount(arguments))
     texts = made_texts.look(plan, whole, unfinished)
     finish = list_scores if arguments.only else draw_all
     try:
         if not plan.runs and len(texts) == 1:
             code = made_texts.make(texts[0])
         else:
-            jobs = [*training_jobs(plan, unfinished), *made_texts.jobs(texts, command_words(arguments))]
+            jobs = training_jobs(plan, unfinished, *amount(arguments))
+            jobs += made_texts.jobs(texts, [*command_words(arguments), *amount(arguments)])
             code = run_all(jobs, experiment.jobs)
         code = code or translate_all(compared) or finish(compared)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
         again = [run.label for run, before in replaced if before and manifest(run) == before]
-        say(f"stopped; continue with: {shlex.join(continuing(arguments, again))}")
+        say(Result(f"stopped; continue with: {shlex.join(continuing(arguments, again))}"))
     return code
 
 
@@ -127,6 +129,11 @@ def command_words(arguments: argparse.Namespace, words: Sequence[str] = ()) -> l
         if (value := getattr(arguments, option)) is not None:
             described += [f"--{option}", str(value)]
     return [*described, *words, *(word for each in arguments.overrides for word in ("--set", each))]
+
+
+def amount(arguments: argparse.Namespace) -> list[str]:
+    """Return the options that say how much is shown."""
+    return ["--quiet"] if arguments.quiet else ["--verbose"] if arguments.verbose else []
 
 
 # --- before training --------------------------------------------------------------------------------------------------
@@ -181,11 +188,11 @@ def look(plan: Plan, overwritten: set[str]) -> Unfinished:
     return unfinished
 
 
-def rehearse(plan: Plan, unfinished: Unfinished, count: int) -> int:
+def rehearse(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
     """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
     first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
     begun = {label: unfinished[label] for label in first.values()}
-    if code := run_all(training_jobs(plan, begun, "--dry-run"), count):
+    if code := run_all(training_jobs(plan, begun, "--dry-run", *options), count):
         return code
     trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
     say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
@@ -213,13 +220,13 @@ def run_all(jobs: Sequence[Job], count: int) -> int:
     """
     modules = {job.label: job.module for job in jobs}
     with StopRequest() as stop:
-        codes = run_jobs(jobs, count, say, lambda: stop.signal)
+        codes = run_jobs(jobs, count, lambda line: say(Result(line)), lambda: stop.signal)  # they choose what to show
     if stop.signal is not None:
         return 128 + stop.signal
     for label, code in codes.items():
         if code:
             end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-            say(f"{label}: nmt-{modules[label].rpartition('.')[2]} ended with {end}; see its messages above")
+            say(Result(f"{label}: nmt-{modules[label].rpartition('.')[2]} ended with {end}; see its messages above"))
     return FAILED if any(codes.values()) else 0
 
 

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nmt.cli.common import importing, say, with_progress
+from nmt.cli.common import importing, say
 from nmt.cli.train import StopRequest
 from nmt.errors import ConfigError, Stopped
 from nmt.experiments.jobs import Job
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import PlannedText, Run
+from nmt.foundation.messages import counted
 
 Unfinished = Mapping[str, tuple[str, ...]]
 """By label of a run: the options with which ``nmt-train`` finishes it."""
@@ -80,7 +81,7 @@ def make(text: PlannedText) -> int:
                 raise Stopped
 
         try:
-            making.make(text, say, check_stop, lambda lines, what: with_progress(lines, None, what))
+            making.make(text, say, check_stop, lambda lines, what: counted(lines, what, None, "lines"))
         except Stopped:
             assert stop.signal is not None
             return 128 + stop.signal

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import command, importing, say, with_progress
+from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.options import number, whole
 from nmt.cli.streams import count_lines, open_input, open_outputs
@@ -25,6 +25,7 @@ from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
 from nmt.data.corpus import Pair, different_line_counts
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights
+from nmt.foundation.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.forced import ForcedDecoding, Warn
@@ -110,7 +111,7 @@ def main(arguments: argparse.Namespace) -> None:
             stack=stack,
         )
         if arguments.output is not None or not sys.stdout.isatty():
-            scored = with_progress(scored, count_lines(arguments.target), arguments.target)
+            scored = counted(scored, arguments.target, count_lines(arguments.target), "lines")
         for pair, forced in scored:
             lines = [output.format(pair, forced) for output in outputs]
             for output, line in zip(outputs, lines, strict=True):  # all or none: line counts stay equal

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, fields
@@ -17,15 +16,13 @@ from nmt.cli.options import given, refuse_useless, whole
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.foundation.files import digest
+from nmt.foundation.messages import step, watched
 from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
     from nmt.translation.translator import Translator
-
-SAY_EVERY = 30.0
-"""Seconds between two lines of progress."""
 
 
 def add_shard_options(parser: argparse.ArgumentParser) -> None:
@@ -120,11 +117,14 @@ def translate_shard(
         }
     )
     if chunks := [chunk for chunk in job.missing() if shard.has(chunk)]:
-        progress = Progress(arguments.command, shard, sum(len(job.span(chunk)) for chunk in chunks))
+        total, me = sum(len(job.span(chunk)) for chunk in chunks), f"{arguments.command}: shard {shard}"
+        if os.environ.get("RANK", "0") == "0":  # of the processes of a torchrun, one speaks
+            say(f"{me}: {total:,} lines to translate")
         kinds = {kind: form for kind, (_, form) in written.items()}
         try:
-            for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
-                write_chunk(job, chunk, progress.counted(translations), kinds)
+            with step(me, total, "lines") as progress:
+                for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
+                    write_chunk(job, chunk, watched(translations, progress), kinds)
         except FileNotFoundError:
             if not job.joined:  # by another process with the same shard, which has deleted what this one was writing
                 raise
@@ -192,37 +192,6 @@ def finish(job: Job, shard: Shard, arguments: argparse.Namespace) -> None:
         )
     job.join()
     return tell(f"all shards done: {job.lines:,} lines translated, in {arguments.output}")
-
-
-class Progress:
-    """Counts lines, and says now and then how many there are, how fast they come and how long the rest takes."""
-
-    def __init__(self, command: str, shard: Shard, total: int) -> None:
-        self.prefix = f"{command}: shard {shard}: "
-        self.total = total
-        self.done = 0
-        self.began = self.said = time.monotonic()
-        self.speaks = os.environ.get("RANK", "0") == "0"
-        if self.speaks:
-            say(f"{self.prefix}{total:,} lines to translate")
-
-    def counted(self, translations: "Iterator[Translation]") -> "Iterator[Translation]":
-        """Pass translations through."""
-        for translation in translations:
-            yield translation
-            self.done += 1
-            if time.monotonic() - self.said >= SAY_EVERY or self.done == self.total:
-                self.tell()
-
-    def tell(self) -> None:
-        """Say how far it is, if this process is the one that speaks for those of its torchrun."""
-        from tqdm import tqdm  # noqa: PLC0415
-
-        self.said = time.monotonic()
-        rate = self.done / max(self.said - self.began, 1e-9)
-        left = tqdm.format_interval((self.total - self.done) / rate)
-        if self.speaks:
-            say(f"{self.prefix}{self.done:,} of {self.total:,} lines, {rate:,.0f} lines/s, {left} left")
 
 
 # --- what a job is ----------------------------------------------------------------------------------------------------

@@ -1,17 +1,13 @@
 """The test set of a command: its options, its files, and its translation by a run."""
 
 import argparse
-import sys
-import time
 from collections.abc import Iterator, Sequence
 
-from nmt.cli.common import importing, say, with_progress
+from nmt.cli.common import importing
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
 from nmt.cli.options import given
 from nmt.config.schema import Evaluation
-
-PROGRESS_SECONDS = 10.0
-"""Time between two reports of progress."""
+from nmt.foundation.messages import counted
 
 
 def add_test_set_options(arguments: argparse.ArgumentParser) -> None:
@@ -54,17 +50,4 @@ def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments:
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
     translations = translate_lines(translator, lines, options, arguments, run=runs[0], source=source)
     hypotheses = (each.text for each in translations)
-    if sys.stderr.isatty():
-        return with_progress(hypotheses, len(lines), name)
-    return _with_log(hypotheses, name, len(lines))
-
-
-def _with_log(hypotheses: Iterator[str], run: str, count: int) -> Iterator[str]:
-    """Yield the hypotheses, and report progress every PROGRESS_SECONDS on standard error."""
-    started = reported = time.monotonic()
-    for number, line in enumerate(hypotheses, 1):
-        yield line
-        now = time.monotonic()
-        if now - reported >= PROGRESS_SECONDS or number == count:
-            reported = now
-            say(f"{run}: {number:,} of {count:,} lines translated, {now - started:.0f}s")
+    return counted(hypotheses, f"{name}: translating", len(lines), "lines")

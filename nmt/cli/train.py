@@ -13,13 +13,16 @@ import os
 import shlex
 import signal
 from pathlib import Path
+from textwrap import indent
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from nmt.cli.common import INTERRUPTED, as_typed, command, importing, say
 from nmt.cli.options import add_config_options
 from nmt.config import Config, load_config, load_run_config
+from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
+from nmt.foundation.messages import Result
 
 
 class StopRequest:
@@ -88,6 +91,24 @@ def configuration(arguments: argparse.Namespace) -> Config:
     return config if arguments.output is None else config.model_copy(update={"output": arguments.output})
 
 
+def next_commands(config: Config) -> list[str]:
+    """Return commands to type after training, with the paths of the run and of its test set."""
+    run, test = str(config.output), config.data.test
+    source = reference = "FILE"
+    if isinstance(test, FileCorpus) and not any(sign in test.source + test.target for sign in "*?["):
+        source, reference = test.source, test.target
+    text = ["--source", source, "--reference", reference]
+    name = Path(run).name
+    shown = [] if config.model.attention.type == "none" else ["--show-attention"]
+    commands = [
+        ["nmt-translate", "--model", run, *shown],
+        ["nmt-evaluate", "--model", run, *text],
+        ["nmt-length-curve", *text, "--system", f"{name}={run}", "--output", f"{run}.length"],
+        ["tensorboard", "--logdir", run],
+    ]
+    return [shlex.join([as_typed(command), *options]) for command, *options in commands]
+
+
 @command(parser)
 def main(arguments: argparse.Namespace) -> int:
     """Train; returns 0 when finished, 128 plus its number when stopped by a signal."""
@@ -115,9 +136,11 @@ def main(arguments: argparse.Namespace) -> int:
             return 0
         resume, overwrite = on_writer(world, how)
         if train_run(config, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world):
+            if world.writes:
+                say(f"next:\n{indent(chr(10).join(next_commands(config)), '  ')}")
             return 0
         if world.writes:
             command = [] if world.size > 1 else [as_typed("nmt-train")]
             again = shlex.join([*command, "--resume", "--output", str(config.output)])
-            say(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}")
+            say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
     return INTERRUPTED if stop.signal is None else 128 + stop.signal

@@ -6,27 +6,31 @@ examples:
 """
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import command, importing, with_progress
+from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, translate_lines
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import given, number, refuse_useless, whole
 from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines
 from nmt.cli.risk import add_risk_options, check_risk, risk
+from nmt.cli.shades import draw
 from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
+from nmt.foundation.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
+    from nmt.translation.results import Translation
     from nmt.translation.translator import Translator
 
 
@@ -64,6 +68,11 @@ def parser() -> argparse.ArgumentParser:
         f"of the first {MOST_PICTURES} lines",
     )
     arguments.add_argument(
+        "--show-attention",
+        action="store_true",
+        help="draw the attention of each translation on standard error, which is for reading at a terminal",
+    )
+    arguments.add_argument(
         "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
     )
     add_decoding_options(arguments)
@@ -99,6 +108,8 @@ def main(arguments: argparse.Namespace) -> None:
         translate_stream(arguments)
     elif arguments.attention_plot:
         raise ConfigError("--attention-plot: draws the first lines of a text; use it without --shard and torchrun")
+    elif arguments.show_attention:
+        raise ConfigError("--show-attention: has no effect with --shard or torchrun; translate without them to look")
     else:
         translate_shard(arguments, shard, search_options)
 
@@ -123,17 +134,33 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         outputs = open_outputs(*forms(arguments).values(), stack=stack)
         if not typed and (arguments.output is not None or not sys.stdout.isatty()):
-            translations = with_progress(translations, count_lines(arguments.input), name)
+            translations = counted(translations, name, count_lines(arguments.input), "lines")
         for translation in translations:
             texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
                 output.write(lines_out)
             if pictures:
                 pictures.add(translation)
+            if arguments.show_attention:
+                show_attention(translation)
         for output in outputs:
             output.write([])  # empty input: truncate an older file, too
     if pictures:
         pictures.end(arguments.command)
+
+
+def show_attention(translation: "Translation") -> None:
+    """Draw the attention between the words of a line and of its best translation."""
+    from nmt.evaluation.alignment import word_weights  # noqa: PLC0415
+
+    best = translation.hypotheses[0]
+    if best.attention is None:
+        return
+    source, pieces = translation.source, translation.source_pieces
+    weights = word_weights(best.attention, pieces, best.pieces, source, best.text)
+    words = source.split()[: weights.shape[1]], best.text.split()[: weights.shape[0]]
+    for line in draw(weights, *words, shutil.get_terminal_size().columns):
+        say(line)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -184,14 +211,14 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         temperature = {} if arguments.sampling_temperature is None else {"temperature": arguments.sampling_temperature}
         overrides["sampling"] = Sampling(**temperature, **given(arguments, SAMPLING_OPTIONS))
         overrides["beam_size"] = 1
-    for option in ("alignments", "attention", "attention_plot", "replace_unknown"):
+    for option in ("alignments", "attention", "attention_plot", "show_attention", "replace_unknown"):
         if getattr(arguments, option) and not translator.attends:
             name, runs = option.replace("_", "-"), ", ".join(arguments.model)
             raise ConfigError(f"--{name}: {runs} has no attention (model.attention.type is none)")
     return SearchOptions.from_config(
         translator.decoding,
         n_best=arguments.n_best,
-        attention=any(given(arguments, ("alignments", "attention", "attention_plot"))),
+        attention=any(given(arguments, ("alignments", "attention", "attention_plot"))) or arguments.show_attention,
         risk=risk(arguments),
         unknown=unknown_words(arguments, translator.tokenizers),
         **overrides,

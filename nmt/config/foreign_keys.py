@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 TABLE = """
-training.updates (this toolkit counts optimizer updates, not epochs) <- epochs num_epochs max_epochs max_epoch
-  max_num_epochs num_train_epochs steps train_steps max_steps max_updates max_update num_updates total_steps
-  iterations
+training.epochs (or training.updates, which counts optimizer updates) <- num_epochs max_epochs max_epoch
+  max_num_epochs num_train_epochs
+training.updates (optimizer updates; or training.epochs) <- steps train_steps max_steps max_updates max_update
+  num_updates total_steps iterations
 training.batch_tokens (counted in tokens of the longer side, padding included) <- batch_size train_batch_size
   per_device_train_batch_size max_tokens batch_type normalization_type
 training.optimizer.learning_rate <- lr initial_learning_rate base_lr

@@ -27,6 +27,7 @@ from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
 from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
+from nmt.foundation.messages import counted
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
@@ -118,9 +119,7 @@ def _build(
     for place, (key, corpus) in enumerate(_corpora(data).items()):
         say(f"encoding {key}: {corpus_name(corpus)}")
         part = Text(corpus, languages, digests[key], digests.get(_links_key(key)))
-        counted[key], heads[key] = encode_split(
-            folder / _folder_name(key, place), part, recipes[key], data.processes, say
-        )
+        counted[key], heads[key] = encode_split(folder / _folder_name(key, place), part, recipes[key], data.processes)
         _require_pairs(key, corpus, counted[key].counts)
     training_keys = list(data.training_corpora)
     most = FIRST_PAIRS // len(training_keys)
@@ -199,7 +198,7 @@ def _links_key(key: str) -> str:
 
 def _digests(data: Data, remembered: Digests) -> dict[str, str]:
     digests = {}
-    for key, corpus in _corpora(data).items():
+    for key, corpus in counted(_corpora(data).items(), "reading the corpora", len(_corpora(data)), "corpora"):
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language, remembered.of)
     for key, corpus in data.training_corpora.items():
@@ -222,7 +221,8 @@ def _tokenizers(config: Config, cache: Path, digests: Mapping[str, str], remembe
     def build(folder: Path) -> None:
         say(f"learning the {config.tokenizer.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
         texts = (read_pairs(corpus, *languages, digests[key]) for key, corpus in corpora.items())
-        learn(config.tokenizer, chain.from_iterable(texts), tags).save(folder)
+        pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
+        learn(config.tokenizer, pairs, tags).save(folder)
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))

@@ -1,7 +1,7 @@
 """Encoding of text: ids, counts, hashes, and the reason for which a pair is dropped."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,14 @@ class Recipe:
 
 
 def encode_rows(
-    rows: Mapping[str, Sequence[Any]], repeats: Sequence[bool], recipe: Recipe
+    rows: Mapping[str, Sequence[Any]],
+    repeats: Sequence[bool],
+    recipe: Recipe,
+    done: Callable[[int], None] = lambda pairs: None,
 ) -> tuple[pa.Table, Counts, Hashes]:
     """Encode columns of text, and links if the recipe has them; -> kept rows, counts of all, hashes of the kept ones.
 
-    ``repeats`` says of each pair whether it repeats an earlier one.
+    ``repeats`` says of each pair whether it repeats an earlier one. ``done`` is told how many pairs more are encoded.
     """
     tables, hashes = [recipe.schema.empty_table()], [np.zeros((0, 2), np.int64)]
     counts = Counts.of(dict.fromkeys(COLUMNS, ()))
@@ -68,6 +71,7 @@ def encode_rows(
         tables.append(table.take(kept))
         hashes.append(np.array([columns["pair_hash"], columns["source_hash"]], np.int64).T[kept])
         counts += Counts.of({name: columns[name] for name in COLUMNS})
+        done(len(columns["reason"]))
     return pa.concat_tables(tables), counts, np.concatenate(hashes)
 
 

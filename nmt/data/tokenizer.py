@@ -23,6 +23,7 @@ from nmt.data.lines import unreadable
 from nmt.data.sample import sampled
 from nmt.errors import DataError
 from nmt.foundation.files import require_regular_file, write_bytes
+from nmt.foundation.messages import step, watched
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
@@ -273,7 +274,8 @@ def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequen
     vocabulary = config.vocabulary or suitable_vocabulary(config, texts()) + len(tags)
     for _ in range(TRIES):
         try:
-            return _train(config, texts, vocabulary, tags)
+            with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
+                return _train(config, lambda: watched(texts(), progress), vocabulary, tags)
         except RuntimeError as error:
             message = str(error)
         smallest, largest = _bounds(message)

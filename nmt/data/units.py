@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.cache import Say, Unfinished
+from nmt.data.cache import Unfinished
 from nmt.data.corpus import Pair, corpus_size, read_pairs
 from nmt.data.encoding import Recipe, encode_rows, pair_hash
 from nmt.data.language_id import FIRST_PAIRS
@@ -31,6 +31,7 @@ from nmt.data.report import Counted, Counts, Hashes, repeated
 from nmt.data.storage import write_table
 from nmt.foundation.files import digest as sha256
 from nmt.foundation.files import read_json, write_json
+from nmt.foundation.messages import counted, step
 
 UNIT = 50_000
 """Pairs of a unit. About 100 bytes of ids and 300 of text each are in memory in every process that encodes."""
@@ -63,22 +64,21 @@ class Text(NamedTuple):
                 yield *pair, [word for link in links for word in link]
 
 
-def encode_split(
-    folder: Path, text: Text, recipe: Recipe, processes: int | None, say: Say = lambda line: None
-) -> tuple[Counted, list[Pair]]:
+def encode_split(folder: Path, text: Text, recipe: Recipe, processes: int | None) -> tuple[Counted, list[Pair]]:
     """Write the kept pairs of a split to ``folder``, unit by unit; units that are finished there are left alone.
 
-    Returns what the report needs, and the text of the first ``FIRST_PAIRS`` pairs, kept or dropped. ``say`` receives
-    the progress after each unit. Raises DataError as :func:`read_pairs` and :func:`linked_pairs` do.
+    Returns what the report needs, and the text of the first ``FIRST_PAIRS`` pairs, kept or dropped. Raises DataError as
+    :func:`read_pairs` and :func:`linked_pairs` do.
     """
     folder.mkdir(exist_ok=True)
     repeats = _repeats(folder, text) if recipe.rule is not None and recipe.rule.duplicates else None
-    progress = Progress(text.corpus, say)
+    reading = Reading(text.corpus)
     head: list[Pair] = []
 
     def units() -> Iterator[Rows]:
-        rows = text.rows(progress.seen)
+        rows = text.rows(reading.seen)
         while unit := list(islice(rows, UNIT)):
+            reading.found(len(unit))
             head.extend(Pair(*row[:2]) for row in unit[: FIRST_PAIRS - len(head)])
             yield dict(zip(("source_text", "target_text", "links"), map(list, zip(*unit, strict=True)), strict=True))
 
@@ -86,7 +86,7 @@ def encode_split(
         for number, unit in enumerate(units):
             path, size = folder / f"{number:05}", len(unit["source_text"])
             if (counts := finished(path)) is not None:
-                yield partial(Unit, counts, found=True)
+                yield partial(_found, counts)
             else:
                 again = [False] * size if repeats is None else repeats[number * UNIT :][:size].tolist()
                 yield partial(write_unit, path, unit, again, recipe)
@@ -97,31 +97,32 @@ def encode_split(
         large = sum(len(unit["source_text"]) for unit in first) >= LARGE * UNIT
         processes = min(os.cpu_count() or 1, MOST_PROCESSES) if large else 1
     parts: list[Counts] = []
-    for unit in _in_order(jobs(chain(_drained(first), stream)), processes):
-        parts.append(unit.counts)
-        progress.report(int(unit.counts.reasons.sum()), unit.found)
+    with step(f"encoding {folder.name}", reading.pairs, "pairs") as progress:
+        for counts in _in_order(jobs(chain(_drained(first), stream)), processes, progress.advance):
+            parts.append(counts)
+            progress.expect(reading.pairs)
     return Counted(sum(parts[1:], parts[0]), partial(_hashes, folder, len(parts))), head
 
 
-class Unit(NamedTuple):
-    """An encoded unit."""
-
-    counts: Counts
-    found: bool = False
-    """Whether it was there already."""
+Done = Callable[[int], None]
+"""Is told how many pairs more are encoded."""
+Job = Callable[[Done], Counts]
 
 
-Job = Callable[[], Unit]
-
-
-def write_unit(path: Path, rows: Rows, repeats: Sequence[bool], recipe: Recipe) -> Unit:
+def write_unit(path: Path, rows: Rows, repeats: Sequence[bool], recipe: Recipe, done: Done) -> Counts:
     """Encode a unit and write its files, the one that makes it finished last."""
-    table, counts, hashes = encode_rows(rows, repeats, recipe)
+    table, counts, hashes = encode_rows(rows, repeats, recipe, done)
     write_table(path.with_suffix(".arrow"), table)
     np.save(path.with_suffix(".npy"), hashes)
     digests = {suffix: sha256(path.with_suffix(suffix)) for suffix in (".arrow", ".npy")}
     write_json(path.with_suffix(".json"), {"counts": counts.to_json(), "sha256": digests})
-    return Unit(counts)
+    return counts
+
+
+def _found(counts: Counts, done: Done) -> Counts:
+    """A unit that an earlier process has written."""
+    done(int(counts.reasons.sum()))
+    return counts
 
 
 def finished(path: Path) -> Counts | None:
@@ -154,7 +155,8 @@ def _hashes(folder: Path, units: int) -> Iterator[Hashes]:
 def _repeats(folder: Path, text: Text) -> NDArray[np.bool_]:
     """Read a corpus once to find the pairs that repeat earlier ones: -> (pairs,). Their hashes go through a file."""
     path, total = folder / "pairs.tmp", 0
-    hashes = (pair_hash(*pair) for pair in text.pairs())
+    pairs = counted(text.pairs(), "looking for repeated pairs", None, "pairs")
+    hashes = (pair_hash(*pair) for pair in pairs)
     with path.open("wb") as file:
         while len(part := np.fromiter(islice(hashes, UNIT), np.int64)):
             part.tofile(file)
@@ -176,17 +178,19 @@ def _drained(units: list[Rows]) -> Iterator[Rows]:
         yield units.pop(0)
 
 
-def _in_order(jobs: Iterator[Job], processes: int) -> Iterator[Unit]:
+def _in_order(jobs: Iterator[Job], processes: int, done: Done) -> Iterator[Counts]:
     """Do jobs in processes of their own, at most one more than ``processes`` at a time; -> the results in order."""
     if processes == 1:
-        yield from (job() for job in jobs)
+        yield from (job(done) for job in jobs)
         return
     with ProcessPoolExecutor(processes, get_context("fork"), _follow, (os.getpid(),)) as pool:
         try:
-            waiting = deque(pool.submit(job) for job in islice(jobs, processes + 1))
+            waiting = deque(pool.submit(job, _uncounted) for job in islice(jobs, processes + 1))
             while waiting:
-                yield waiting.popleft().result()
-                waiting.extend(pool.submit(job) for job in islice(jobs, 1))
+                counts = waiting.popleft().result()
+                done(int(counts.reasons.sum()))
+                yield counts
+                waiting.extend(pool.submit(job, _uncounted) for job in islice(jobs, 1))
         except BrokenProcessPool:
             raise Unfinished(
                 "data.processes: a process that encodes was killed, perhaps for lack of memory; run the same command "
@@ -194,6 +198,10 @@ def _in_order(jobs: Iterator[Job], processes: int) -> Iterator[Unit]:
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _uncounted(pairs: int) -> None:
+    """What another process encodes is counted when it is finished."""
 
 
 def _follow(parent: int) -> None:
@@ -208,31 +216,19 @@ def _follow(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class Progress:
-    """Lines of progress: pairs, their rate, and the time left, judging by the bytes that have been read."""
+class Reading:
+    """How many pairs a corpus has, judging by the bytes that have been read."""
 
-    def __init__(self, corpus: AnyCorpus, say: Say) -> None:
-        self._say, self._limit = say, corpus.limit
-        self._bytes, self._all_bytes, self._pairs = 0, corpus_size(corpus), 0
-        self._start: tuple[float, int, float] | None = None
+    def __init__(self, corpus: AnyCorpus) -> None:
+        self._limit, self._all_bytes = corpus.limit, corpus_size(corpus)
+        self._bytes = self._read = self.pairs = 0
 
     def seen(self, count: int) -> None:
         """Count bytes that have been read."""
         self._bytes += count
 
-    def report(self, pairs: int, found: bool) -> None:
-        """Say how many pairs are encoded after another unit; the rate is that since the first that was not found."""
-        self._pairs += pairs
-        share = self._bytes / self._all_bytes if self._all_bytes else 0.0
-        if self._limit is not None:
-            share = max(share, self._pairs / self._limit)
-        now = time.monotonic()
-        if found or self._start is None:
-            self._start = now, self._pairs, share
-            return
-        start, pairs_before, share_before = self._start
-        seconds = max(now - start, 1e-9)
-        left = ""
-        if share_before < share < 1:
-            left = f", about {(1 - share) * seconds / (share - share_before) / 60:.0f} min left"
-        self._say(f"  {self._pairs:,} pairs, {(self._pairs - pairs_before) / seconds * 60:,.0f} a minute{left}")
+    def found(self, pairs: int) -> None:
+        """Count pairs that have been read, and estimate how many there are."""
+        self._read += pairs
+        known = self._read * self._all_bytes // self._bytes if self._bytes else self._read
+        self.pairs = max(min(known, self._limit or known), self._read)

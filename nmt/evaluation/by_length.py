@@ -102,13 +102,27 @@ def length_rows(system: str, statistics: Integers, groups: Mapping[int, Bin], re
     for number, each in groups.items():
         inside = statistics[:, each.members]
         totals = inside.sum(axis=1)
-        resampled = bootstrap_bleu(inside, resamples, (SEED, number)).mean(axis=1)
-        low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
+        bleu = float(bleu_of_statistics(totals).mean())
+        low, high = bleu, bleu
+        if resamples:
+            resampled = bootstrap_bleu(inside, resamples, (SEED, number)).mean(axis=1)
+            low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
         words = int(totals[0, 1])
         ratio = float(totals[:, 0].mean() / words) if words else 0.0
-        bleu = float(bleu_of_statistics(totals).mean())
         rows.append(LengthRow(system, each.low, each.high, len(each.members), bleu, low, high, ratio))
     return rows
+
+
+def bleu_by_length(
+    lengths: Integers,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenizer: BleuTokenizer,
+    bins: Sequence[int],
+) -> list[LengthRow]:
+    """Compute BLEU of one system in each bin that has sentences, without intervals: they end where BLEU is."""
+    statistics = training_statistics([hypotheses], references, tokenizer)
+    return length_rows("", statistics, bins_by_length(lengths, bins), 0)
 
 
 def score_system(

@@ -14,6 +14,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config.schema import BleuTokenizer
+from nmt.foundation.messages import counted
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -90,7 +91,8 @@ def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[in
     that a resample has the same sentences for all systems, in every call.
     """
     sentences, table = sentences_first(statistics)
-    sums = np.stack([draw @ table for draw in draws(sentences, resamples, seed)])
+    drawn = counted(draws(sentences, resamples, seed), "bootstrap", resamples, "resamples")
+    sums = np.stack([draw @ table for draw in drawn])
     return bleu_of_statistics(as_statistics(sums, statistics))
 
 

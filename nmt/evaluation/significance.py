@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from nmt.evaluation.by_length import PERCENTILES, SEED, SystemScores, bins_by_length
 from nmt.evaluation.metrics import Floats, Integers, as_statistics, bleu_of_statistics, bootstrap_bleu, sentences_first
+from nmt.foundation.messages import counted
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
@@ -161,7 +162,7 @@ def _coins(sentences: int, trials: int, seed: int | Sequence[int]) -> Iterator[S
     """Choose each sentence with probability 1/2 in each trial, in blocks of (some trials, sentences)."""
     generator = np.random.default_rng(seed)
     rows = max(1, BLOCK // sentences)
-    for start in range(0, trials, rows):
+    for start in counted(range(0, trials, rows), "approximate randomization", -(-trials // rows), "blocks"):
         yield generator.integers(2, size=(min(rows, trials - start), sentences), dtype=np.bool_)
 
 

@@ -1,6 +1,7 @@
 """The device and the precision that a model computes in."""
 
 import ctypes
+import resource
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -95,6 +96,13 @@ def release_freed_memory() -> None:
 def _glibc(name: str) -> Any:
     """A function of glibc; None where there is none."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
+
+
+def peak_memory(device: torch.device) -> int:
+    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
 
-RUN/config.yaml  manifest.json  data_report.json  language_id.json  metrics.jsonl
+RUN/config.yaml  manifest.json  data_report.json  language_id.json  metrics.jsonl  samples.jsonl
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
 RUN/checkpoints/previous                             the ``last`` before this one
@@ -30,6 +30,7 @@ class RunDirectory(Checkpoints):
         self.config = self.path / "config.yaml"
         self.tokenizer = self.path / "tokenizer"
         self.metrics = self.path / "metrics.jsonl"
+        self.samples = self.path / "samples.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
@@ -83,6 +84,6 @@ class RunDirectory(Checkpoints):
     @property
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
-        files = (self.config, self.metrics, self.data_report, self.manifest, self.language_id)
+        files = (self.config, self.metrics, self.samples, self.data_report, self.manifest, self.language_id)
         results = (self.test_hypotheses, self.test_scores)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)

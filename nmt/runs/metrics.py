@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: read, and cut back to the checkpoint from which a run resumes."""
+"""``metrics.jsonl`` and ``samples.jsonl``: read, and cut back to the checkpoint from which a run resumes."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records; the last line of a run that was killed may not be whole, and is left out."""
+    """Read the records of either file; the last line of a run that was killed may not be whole, and is left out."""
     records = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         with suppress(ValueError):
@@ -25,8 +25,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_metrics(path: Path, step: int, validated: int) -> None:
-    """Drop the last lines, which a run writes again when it resumes from this step, after the validation at update
-    ``validated``: lines of later steps, and the results of a finished run. Raises CheckpointError."""
+    """Drop the last lines of ``metrics.jsonl`` or ``samples.jsonl``, which a run writes again when it resumes from this
+    step, after the validation at update ``validated``: lines of later steps, and the results of a finished run.
+
+    A line of samples has no split; it belongs to a validation. Raises CheckpointError.
+    """
     if not path.exists():
         return
     require_regular_file(path, LARGEST_METRICS)
@@ -49,6 +52,6 @@ def _stays(line: bytes, last: Mapping[str, int]) -> bool:
     """Whether a line is whole and not later than the ``last`` step of its split."""
     try:
         record = json.loads(line)
-        return line.endswith(b"\n") and bool(record["step"] <= last[record["split"]])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return line.endswith(b"\n") and bool(record["step"] <= last[record.get("split", "validation")])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False  # a crash cut the line short

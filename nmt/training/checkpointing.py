@@ -99,10 +99,12 @@ class Checkpointing:
             except FileError as error:
                 problems[name] = error.problems
         later = 0 if names[:1] != ["best"] or "best" in problems else self.run.update("best")
-        if later > (progress.update if progress.finished(self.config) else self.config.updates):
+        reached = progress.update if progress.finished(self.config) else self.config.updates or math.inf
+        if later > reached:
             raise CheckpointError(
                 f"{self.run.checkpoints / 'best'}: from update {later}, but training resumes from update "
-                f"{progress.update}, and training.updates or training.validation.patience ends it before update {later}"
+                f"{progress.update}, and training.updates, training.epochs or training.validation.patience ends it "
+                f"before update {later}"
             )
         if "best" in problems and self._replacement(progress, problems) is None and progress.finished(self.config):
             raise CheckpointError(*problems["best"], "no other copy of the best weights is left; restore the file")

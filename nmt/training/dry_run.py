@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import statistics
 import tempfile
@@ -11,19 +10,19 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from nmt.config import Config
-from nmt.data.batching import plan_epoch
 from nmt.data.cache import cache_folder, remove_abandoned, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.foundation.device import resolve_device
+from nmt.foundation.device import peak_memory, resolve_device
 from nmt.foundation.files import printable
+from nmt.foundation.messages import duration
 from nmt.runs.directory import RunDirectory
 from nmt.training import pipeline, refusals
-from nmt.training.log import Log, duration
+from nmt.training.extent import Extent
+from nmt.training.log import Log
+from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
 
@@ -59,7 +58,8 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                 "data": config.data.model_copy(update={"cache": str(Path(folder) / CACHE)}),
                 "training": training.model_copy(
                     update={
-                        "updates": min(UPDATES, training.updates),
+                        "updates": min(UPDATES, training.updates or UPDATES),
+                        "epochs": None,
                         "average": 1,
                         "average_of": "best",
                         "log_every": 1,
@@ -67,7 +67,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                 ),
             }
         )
-        updates = _check_resume(run, once.model_copy(update={"training": training}), say) if resume else 0
+        done = _check_resume(run, once.model_copy(update={"training": training}), say) if resume else Progress()
         found: list[PreparedData] = []
 
         def narrow(prepared: PreparedData) -> PreparedData:
@@ -77,7 +77,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
         pipeline.train_run(once, say=say, narrow=narrow)
         _refuse_small_disks(config, run, Path(folder))
         whole, hardest = found
-        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), updates))
+        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), done))
     say("dry run: everything that training needs is there and works; nothing was kept")
 
 
@@ -124,8 +124,10 @@ def _hardest(config: Config, prepared: PreparedData) -> PreparedData:
     )
 
 
-def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, short: RunDirectory, done: int = 0) -> str:
-    """Estimate the time of training after ``done`` updates, and its memory, from a short run.
+def estimate(
+    config: Config, prepared: PreparedData, narrowed: PreparedData, short: RunDirectory, done: Progress
+) -> str:
+    """Estimate the time of training from ``done`` on, and its memory, from a short run.
 
     The short run validated on the pairs of ``narrowed`` alone. An untrained network writes long translations, so later
     validations take less time.
@@ -134,28 +136,20 @@ def estimate(config: Config, prepared: PreparedData, narrowed: PreparedData, sho
     lines = [json.loads(line) for line in short.metrics.read_text("utf-8").splitlines()]
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
     rate = statistics.median(rates[1:] or rates)
-    train = prepared.train.in_epoch(0)
-    lengths = train.source_lengths, train.target_lengths
-    batches = len(plan_epoch(*lengths, training.batch_tokens, seed=config.seed, epoch=0))
-    updates = training.updates - done
-    epochs = updates * training.accumulation / batches
-    tokens = epochs * (int(train.target_lengths.sum()) + len(train))
+    extent = Extent.of(config, prepared, 1)
+    total = extent.total(training, done)
+    updates = total - done.update
+    epochs = extent.epochs_left(training, done)
+    tokens = epochs * extent.tokens
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    count = training.updates // validation.every - done // validation.every + (done == 0)
+    count = total // validation.every - done.update // validation.every + (done.update == 0)
     return (
         f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
         f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "
-        f"{_peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
+        f"{peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
     )
-
-
-def _peak_memory(device: torch.device) -> int:
-    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None:
@@ -190,8 +184,8 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> int:
-    """Return the number of updates of a run, which is only read. Raises the errors of resuming it."""
+def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> Progress:
+    """Return the progress of a run, which is only read. Raises the errors of resuming it."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
     refusals.refuse_other_data(run, pipeline.make_manifest(config, prepared))
@@ -202,4 +196,4 @@ def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> int:
         for problems in trainer.checkpointing.damaged(progress).values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {progress.update}")
-    return progress.update
+    return progress

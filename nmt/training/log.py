@@ -1,10 +1,10 @@
-"""The log of a run: metrics.jsonl, TensorBoard, and messages."""
+"""The log of a run: metrics.jsonl, samples.jsonl, TensorBoard, and messages."""
 
 import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ class Log:
     ) -> None:
         self.say = say if world.writes else lambda _: None
         self._metrics = GrowingFile(run.metrics if world.writes else None)
+        self._run, self._writes = run, world.writes
+        self._samples: GrowingFile | None = None
         try:
             self._board = _EventFile(run.tensorboard if world.writes else None, purge)
         except BaseException:
@@ -48,11 +50,25 @@ class Log:
         for name, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
-        record = {"step": step, "split": split, **values}
-        self._metrics.write((json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        self._metrics.write(_line({"step": step, "split": split, **values}))
+        self.scalars(step, split, values)
+
+    def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
+        """Write the numbers among the values to TensorBoard, as ``group/name``."""
         for name, value in values.items():
-            if isinstance(value, int | float):
-                self._board.add(step, summary=summary.scalar(f"{split}/{name}", value))
+            if isinstance(value, int | float) and math.isfinite(value):
+                self._board.add(step, summary=summary.scalar(f"{group}/{name}", value))
+
+    def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
+        """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
+        if self._samples is None:
+            self._samples = GrowingFile(self._run.samples if self._writes else None)
+        self._samples.write(_line({"step": step, "lines": lines}))
+
+    def hyperparameters(self, values: Mapping[str, float | str | bool], metrics: Mapping[str, float]) -> None:
+        """Tell TensorBoard's table of runs what a run was made with, and which of its scalars to show."""
+        for part in summary.hparams(dict(values), dict(metrics)):
+            self._board.add(0, summary=part)
 
     def text(self, step: int, name: str, markdown: str) -> None:
         """Write a text to TensorBoard."""
@@ -63,13 +79,21 @@ class Log:
         self._board.add(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def sync(self) -> None:
-        """Sync metrics.jsonl to disk, so that no checkpoint outlives the lines before it."""
-        self._metrics.sync()
+        """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""
+        for file in (self._metrics, self._samples):
+            if file is not None:
+                file.sync()
 
     def close(self) -> None:
         """Close the files."""
         self._metrics.close()
         self._board.close()
+        if self._samples is not None:
+            self._samples.close()
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 class GrowingFile:
@@ -121,13 +145,3 @@ class _EventFile(GrowingFile):
 
     def add(self, step: int, **what: Any) -> None:
         self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
-
-
-def duration(seconds: float) -> str:
-    """Format seconds: ``45s``, ``12m 05s``, ``3h 20m``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"

@@ -22,13 +22,17 @@ from nmt.evaluation.by_length import score_system
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.foundation.files import why_unwritable, write_json, write_text
+from nmt.foundation.messages import Result, counted
+from nmt.foundation.speed import product_rate
 from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.runs.metrics import cut_metrics
+from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
+from nmt.training.extent import flops_per_token
 from nmt.training.log import Log
+from nmt.training.progress import Progress
 from nmt.training.refusals import (
     refuse_fewer_updates,
     refuse_other_config,
@@ -37,6 +41,7 @@ from nmt.training.refusals import (
     refuse_unequal_data,
     say_other_number,
 )
+from nmt.training.summary import hyperparameters, summary
 from nmt.training.trainer import Trainer
 from nmt.training.validation import gold_pairs
 from nmt.translation.options import SearchOptions
@@ -101,13 +106,12 @@ def train_run(
             world, lambda: _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say, world=world)
         )
         world.remember(BEGUN)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        precision = "bf16" if resolve_precision(config.precision, device) == torch.bfloat16 else "fp32"
-        attention = "no" if config.model.attention.type == "none" else config.model.attention.type
-        say(f"model: {parameters:,} parameters, {attention} attention, {precision} on {device}{_crowd(world)}")
+        rate, token_seconds = _speeds(config, prepared, device, world)
         purge = on_writer(world, lambda: _cut(run, checkpoint) if checkpoint else None)
         with closing(Log(run, say, purge=purge, world=world)) as log:
-            trainer = Trainer(config, prepared, model, run, log, device, world)
+            trainer = Trainer(config, prepared, model, run, log, device, world, token_seconds)
+            for line in summary(config, prepared, model, device, trainer.extent, rate):
+                say(line)
             if checkpoint:
                 trainer.resume(checkpoint)
                 say(f"resumed after update {trainer.progress.update}")
@@ -124,6 +128,8 @@ def train_run(
                 if prepared.test_pairs:
                     best = best_run(config, prepared, run, device, world)
                     score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
+                log.hyperparameters(hyperparameters(config), final_metrics(run))
+                _say_best(trainer.progress, run, log)
             except Stopped:
                 return False
     return True
@@ -170,7 +176,8 @@ def _save_language_id(run: RunDirectory, prepared: PreparedData) -> None:
 def _cut(run: RunDirectory, checkpoint: str) -> int:
     """Remove the metrics of the updates after a checkpoint; -> the first step that TensorBoard is to forget."""
     saved = saved_progress(run, checkpoint)
-    cut_metrics(run.metrics, saved.update, saved.validated)
+    for path in (run.metrics, run.samples):
+        cut_metrics(path, saved.update, saved.validated)
     return saved.update + 1
 
 
@@ -178,8 +185,33 @@ def _say_nothing(line: str) -> None:
     """What the processes that do not write say."""
 
 
-def _crowd(world: World) -> str:
-    return f", {world.size} processes" if world.size > 1 else ""
+def _speeds(config: Config, prepared: PreparedData, device: torch.device, world: World) -> tuple[float, float | None]:
+    """The FLOP/s of the matrix products of all processes, and the time that they need for the work of a target token.
+
+    Measured in all processes at once, as they train.
+    """
+    own = product_rate(device, resolve_precision(config.precision, device), brief=True)
+    rate = float(world.sum(torch.tensor(own, dtype=torch.float64)))
+    work = flops_per_token(config.model, prepared)
+    return rate, None if work is None else work / rate
+
+
+def final_metrics(run: RunDirectory) -> dict[str, float]:
+    """The scalars of TensorBoard by which runs compare: of the best validation, and of the test set."""
+    last = {record["split"]: record for record in read_metrics(run.metrics) if record.get("best", True)}
+    names = {"validation": ("best", ("loss", "bleu", "aer")), "test": ("test", ("bleu", "chrf"))}
+    return {
+        f"{group}/{name}": last[split][name]
+        for split, (group, metrics) in names.items()
+        for name in metrics
+        if last.get(split, {}).get(name) is not None
+    }
+
+
+def _say_best(progress: Progress, run: RunDirectory, log: Log) -> None:
+    best = progress.best
+    if best is not None:
+        log.say(Result(f"best checkpoint: that of update {best.update:,}: {run.folder('best')}"))
 
 
 def _same_model(config: Config, prepared: PreparedData, world: World) -> Seq2Seq:
@@ -274,7 +306,8 @@ def score_test(
 
     def translate(share: Sequence[str]) -> Iterator[str]:
         translations = translator.stream(share, options, first_window=WINDOW, check_stop=check_stop)
-        return (translation.text for translation in translations)
+        watched = counted(translations, "translating the test set", len(share), "sentences")
+        return (translation.text for translation in watched)
 
     hypotheses = in_shares(world, sources, translate)
     if not world.writes:
@@ -293,7 +326,7 @@ def score_test(
     write_json(run.test_scores, system.as_dict() | {"binned_by": str(binned_by)})
     bleu, chrf = system.scores
     log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
-    log.say(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}")
+    log.say(Result(f"test set: BLEU {bleu.value:.2f}  chrF {chrf.value:.2f}  {bleu.signature}"))
 
 
 def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class Progress:
     def validation_due(self, config: Training) -> bool:
         """Whether a validation follows."""
         validation = config.validation
-        due = self.update % validation.every == 0 or self.update in (validation.first, config.updates)
+        due = self.update % validation.every == 0 or self.update == validation.first or self.complete(config)
         return due and self.update > self.validated
 
     def save_due(self, config: Training) -> bool:
@@ -132,10 +132,16 @@ class Progress:
         due = config.save_every is not None and self.update % config.save_every == 0
         return due and not self.skipped_in_a_row
 
+    def complete(self, config: Training) -> bool:
+        """Whether all updates, or all epochs, are done."""
+        if config.updates is not None:
+            return self.update >= config.updates
+        return config.epochs is not None and self.position.epoch >= config.epochs
+
     def finished(self, config: Training) -> bool:
-        """Whether all updates are done or patience has run out."""
+        """Whether training is complete or patience has run out."""
         patience = config.validation.patience
-        return self.update >= config.updates or (patience is not None and self.waited >= patience)
+        return self.complete(config) or (patience is not None and self.waited >= patience)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to JSON."""

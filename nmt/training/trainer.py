@@ -4,51 +4,40 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
+from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
 from nmt.foundation.device import out_of_memory, resolve_precision
+from nmt.foundation.messages import Step, step
 from nmt.foundation.world import ONE_PROCESS, World, stop_together
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.build import objective_of
 from nmt.training.checkpointing import Checkpointing, score
+from nmt.training.extent import Extent
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import gradients_on
-from nmt.training.log import Log, duration
+from nmt.training.log import Log
 from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
-from nmt.training.progress import Progress, Window
+from nmt.training.progress import Progress
+from nmt.training.reports import Reports, Update
 from nmt.training.validation import Validator
 from nmt.translation.translator import CheckStop, never_stop
 
-FIRST_LINE, FIRST_UPDATES = 5.0, 5
-"""Seconds and updates before the first progress line, which says the time left; the first update is slow."""
 SKIPS = 10
 """Consecutive updates without a finite gradient after which training fails."""
 
 
-@dataclass(frozen=True)
-class Update:
-    """The measurements of one update."""
-
-    loss: float
-    """Negative log-likelihood per real target token, nats."""
-    tokens: int
-    gradient_norm: float
-    learning_rate: float
-
-
 class Trainer:
-    """Trains one model on one corpus, starting from ``progress``."""
+    """Trains one model on one corpus, starting from ``progress``; ``token_seconds`` is as in ``Reports``."""
 
     def __init__(
         self,
@@ -59,6 +48,7 @@ class Trainer:
         log: Log,
         device: torch.device,
         world: World = ONE_PROCESS,
+        token_seconds: float | None = None,
     ) -> None:
         self.config = config.training
         self.seed = config.seed
@@ -76,9 +66,9 @@ class Trainer:
         self.validator = Validator(config, prepared, model, device, log, world)
         self.weights = used_weights(self.config.ema, self.model)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
+        self.extent = Extent.of(config, prepared, world.size)
+        self.reports = Reports(self.config, self.extent, log, device, token_seconds)
         self.progress = Progress()
-        self._silent_since: Progress | None = None
-        """The progress at the start, until a progress line has been said; then None."""
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
@@ -87,24 +77,33 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         batches = self.batches()
-        self._silent_since = self.progress
+        self.reports.begin(self.progress)
         try:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
-            while not self.progress.finished(self.config):
-                stop_together(self.world, check_stop)
-                started = time.perf_counter()
-                group = list(islice(batches, self.config.accumulation))
-                update = self.update([batch for _, batch in group], group[-1][0])
-                self._log(update, time.perf_counter() - started)
-                if self.progress.validation_due(self.config):
-                    self.validate(check_stop)
-                elif self.progress.save_due(self.config):
-                    self.save()
+            if not self.progress.finished(self.config):
+                total = self.extent.total(self.config, self.progress)
+                with step("training", total, "updates", self.progress.update) as shown:
+                    self._updates(batches, shown, check_stop)
         except Stopped:
             self.save()
             raise
-        self._say_why_early()
+        self.reports.end(self.progress)
+
+    def _updates(self, batches: Iterator[tuple[Position, Batch]], shown: Step, check_stop: CheckStop) -> None:
+        """Make updates, validate and save until finished."""
+        whole = self.config.epochs is not None
+        while not self.progress.finished(self.config):
+            stop_together(self.world, check_stop)
+            started = time.perf_counter()
+            group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
+            update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
+            self.progress = self.progress.timed(update.loss, update.tokens, time.perf_counter() - started)
+            self.progress = self.reports.update(self.progress, update, shown)
+            if self.progress.validation_due(self.config):
+                self.validate(check_stop)
+            elif self.progress.save_due(self.config):
+                self.save()
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
         """Make one update: add up the gradients of all batches of all processes, divided once by all their real target
@@ -127,7 +126,8 @@ class Trainer:
         return Update(total / tokens, tokens, gradient_norm, rate)
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
-        """Endless batches from the current position on, each with the position that follows it."""
+        """Endless batches from the current position on, each with the position that follows it; without pairs
+        where the epoch has no batch left for this process."""
         batches = training_batches(
             self.prepared.train,
             self.specials,
@@ -136,10 +136,13 @@ class Trainer:
             position=self.progress.position,
             rank=self.world.rank,
             size=self.world.size,
+            whole_epochs=self.config.epochs is not None,
         )
         if self.device.type == "cpu":  # a second thread would compete with training
             return batches
-        return ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
+        return ahead(
+            (after, self.gradients.prepared(batch) if len(batch.source) else batch) for after, batch in batches
+        )
 
     def _forward_backward(self, batches: Sequence[Batch], tokens: int) -> tuple[torch.Tensor, bool]:
         """Add up the gradients of an update; return its negative log-likelihood and whether batches had to be halved.
@@ -239,11 +242,7 @@ class Trainer:
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(score(result, self.config), self.config)
         best = self.progress.best is not before.best
-        self.log.record(self.progress.update, "validation", **result.as_dict(), best=best)
-        self.log.say(
-            f"validation at update {self.progress.update}: {result}{'  best' if best else ''}  "
-            f"({duration(result.seconds)})"
-        )
+        self.reports.validation(self.progress, result, best=best)
         self.checkpointing.save_best(before, self.progress)
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
@@ -264,45 +263,3 @@ class Trainer:
         """The number of the update in progress, and the position of its text."""
         position = self.progress.position
         return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"
-
-    def _say_why_early(self) -> None:
-        progress = self.progress
-        if progress.update < self.config.updates and progress.best is not None:
-            name = {"bleu": "BLEU", "loss": "loss"}[self.config.validation.metric]
-            self.log.say(
-                f"stopped early after update {progress.update}: the validation {name} has not improved in "
-                f"{progress.waited} validations (training.validation.patience); the best is that of update "
-                f"{progress.best.update}"
-            )
-
-    def _log(self, update: Update, seconds: float) -> None:
-        """Count an update; record and say progress every ``log_every`` updates, and say it once after a few seconds."""
-        self.progress = progress = self.progress.timed(update.loss, update.tokens, seconds)
-        window, total, start = progress.window, self.config.updates, self._silent_since
-        due = progress.update % self.config.log_every == 0 or progress.update == total
-        first = (
-            start is not None
-            and progress.seconds - start.seconds >= FIRST_LINE
-            and progress.update - start.update >= FIRST_UPDATES
-        )
-        if due:
-            self.log.record(
-                progress.update,
-                "train",
-                loss=window.mean,
-                perplexity=math.exp(min(window.mean, 700)),
-                target_tokens_per_second=window.rate,
-                learning_rate=update.learning_rate,
-                gradient_norm=update.gradient_norm,
-                epoch=progress.position.epoch + 1,
-                skipped=progress.skipped,
-                halved=progress.halved,
-            )
-            self.progress = replace(progress, window=Window())
-        if due or first:
-            self._silent_since = None
-            left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
-            self.log.say(
-                f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
-                f"{window.rate:,.0f} target tokens/s  {duration(left)} left"
-            )

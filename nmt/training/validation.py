@@ -15,20 +15,26 @@ from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.errors import NmtError, ProcessError, of_key
+from nmt.evaluation.by_length import LengthRow, bleu_by_length
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
-from nmt.evaluation.writing import tokenizer_of_run
+from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import autocast, resolve_precision
+from nmt.foundation.messages import counted, duration
 from nmt.foundation.world import ONE_PROCESS, World, in_shares
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
+from nmt.plots.validation import bleu_by_length_image
 from nmt.training.log import Log
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.rules import refuse_without_attention
 from nmt.translation.translator import CheckStop, Translator, never_stop
 from nmt.translation.windows import WINDOW
+
+MOST_IMAGES = 2
+"""Samples whose attention is drawn: a picture takes a few tenths of a second."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class ValidationResult:
     seconds: float
     aer: float | None = None
     """Alignment error rate of the attention, where evaluation.gold is configured."""
+    attention_entropy: float | None = None
+    """Mean entropy of the attention over the source, per real target token, in nats; None without attention."""
 
     def as_dict(self) -> dict[str, float]:
         """Return the measured values by name."""
@@ -49,6 +57,21 @@ class ValidationResult:
     def __str__(self) -> str:
         aer = "" if self.aer is None else f"  AER {self.aer:.3f}"
         return f"loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}{aer}"
+
+    def table_row(self, update: int, epochs: float, *, best: bool) -> tuple[str, str]:
+        """Return the heading of a table of validations, and the row of this one."""
+        cells = {
+            "update": (9, f"{update:,}"),
+            "epochs": (7, f"{epochs:.2f}"),
+            "loss": (7, f"{self.loss:.3f}"),
+            "perplexity": (11, f"{self.perplexity:.2f}"),
+            "BLEU": (6, f"{self.bleu:.2f}"),
+            **({} if self.aer is None else {"AER": (6, f"{self.aer:.3f}")}),
+            "time": (8, duration(self.seconds)),
+        }
+        heading = " ".join(name.rjust(width) for name, (width, _) in cells.items())
+        row = " ".join(text.rjust(width) for width, text in cells.values())
+        return f"validation {heading}", f"validation {row}{'  best' if best else ''}"
 
 
 class Validator:
@@ -85,6 +108,7 @@ class Validator:
                 f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
                 f"decoding.max_source; only their first {config.decoding.max_source} pieces are read"
             )
+        self.source_unit = unit_of(config.data.source_language)
         self.tokenizer, note = tokenizer_of_run(config, [pair.target for pair in self.pairs])
         if note is not None:
             log.say(note)
@@ -96,7 +120,7 @@ class Validator:
         has a BLEU of 0.
         """
         started = time.perf_counter()
-        loss = self.loss(check_stop)
+        loss, entropy = self.loss(check_stop)
         try:
             sources = [pair.source for pair in self.pairs]
             with evaluating(self.model):
@@ -109,33 +133,36 @@ class Validator:
         else:
             score = bleu(hypotheses, [pair.target for pair in self.pairs], self.tokenizer).value
             if samples and self.world.writes:
-                self._show(update, hypotheses)
+                self._show(update, hypotheses, score)
         perplexity, aer = math.exp(min(loss, 700)), self.alignment_error_rate()
-        return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer)
+        return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer, entropy)
 
     @torch.inference_mode()
-    def loss(self, check_stop: CheckStop = never_stop) -> float:
-        """Negative log-likelihood per real target token of the validation set; like decoding, it reads no more than the
-        first ``decoding.max_source`` pieces of a side."""
+    def loss(self, check_stop: CheckStop = never_stop) -> tuple[float, float | None]:
+        """Negative log-likelihood per real target token of the validation set, and the mean entropy of the attention;
+        like decoding, it reads no more than the first ``decoding.max_source`` pieces of a side."""
         plan = self.corpus.plan(self.config.training.batch_tokens)
         with evaluating(self.model), autocast(self.device, self.precision):
             sums = in_shares(self.world, plan, lambda share: self._losses(share, check_stop))
-        losses, tokens = zip(*sums, strict=True)
-        return float(sum(losses) / sum(tokens))
+        losses, entropies, tokens = zip(*sums, strict=True)
+        return float(sum(losses) / sum(tokens)), sum(entropies) / sum(tokens) if self.model.attends else None
 
-    def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, int]]:
-        """The negative log-likelihood of each batch of a plan, and its real target tokens."""
-        for each in self.corpus.batches(self.specials, plan):
+    def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, float, int]]:
+        """The negative log-likelihood of each batch of a plan, the entropy of its attention, its real target tokens."""
+        batches = self.corpus.batches(self.specials, plan)
+        for each in counted(batches, "validation: loss", len(plan), "batches"):
             check_stop()
             batch = each.to(self.device)
             memory = self.network.encode(batch.source, batch.source_lengths)
-            readouts, _ = self.network.unroll(batch.target_input, memory)
+            readouts, weights = self.network.unroll(batch.target_input, memory)
             _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
-            yield likelihood.item(), batch.target_tokens
+            entropy = 0.0 if weights is None else entropy_sum(weights, batch.target_mask).item()
+            yield likelihood.item(), entropy, batch.target_tokens
 
     def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
         translations = self.translator.stream(sources, self.options, first_window=WINDOW, check_stop=check_stop)
-        return (translation.text for translation in translations)
+        watched = counted(translations, "validation: translating", len(sources), "sentences")
+        return (translation.text for translation in watched)
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links."""
@@ -150,25 +177,48 @@ class Validator:
         weights = word_attention(self.network, self.translator.tokenizers, pairs, self.device)
         return [sorted(links) for links in likeliest(weights)]
 
-    def _show(self, update: int, hypotheses: list[str]) -> None:
-        shown = range(min(self.config.training.validation.samples, len(self.pairs)))
+    def _show(self, update: int, hypotheses: list[str], score: float) -> None:
+        """Write the samples, the attention in some of them, and BLEU by length."""
+        if not self.pairs:
+            return
+        rows = self._by_length(hypotheses)
+        width = len(str(rows[-1].high))
+        names = {f"{row.low:0{width}}-{row.high:0{width}}": row for row in rows}
+        self.log.scalars(update, "validation/bleu_by_length", {name: row.bleu for name, row in names.items()})
+        shown = list(zip(self.pairs, hypotheses, strict=True))[: self.config.training.validation.samples]
+        if not shown:
+            return
         lines = [
-            f"source: {_plain(self.pairs[i].source)}\n\nreference: {_plain(self.pairs[i].target)}\n\n"
-            f"hypothesis: {_plain(hypotheses[i])}"
-            for i in shown
+            {"source": pair.source, "reference": pair.target, "hypothesis": hypothesis} for pair, hypothesis in shown
         ]
-        if not lines:
-            return
-        self.log.text(update, "validation/samples", "\n\n---\n\n".join(lines))
-        if not self.model.attends:
-            return
+        self.log.samples(update, lines)
+        texts = ["\n\n".join(f"{name}: {_plain(text)}" for name, text in line.items()) for line in lines]
+        self.log.text(update, "validation/samples", "\n\n---\n\n".join(texts))
+        binned_by = BinnedBy("source", self.source_unit).axis
+        self.log.image(update, "validation/length_curve", bleu_by_length_image(rows, binned_by, f"BLEU {score:.2f}"))
+        if self.model.attends:
+            self._show_attention(update, [pair.source for pair, _ in shown[:MOST_IMAGES]])
+
+    def _by_length(self, hypotheses: Sequence[str]) -> Sequence[LengthRow]:
+        references = [pair.target for pair in self.pairs]
+        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
+        return bleu_by_length(measured, hypotheses, references, self.tokenizer, self.config.evaluation.bins)
+
+    def _show_attention(self, update: int, sources: list[str]) -> None:
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
         with evaluating(self.model):
-            [translation] = self.translator.stream([self.pairs[0].source], options)
-        best = translation.hypotheses[0]
-        if best.attention is not None and best.pieces:
-            pixels = attention_image(best.attention, translation.source_pieces, best.pieces)
-            self.log.image(update, "validation/attention", pixels)
+            translations = list(self.translator.stream(sources, options))
+        for number, translation in enumerate(translations, 1):
+            best = translation.hypotheses[0]
+            if best.attention is not None and best.pieces:
+                pixels = attention_image(best.attention, translation.source_pieces, best.pieces)
+                self.log.image(update, f"validation/attention/{number}", pixels)
+
+
+def entropy_sum(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Add up the entropy -sum_j alpha_j ln alpha_j of the attention (B, T, S) of the real target tokens of a mask
+    (B, T), in nats: (), float64."""
+    return -torch.xlogy(weights.float(), weights.float()).sum(-1).masked_fill(~mask, 0.0).sum(dtype=torch.float64)
 
 
 def gold_pairs(config: Config) -> GoldPairs | None:

@@ -11,6 +11,7 @@ from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
+from nmt.foundation.messages import counted
 from nmt.model import Network
 from nmt.search.penalties import length_penalty
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, windows
@@ -128,7 +129,8 @@ def force_ids(
     specials = Specials.of(tokenizers)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     results: dict[int, ForcedDecoding] = {}
-    for rows in plan_by_length(source_lengths, target_lengths, batch_tokens):
+    plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
+    for rows in counted(plan, "forced decoding", len(plan), "batches"):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
         memory = network.encode(batch.source, batch.source_lengths)
         readouts, weights = network.unroll(batch.target_input, memory)

@@ -197,10 +197,11 @@ class Translator:
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
         for text in windows(lines, first_window, window, len):
+            if done:  # batches of all sizes leave gaps, which would add up over the windows of a long text
+                release_freed_memory()
             begin = prefixes[done : done + len(text)]
             yield from self._translate_window(searchable, text, begin, first + done, options, warn, check_stop)
             done += len(text)
-            release_freed_memory()  # batches of all sizes leave gaps, which would add up over the windows
 
     def _translate_window(
         self,

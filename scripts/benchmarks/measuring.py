@@ -1,8 +1,6 @@
-"""Measure the time and the memory of a function, and the matrix products of the machine."""
+"""Measure the memory of a function; the machine."""
 
 import os
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -16,31 +14,6 @@ from machine import cpu
 from nmt.foundation.device import multiplies_bf16
 
 T = TypeVar("T")
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Return the median time of ``repeats`` calls, after two calls as a warm-up."""
-    times = []
-    for _ in range(repeats + 2):
-        synchronize(device)
-        started = time.perf_counter()
-        task()
-        synchronize(device)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[2:])
-
-
-def product_rate(device: torch.device, precision: torch.dtype) -> float:
-    """Return the FLOP/s of PyTorch's product of large square matrices."""
-    size = 8192 if device.type == "cuda" else 2048
-    left, right, out = (torch.randn(size, size, device=device, dtype=precision) for _ in range(3))
-    return 2 * size**3 / seconds(lambda: torch.mm(left, right, out=out), device, 9)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from benchmarks.measuring import peak_memory, product_rate, seconds, synchronize
+from benchmarks.measuring import peak_memory
 from benchmarks.systems import VOCABULARY, reference, variant_name
 from nmt import fast
 from nmt.config import load_config, schema
@@ -20,6 +20,7 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
 from nmt.foundation.device import autocast, keep_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.speed import product_rate, seconds, synchronize
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory

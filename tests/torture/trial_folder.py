@@ -71,7 +71,7 @@ class TrialFolder:
         checkpoints = self.run(name) / "checkpoints"
         begun = any((checkpoints / each).exists() for each in ("last", "previous"))
         how = "--resume" if begun else "--overwrite"
-        return ["--config", str(self.config), "--output", str(self.run(name)), how]
+        return ["--config", str(self.config), "--output", str(self.run(name)), how, "--verbose"]  # says each update
 
     def saved(self, run: Path) -> int:
         """The update from which training would resume; NOTHING without a checkpoint. Raises FileError if the checkpoint

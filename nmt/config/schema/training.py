@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field
+from pydantic import Discriminator, Field, ValidationInfo, field_validator
 
 from nmt.config.schema.base import (
     LARGEST_NUMBER,
@@ -193,8 +193,11 @@ class MovingAverage(Section):
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
-    updates: Size
-    """Optimizer updates in total."""
+    epochs: Size | None = None
+    """Passes over the training set in total, instead of ``updates``. The last update of an epoch has the batches that
+    are left of it, so that no update reads two epochs. null: as many as ``updates`` needs."""
+    updates: Annotated[Size | None, Field(validate_default=True)] = None
+    """Optimizer updates in total; null: as many as ``epochs`` needs. Either this or ``epochs`` is required."""
     batch_tokens: Pieces = 2048
     """Largest batch, in tokens of its longer side including padding: sentences times the longest. A batch of more than
     16 sentences has a multiple of 16, as matrix products of a few rows fewer would save nothing."""
@@ -227,6 +230,19 @@ class Training(Section):
     """Updates between progress lines."""
     timeout: Positive = 600.0
     """Seconds that one of several processes waits for the others between two updates before training fails."""
+
+    @field_validator("updates")
+    @classmethod
+    def _either_updates_or_epochs(cls, updates: int | None, found: ValidationInfo) -> int | None:
+        epochs = found.data.get("epochs")
+        if updates is None and epochs is None and "epochs" in found.data:
+            raise ValueError("missing; must be a whole number of at least 1, unless training.epochs is given")
+        if updates is not None and epochs is not None:
+            raise ValueError(
+                f"found {updates}, but training.epochs is {epochs} and only one of them can end training; leave one "
+                "out, or set it to null"
+            )
+        return updates
 
     _usual_optimizer = usual_type("adam", "optimizer")
     _usual_schedule = usual_type("constant", "schedule")

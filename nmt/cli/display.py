@@ -1,0 +1,177 @@
+"""What a command shows on standard error: messages; progress, as bars at a terminal, elsewhere as dated lines."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from enum import IntEnum
+from threading import Event, Thread
+from typing import Any
+
+from nmt.foundation.files import printable
+from nmt.foundation.messages import Detail, Highlight, Result, Step, duration
+
+SHOWN_AFTER = 1.0
+"""Seconds after which a step gets a bar."""
+SAY_EVERY = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+TICK = 1.0
+"""Seconds after which the bar of a step without counts is drawn again, so that its clock goes on."""
+BOLD, RED, GREEN, YELLOW = "1", "31", "32", "33"
+"""ANSI codes."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+NOTED = BAR.replace(", {rate_fmt}", "")
+UNKNOWN = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+class Verbosity(IntEnum):
+    """How much a command shows."""
+
+    QUIET = 0
+    """Errors and results."""
+    NORMAL = 1
+    """Messages and progress, too."""
+    VERBOSE = 2
+    """Details, too."""
+
+
+def colored(text: str, *codes: str) -> str:
+    """Color text if standard error is a terminal with colors, and ``NO_COLOR`` (no-color.org) is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
+    return text if plain else f"\033[{';'.join(codes)}m{text}\033[0m"
+
+
+class Shown:
+    """A step; ``draw`` is called after each change of its counts."""
+
+    def __init__(self, done: float, total: float | None, draw: Callable[["Shown"], None] = lambda shown: None) -> None:
+        self.done, self.total, self.text = done, total, ""
+        self._draw = draw
+
+    def advance(self, amount: float = 1) -> None:
+        """Count work that is done."""
+        self.done += amount
+        self._draw(self)
+
+    def expect(self, total: float) -> None:
+        """Replace the amount of work by a better estimate."""
+        self.total = total
+
+    def note(self, text: str) -> None:
+        """Show a text beside the counts from now on."""
+        self.text = text
+
+
+class Terminal:
+    """The messages and steps of a command on standard error."""
+
+    def __init__(self, verbosity: Verbosity = Verbosity.NORMAL) -> None:
+        self.verbosity = verbosity
+        self._bars = 0
+        self._said = -SAY_EVERY
+
+    def say(self, line: str) -> None:
+        """Print a message if it is to be shown; a closed stream is no reason to stop."""
+        least = {Result: Verbosity.QUIET, Detail: Verbosity.VERBOSE}.get(type(line), Verbosity.NORMAL)
+        if self.verbosity >= least:
+            self.write(colored(printable(line), BOLD, GREEN) if isinstance(line, Highlight) else printable(line))
+
+    def write(self, text: str) -> None:
+        """Print a line above the bars."""
+        with contextlib.suppress(OSError):
+            if self._bars:
+                from tqdm import tqdm  # noqa: PLC0415  (only slow commands need it)
+
+                tqdm.write(text, file=sys.stderr)
+                sys.stderr.flush()
+            else:
+                print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
+        """Show a step; see :func:`nmt.foundation.messages.step`."""
+        started = time.monotonic()
+        if self.verbosity == Verbosity.QUIET:
+            shown = Shown(done, total)
+            yield shown
+        elif sys.stderr.isatty():
+            with self._bar(what, total, unit, done) as shown:
+                yield shown
+        else:
+            shown = Shown(done, total, self._lines(what, unit, done))
+            yield shown
+        seconds = time.monotonic() - started
+        self.say(Detail(f"{what}: {shown.done - done:,.0f} {unit} in {duration(seconds)}"))
+
+    @contextmanager
+    def _bar(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Shown]:
+        from tqdm import tqdm  # noqa: PLC0415
+
+        bar: Any = tqdm(
+            desc=what,
+            total=total,
+            initial=done,
+            unit=f" {unit}",
+            bar_format=UNKNOWN if total is None else BAR,
+            file=sys.stderr,
+            dynamic_ncols=True,
+            leave=False,
+            delay=SHOWN_AFTER,
+            smoothing=0.05,
+        )
+
+        def draw(shown: Shown) -> None:
+            bar.total, bar.postfix = shown.total, shown.text
+            if bar.total is not None:
+                bar.bar_format = NOTED if shown.text else BAR
+            bar.update(shown.done - bar.n)
+
+        self._bars += 1
+        try:
+            with _ticking(bar) if total is None else contextlib.nullcontext():
+                yield Shown(done, total, draw)
+        finally:
+            self._bars -= 1
+            bar.close()
+
+    def _lines(self, what: str, unit: str, done: float) -> Callable[[Shown], None]:
+        """Say how far a step is, with the date, now and then."""
+        started = time.monotonic()
+
+        def draw(shown: Shown) -> None:
+            now = time.monotonic()
+            if now - max(started, self._said) < SAY_EVERY:
+                return
+            self._said = now
+            rate = (shown.done - done) / (now - started)
+            parts = [f"{what}: {shown.done:,.0f} {unit}", f"{rate:,.3g} {unit}/s"]
+            if shown.total:
+                parts[0] = f"{what}: {shown.done:,.0f} of {shown.total:,.0f} {unit} ({shown.done / shown.total:.0%})"
+                parts += [f"{duration((shown.total - shown.done) / rate)} left"] if rate else []
+            self.write(
+                printable(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {', '.join([*parts, *filter(None, [shown.text])])}")
+            )
+
+        return draw
+
+
+@contextmanager
+def _ticking(bar: Any) -> Iterator[None]:
+    """Draw a bar again while nothing is counted."""
+    ended = Event()
+
+    def tick() -> None:
+        while not ended.wait(TICK):
+            bar.delay = 0  # else the end of the bar would not clear it
+            bar.refresh()
+
+    thread = Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,116 @@
+"""What a command may show a person while it works: kinds of messages, and the progress of long steps.
+
+Messages go through the ``say`` that a caller passes down. Steps go to the :class:`Display` that a command installs with
+:func:`shown_on`; without one, as in a library, nothing is shown. Nothing here prints.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Result(str):
+    """A message that is a result: shown with ``--quiet``, too."""
+
+    __slots__ = ()
+
+
+class Detail(str):
+    """A message that is shown with ``--verbose`` alone."""
+
+    __slots__ = ()
+
+
+class Highlight(str):
+    """A message that stands out on a terminal."""
+
+    __slots__ = ()
+
+
+class Step(Protocol):
+    """A step in progress."""
+
+    def advance(self, amount: float = 1) -> None:
+        """Count work that is done."""
+
+    def expect(self, total: float) -> None:
+        """Replace the amount of work by a better estimate."""
+
+    def note(self, text: str) -> None:
+        """Show a text beside the counts from now on."""
+
+
+class Display(Protocol):
+    """Shows steps to a person."""
+
+    def step(self, what: str, total: float | None, unit: str, done: float) -> AbstractContextManager[Step]:
+        """Show a step while it lasts; arguments as of :func:`step`."""
+
+
+class _Hidden:
+    """Shows nothing."""
+
+    def advance(self, amount: float = 1) -> None:
+        pass
+
+    def expect(self, total: float) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    @contextmanager
+    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
+        yield self
+
+
+HIDDEN = _Hidden()
+_display: ContextVar[Display] = ContextVar("display", default=HIDDEN)
+
+
+@contextmanager
+def shown_on(display: Display) -> Iterator[None]:
+    """Show the steps of this thread on a display."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+def step(what: str, total: float | None, unit: str, done: float = 0) -> AbstractContextManager[Step]:
+    """Show a step that may take longer than a person waits for without a word.
+
+    Args:
+        what: names the step: ``encoding data.train``.
+        total: the amount of work; None where it is not known.
+        unit: what is counted, in the plural: ``pairs``.
+        done: work that an earlier process has done.
+    """
+    return _display.get().step(what, total, unit, done)
+
+
+def counted(items: Iterable[Item], what: str, total: float | None, unit: str) -> Iterator[Item]:
+    """Pass items through as a step that counts them."""
+    with step(what, total, unit) as progress:
+        yield from watched(items, progress)
+
+
+def watched(items: Iterable[Item], progress: Step) -> Iterator[Item]:
+    """Pass items through, and count each of them in a step."""
+    for item in items:
+        yield item
+        progress.advance()
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: ``45s``, ``12m 05s``, ``3h 20m``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
