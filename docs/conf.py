@@ -55,16 +55,10 @@ FILLED: Mapping[str, Callable[[], str]] = {
 MOVED = {"README.md": "start.md", "data/README.md": "data.md", "CHANGELOG.md": "changelog.md"}
 """Pages that stand for files outside of docs/."""
 
-OPTIONAL = ["library", "serving"]
-"""Pages that the table of contents names if they are there."""
-
 
 def fill(_: Sphinx, page: str, source: list[str]) -> None:
     """Complete a page, and lead its links into the site."""
     text = f"{source[0]}\n{FILLED[page]()}" if page in FILLED else source[0]
-    if page == "index":
-        absent = {name for name in OPTIONAL if not (DOCS / f"{name}.md").exists()}
-        text = "\n".join(line for line in text.split("\n") if line not in absent)
     source[0] = re.sub(r"\[([^\]]+)\]\((?:\.\./)+([^)#]*)(#[^)]*)?\)", _within, text)
 
 
