@@ -39,7 +39,7 @@ TEST_LINES = 20
 SMALLER = (
     "tokenizer={type: word, vocabulary: 50}",  # the text of the tests supports no 8000 pieces
     "training.updates=2",
-    "training.validation.samples=0",
+    "training.validation.samples=1",
     "training.average=2",
     "model.embeddings.size=16",
     "model.encoder.hidden=16",
@@ -160,6 +160,8 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
         except (Exception, pytest.fail.Exception) as error:
             raise AssertionError(f"{command}\n{capsys.readouterr().err}") from error
         said[command] = capsys.readouterr().out
+    for program in blocks(README, "python"):
+        exec(compile(program, "README.md", "exec"), {})
     torch.set_num_threads(threads)
 
     [n_best] = [out for command, out in said.items() if "--n-best 3 --scores" in command]
@@ -207,8 +209,9 @@ def first_column(text: str) -> list[str]:
 
 @pytest.mark.parametrize("text", [README, COMMANDS], ids=["README.md", "docs/commands.md"])
 def test_blocks_are_of_a_kind_that_is_tested(text: str) -> None:
-    assert set(re.findall(r"^```(\w+)$", text, re.MULTILINE)) == {"sh", "yaml"}
-    assert text.count("\n```") == 2 * (len(blocks(text, "sh")) + len(blocks(text, "yaml")))
+    languages = set(re.findall(r"^```(\w+)$", text, re.MULTILINE))
+    assert languages <= {"sh", "yaml", "python"}
+    assert text.count("\n```") == 2 * sum(len(blocks(text, language)) for language in languages)
 
 
 @pytest.mark.parametrize("text", [README, COMMANDS], ids=["README.md", "docs/commands.md"])

@@ -89,8 +89,8 @@ def main(arguments: argparse.Namespace) -> None:
     with listen(arguments.host, arguments.port) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        say(f"{models} translates at http://{shown}:{port}/ (Ctrl-C stops)")
-        run(application(translate, models, limits, hosts), listening, limits)
+        where = f"{models} translates at http://{shown}:{port}/ (Ctrl-C stops)"
+        run(application(translate, models, limits, hosts), listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
 
 

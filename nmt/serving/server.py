@@ -4,6 +4,7 @@ import asyncio
 import math
 import signal
 import socket
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -95,8 +96,11 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     )
 
 
-def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; finish what was accepted, then return."""
+def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP; finish what was accepted, then return.
+
+    ``ready`` is called as soon as such a signal is obeyed.
+    """
     server = make_server(app, limits)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -104,6 +108,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
+        ready()
         server.run(sockets=[listening])  # it raises the signal that it has handled once more, for ``stop``
     finally:
         for number, handler in before.items():
