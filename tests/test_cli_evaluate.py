@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -194,19 +195,20 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
 
 
+def translating(err: str) -> list[str]:
+    """The runs that say, with --verbose, that they have translated."""
+    return re.findall(r"^(\w+): translating: ", err, re.MULTILINE)
+
+
 def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
     systems = ("--system", "Bahdanau=bahdanau", "--system", "oracle=ref", "--system", "no attention=none")
     stem = tmp_path / "curve"
-    options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5")
+    options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5", "--verbose")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(stem), *options)
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == [
-        "bahdanau",
-        "none",
-        "share of BLEU retained",
-        "written",
-    ]
+    assert translating(err) == ["bahdanau", "none"]
+    assert [line.split(":")[0] for line in err.splitlines()][-2:] == ["share of BLEU retained", "written"]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert list(numbers["systems"]) == ["Bahdanau", "oracle", "no attention"]
     assert numbers["systems"]["oracle"]["BLEU"]["score"] == pytest.approx(100)
@@ -222,13 +224,11 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     last.parent.mkdir(exist_ok=True)
     last.write_text('{"update": 1234}', "utf-8")
     options = ("--device", "cpu", "--beam-size", "3", "--min-sentences", "7", "--output", f"{tmp_path}/curve.png")
-    code, _, err = run(length_curve.main, *TEST_SET, *systems, *options)
+    code, _, err = run(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
     last.unlink()
     last.parent.rmdir()
     assert code == 0
-    assert [line.split(":")[0] for line in err.splitlines()] == ["none", "share of BLEU retained", "written"], (
-        "only the other run translates"
-    )
+    assert translating(err) == ["none"], "only the other run translates"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"curve.{kind}" for kind in ("csv", "json", "png", "svg")
     ]

@@ -53,7 +53,7 @@ def test_there_are_configurations() -> None:
     )
     assert {path.stem for path in EXPERIMENTS} == {
         *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k"),
-        *("backtranslation", "distillation"),
+        *("backtranslation", "backtranslation-multi30k", "distillation"),
     }
     assert {path.stem for path in PAPERS} == {*("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")}
 
@@ -66,7 +66,7 @@ def rehearse(path: str, settings: tuple[str, ...], tmp_path: Path, capsys: pytes
     ]
     small += ["data.corpora={}", "tokenizer.vocabulary=50", "training.validation.samples=0", "evaluation.gold=null"]
     arguments = [word for setting in (*settings, *small) for word in ("--set", setting)]
-    code = main(["--config", path, "--output", str(tmp_path / "run"), "--dry-run", *arguments])
+    code = main(["--config", path, "--output", str(tmp_path / "run"), "--dry-run", "--verbose", *arguments])
     assert code == 0, capsys.readouterr().err
     assert "update 1/" in capsys.readouterr().err
 

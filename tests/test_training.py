@@ -797,10 +797,10 @@ def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
     train(config(folder, output="epochs-short", updates=None, epochs=2, validation={"every": 1000}))
     refused = r"^training\.epochs: 1, but the run has already read "
     with pytest.raises(ConfigError, match=rf"{refused}2; a run can be extended"):
-        train(config(folder, output="epochs-short", updates=None, epochs=1), resume=True)
-    train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=30)
+        train(config(folder, output="epochs-short", updates=None, epochs=1, validation={"every": 1000}), resume=True)
+    train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=20)
     with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
-        train(config(folder, output="epochs-cut", updates=None, epochs=1), resume=True)
+        train(config(folder, output="epochs-cut", updates=None, epochs=1, validation={"every": 1000}), resume=True)
 
 
 def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:

@@ -17,7 +17,6 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import given, number, refuse_useless, whole
-from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shades import draw
 from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
@@ -29,6 +28,7 @@ from nmt.errors import ConfigError
 from nmt.foundation.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
+    from nmt.cli.pictures import PicturesOfLines
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
     from nmt.translation.translator import Translator
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         "--attention-plot",
         metavar="DIR",
         help="draw the attention of the best translation of each line, named by its number: DIR/line-001.png and .svg; "
-        f"of the first {MOST_PICTURES} lines",
+        "of the first 100 lines",
     )
     arguments.add_argument(
         "--show-attention",
@@ -127,7 +127,7 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     if typed:
         lines = with_prompt(lines)
     run = arguments.model[0]
-    pictures = PicturesOfLines(arguments.attention_plot, load_run_config(run)) if arguments.attention_plot else None
+    pictures = pictures_of_lines(arguments.attention_plot, run) if arguments.attention_plot else None
     translations = translate_lines(
         translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
     )
@@ -147,6 +147,13 @@ def translate_stream(arguments: argparse.Namespace) -> None:
             output.write([])  # empty input: truncate an older file, too
     if pictures:
         pictures.end(arguments.command)
+
+
+def pictures_of_lines(folder: str, run: str) -> "PicturesOfLines":
+    """Draw the lines of a run into a directory."""
+    from nmt.cli.pictures import PicturesOfLines  # noqa: PLC0415  (Matplotlib is slow to import)
+
+    return PicturesOfLines(folder, load_run_config(run))
 
 
 def show_attention(translation: "Translation") -> None:
