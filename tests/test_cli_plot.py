@@ -171,6 +171,23 @@ def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None
     assert read_learning(learned(tmp_path / "b", runs["none"], None), "b").curves["loss"].hours is None
 
 
+def test_a_validation_between_two_lines_of_training_has_the_hours_of_its_update(tmp_path: Path) -> None:
+    """Lines after 100 and 200 updates of 1,000 tokens at 1,000 tokens/s; validations of 20 s at 50, 150 and 200."""
+    records: list[object] = [{"step": 50, "split": "validation", "bleu": 1.0, "seconds": 20.0}, "no record"]
+    records += [{"step": 100, "split": "train", "loss": 2.0, "target_tokens_per_second": 1000.0}]
+    records += [{"step": 150, "split": "validation", "bleu": 2.0, "seconds": 20.0}]
+    records += [{"step": 200, "split": "train", "loss": 1.0, "target_tokens_per_second": 1000.0}]
+    records += [{"step": 200, "split": "validation", "bleu": 3.0, "seconds": 20.0}]
+    (tmp_path / "checkpoints/last").mkdir(parents=True)
+    training = {"update": 200, "target_tokens": 200_000}
+    (tmp_path / "checkpoints/last/training.json").write_text(json.dumps(training), "utf-8")
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
+    curves = read_learning(tmp_path, "a").curves
+    assert curves["loss"].hours is not None and curves["bleu"].hours is not None
+    np.testing.assert_allclose(curves["loss"].hours * 3600, [120, 240])
+    np.testing.assert_allclose(curves["bleu"].hours * 3600, [70, 190, 260])
+
+
 def test_learning_of_several_runs(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:
     learned(tmp_path / "one", runs["none"])
     learned(tmp_path / "two", runs["none"], None)

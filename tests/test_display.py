@@ -97,7 +97,8 @@ def test_quiet_and_verbose() -> None:
     for shown in (piped("--quiet")[1], in_terminal("--quiet", NO_COLOR="1").splitlines()):
         assert [line for line in shown if line != "42"] == ["a result", "nmt-test: error: a.txt: empty"]
     _, err = piped("--verbose")
-    assert "a detail" in err and "outer work: 4 updates in 0s" in err and "Traceback (most recent call last):" in err
+    assert "a detail" in err and "Traceback (most recent call last):" in err
+    assert any(re.fullmatch(r"outer work: 4 updates in \d+s", line) for line in err)
     done = subprocess.run([sys.executable, "-c", PROGRAM, "--quiet", "--verbose"], capture_output=True, check=False)
     assert b"not allowed with argument" in done.stderr
 

@@ -20,7 +20,7 @@ import nmt
 from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
 from nmt.cli.translate import main as translate_command
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.plots.html import MOST_CELLS, translation_html
 from nmt.search import Sampling
 from nmt.translation.options import SearchChanges, SearchOptions
@@ -242,7 +242,7 @@ def test_unknown_keywords_are_type_errors(translator: nmt.Translator) -> None:
 
 
 def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None:
-    with pytest.warns(UserWarning, match="line 2: too long: only its first 2 pieces are translated") as caught:
+    with pytest.warns(NmtWarning, match="line 2: too long: only its first 2 pieces are translated") as caught:
         translator.translate(["oak", "oak elm fir"], max_source=2)
     assert caught[0].filename == __file__
 
@@ -307,7 +307,7 @@ def test_unusable_texts_and_systems_are_errors(here: Path) -> None:
 
 
 def test_the_script_of_the_references_chooses_the_tokenizer_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="BLEU's tokenizer is zh"):
+    with pytest.warns(NmtWarning, match="BLEU's tokenizer is zh"):
         scores = nmt.evaluate(["你好世界"], ["hello world"], ["你好世界"])
     assert "tok:zh" in scores.bleu.signature
 

@@ -236,6 +236,21 @@ def test_names_of_this_machine_are_known(client: Client, host: str) -> None:
     assert client.ask("GET", "/health", Host=host).status == 200
 
 
+@pytest.mark.parametrize(
+    ("asked", "address", "known"),
+    [
+        ("127.0.0.1", "127.0.0.1", {*LOCAL}),
+        ("127.0.0.2", "127.0.0.2", {*LOCAL, "127.0.0.2"}),
+        ("Ip6-Localhost", "::1", {*LOCAL, "ip6-localhost"}),
+        ("0.0.0.0", "0.0.0.0", None),
+        ("::", "::", None),
+        ("192.0.2.1", "192.0.2.1", None),
+    ],
+)
+def test_every_loopback_address_refuses_foreign_names(asked: str, address: str, known: set[str] | None) -> None:
+    assert serve.known_hosts(asked, address, LOCAL) == known
+
+
 def test_every_name_is_known_if_asked_for() -> None:
     with serving(Fake(), hosts=None) as client:
         assert client.ask("GET", "/health", Host="translator.example").status == 200

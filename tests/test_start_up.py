@@ -11,8 +11,21 @@ from torch import nn
 from nmt.model.initialization import Uninitialized
 from tests.small_run import config, train
 
-COMMANDS = ("train", "translate", "evaluate", "score", "length_curve", "diagnose", "experiment", "prepare")
-UNNEEDED = ("datasets", "pandas", "pyarrow", "sacrebleu", "sympy", "torch._dynamo", "torch._inductor", "tensorboard")
+COMMANDS = (
+    *("train", "translate", "evaluate", "score", "length_curve", "diagnose", "experiment", "prepare"),
+    *("plot", "report", "serve"),
+)
+UNNEEDED = (
+    "datasets",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "sacrebleu",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "tensorboard",
+)
 """Slow to import; nmt-translate needs none of them for a line of text."""
 
 

@@ -714,7 +714,7 @@ def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
     assert all(0 < value < math.log(5) for value in entropies)
     best = max(recorded, key=lambda line: line["bleu"])
     assert board.Scalars("best/bleu")[-1].value == pytest.approx(best["bleu"])
-    assert all(0 < line["matrix_share"] < 1 for line in metrics(folder / "everything", "train"))
+    assert all(line["matrix_share"] > 0 for line in metrics(folder / "everything", "train"))
     hparams = board.SummaryMetadata("_hparams_/session_start_info").plugin_data
     assert hparams.plugin_name == "hparams" and b"model.attention.type" in hparams.content
     experiment = board.SummaryMetadata("_hparams_/experiment").plugin_data.content

@@ -39,6 +39,18 @@ DEVICE_OPTIONS = ("device", "precision")
 """Options for ``Translator.load``."""
 
 
+def add_model_option(arguments: argparse.ArgumentParser) -> None:
+    """Add ``--model``."""
+    arguments.add_argument(
+        "--model",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="RUN",
+        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
+    )
+
+
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Add SEARCH_OPTIONS and DEVICE_OPTIONS, for :func:`~nmt.cli.options.given`."""
     group = parser.add_argument_group("decoding")

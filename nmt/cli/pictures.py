@@ -10,15 +10,23 @@ from nmt.config import Config
 from nmt.config.schema import TransformerAttention, TransformerDecoder
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import language_of, unit_of
-from nmt.plots.attention import AttentionMap, Side, draw_attention
 from nmt.plots.files import make_folder, write_all
-from nmt.plots.style import png, svg
 
-if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
+if TYPE_CHECKING:  # slow to import, and most translations are not drawn
+    from nmt.plots.attention import AttentionMap, Side
     from nmt.translation.results import Translation
 
 MOST_PICTURES = 100
 """Maximum number of pictures of --attention-plot."""
+
+
+def has_words(config: Config, source: str, target: str) -> tuple[bool, bool]:
+    """Whether source and target are labelled with words: those of a language with spaces between words are."""
+    source_words, target_words = (
+        all(unit_of(each) == "words" for each in (language, language_of([text])))
+        for language, text in ((config.data.source_language, source), (config.data.target_language, target))
+    )
+    return source_words, target_words
 
 
 def attention_map(
@@ -30,15 +38,13 @@ def attention_map(
     *,
     config: Config,
     pieces: bool = False,
-) -> AttentionMap:
+) -> "AttentionMap":
     """Label the attention (T, S) of a translation with words, or with pieces: if the user wants them, and for a
     language without spaces between words."""
-    languages = config.data.source_language, config.data.target_language
-    words = tuple(
-        not pieces and all(unit_of(each) == "words" for each in (language, language_of([text])))
-        for language, text in zip(languages, (source, target), strict=True)
-    )
-    labelled = labelled_weights(attention, source_pieces, target_pieces, source, target, words=(words[0], words[1]))
+    from nmt.plots.attention import AttentionMap  # noqa: PLC0415
+
+    words = (False, False) if pieces else has_words(config, source, target)
+    labelled = labelled_weights(attention, source_pieces, target_pieces, source, target, words=words)
     units: tuple[Side, Side] = ("words" if words[0] else "pieces", "words" if words[1] else "pieces")
     return AttentionMap(*labelled, units=units)
 
@@ -61,7 +67,7 @@ def which_weights(config: Config) -> str:
     return f"mean of {heads} heads" if heads > 1 else ""
 
 
-def about_words(maps: Iterable[AttentionMap]) -> list[str]:
+def about_words(maps: "Iterable[AttentionMap]") -> list[str]:
     """Say what a weight between words is, if any map shows words."""
     if not any("words" in each.units for each in maps):
         return []
@@ -88,6 +94,9 @@ class PicturesOfLines:
 
         Raises DataError if a file cannot be written.
         """
+        from nmt.plots.attention import draw_attention  # noqa: PLC0415
+        from nmt.plots.style import png, svg  # noqa: PLC0415
+
         self.lines += 1
         best = translation.hypotheses[0]
         if self.lines > MOST_PICTURES or best.attention is None or not best.pieces:

@@ -9,13 +9,14 @@ examples:
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
+from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
 from nmt.cli.options import given, number, whole
 from nmt.errors import ConfigError
 from nmt.foundation.files import printable
@@ -32,14 +33,7 @@ NEEDED = ("starlette", "uvicorn", "h11")
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-serve``."""
     arguments = argparse.ArgumentParser(prog="nmt-serve", description=__doc__)
-    arguments.add_argument(
-        "--model",
-        required=True,
-        nargs="+",
-        action="extend",
-        metavar="RUN",
-        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
-    )
+    add_model_option(arguments)
     arguments.add_argument(
         "--host",
         default=LOCALHOST,
@@ -85,13 +79,19 @@ def main(arguments: argparse.Namespace) -> None:
     translate = translating(translator, arguments)
     translate(["a"], None, False, lambda: None)  # wrong options are errors now; the first request finds all warm
     models = " + ".join(printable(Path(run).name) for run in arguments.model)
-    hosts = LOCAL if arguments.host in LOCAL else None
     with listen(arguments.host, arguments.port) as listening:
         host, port = listening.getsockname()[:2]
+        hosts = known_hosts(arguments.host, host, LOCAL)
         shown = f"[{host}]" if ":" in host else host
         where = f"{models} translates at http://{shown}:{port}/ (Ctrl-C stops)"
         run(application(translate, models, limits, hosts), listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
+
+
+def known_hosts(asked: str, address: str, local: Collection[str]) -> set[str] | None:
+    """Return the names by which clients may call a server at a loopback address, which ``--host`` names as ``asked``;
+    None, any name, at another address."""
+    return {*local, asked.lower(), address} if ip_address(address).is_loopback else None
 
 
 def translating(translator: "Translator", arguments: argparse.Namespace) -> "Translate":

@@ -13,22 +13,29 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, translate_lines
+from nmt.cli.decoding import (
+    DEVICE_OPTIONS,
+    SEARCH_OPTIONS,
+    add_decoding_options,
+    add_model_option,
+    translate_lines,
+)
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import given, number, refuse_useless, whole
+from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shades import draw
 from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
-from nmt.config import load_run_config
+from nmt.config import Config, load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
+from nmt.evaluation.alignment import labelled_weights
 from nmt.foundation.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.cli.pictures import PicturesOfLines
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
     from nmt.translation.translator import Translator
@@ -37,14 +44,7 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-translate``."""
     arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
-    arguments.add_argument(
-        "--model",
-        required=True,
-        nargs="+",
-        action="extend",
-        metavar="RUN",
-        help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
-    )
+    add_model_option(arguments)
     arguments.add_argument(
         "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"
     )
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         "--attention-plot",
         metavar="DIR",
         help="draw the attention of the best translation of each line, named by its number: DIR/line-001.png and .svg; "
-        "of the first 100 lines",
+        f"of the first {MOST_PICTURES} lines",
     )
     arguments.add_argument(
         "--show-attention",
@@ -127,7 +127,8 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     if typed:
         lines = with_prompt(lines)
     run = arguments.model[0]
-    pictures = pictures_of_lines(arguments.attention_plot, run) if arguments.attention_plot else None
+    config = load_run_config(run)
+    pictures = PicturesOfLines(arguments.attention_plot, config) if arguments.attention_plot else None
     translations = translate_lines(
         translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
     )
@@ -142,31 +143,21 @@ def translate_stream(arguments: argparse.Namespace) -> None:
             if pictures:
                 pictures.add(translation)
             if arguments.show_attention:
-                show_attention(translation)
+                show_attention(translation, config)
         for output in outputs:
             output.write([])  # empty input: truncate an older file, too
     if pictures:
         pictures.end(arguments.command)
 
 
-def pictures_of_lines(folder: str, run: str) -> "PicturesOfLines":
-    """Draw the lines of a run into a directory."""
-    from nmt.cli.pictures import PicturesOfLines  # noqa: PLC0415  (Matplotlib is slow to import)
-
-    return PicturesOfLines(folder, load_run_config(run))
-
-
-def show_attention(translation: "Translation") -> None:
-    """Draw the attention between the words of a line and of its best translation."""
-    from nmt.evaluation.alignment import word_weights  # noqa: PLC0415
-
-    best = translation.hypotheses[0]
+def show_attention(translation: "Translation", config: Config) -> None:
+    """Draw the attention between a line and its best translation: words, or pieces without spaces between words."""
+    best, source = translation.hypotheses[0], translation.source
     if best.attention is None:
         return
-    source, pieces = translation.source, translation.source_pieces
-    weights = word_weights(best.attention, pieces, best.pieces, source, best.text)
-    words = source.split()[: weights.shape[1]], best.text.split()[: weights.shape[0]]
-    for line in draw(weights, *words, shutil.get_terminal_size().columns):
+    words = has_words(config, source, best.text)
+    shown = labelled_weights(best.attention, translation.source_pieces, best.pieces, source, best.text, words=words)
+    for line in draw(*shown, shutil.get_terminal_size().columns):
         say(line)
 
 

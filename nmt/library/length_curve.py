@@ -1,5 +1,6 @@
 """The length curve as a value: scores by length of several systems, their comparisons, and the figure."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,6 +234,6 @@ def length_curve(
         hypotheses.setdefault(name, []).append(list(lines))
         if config is not None:
             origins[name].append(origin_of(str(system), config, changes))
-    test_set = Path(source).name if isinstance(source, str | Path) else "test set"
+    test_set = Path(source).name if isinstance(source, str | os.PathLike) else "test set"
     about = About(test_set, section.bootstrap, measured.binned_by, min_sentences, origins)
     return measured.curve(hypotheses, about, title)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.config import Config, load_run_config
 from nmt.config.decoding import describe
 from nmt.data.test_set import Text, read_aligned
-from nmt.errors import NmtError
+from nmt.errors import NmtError, NmtWarning
 from nmt.foundation.files import read_json
 from nmt.plots.about import Origin
 
@@ -22,7 +22,7 @@ System = Text
 
 def warn(problem: str) -> None:
     """Warn as Python's libraries do."""
-    warnings.warn(problem, stacklevel=4)
+    warnings.warn(problem, NmtWarning, stacklevel=4)
 
 
 def config_of(system: System) -> Config | None:

@@ -41,9 +41,13 @@ def curves(metrics: Sequence[Row]) -> dict[str, list[list[Any]]]:
 def samples(run: RunDirectory) -> list[Row]:
     """Read the translations of the same sentences over time; none if the run kept none."""
     found = []
-    for record in read_metrics(run.path / "samples.jsonl"):
+    for record in read_metrics(run.samples):
         lines = record.get("lines")
-        if isinstance(record.get("step"), int) and isinstance(lines, list):
+        if (
+            isinstance(record.get("step"), int)
+            and isinstance(lines, list)
+            and all(isinstance(each, dict) for each in lines)
+        ):
             kept = [{key: str(line.get(key, "")) for key in ("source", "reference", "hypothesis")} for line in lines]
             found.append({"step": record["step"], "lines": kept})
     return thinned(found, MOST_SAMPLES)

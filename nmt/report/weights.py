@@ -1,9 +1,9 @@
 """Attention weights as bytes: fine where a reader looks, coarse where nothing is seen.
 
 The byte of a weight a is round(255 sqrt(min(-ln a, 16) / 16)), and 255 means 0, so that a = exp(-16 (byte / 255)^2).
-Bytes above ``FAINT`` (a < 1.06%) are rounded to multiples of ``STEP``, and those above ``LAST`` (a < 0.012%) are 255:
-they would be half of the page and cannot be seen. A weight that comes back is off by less than 0.0068, a weight under
-1% by less than 0.0018; rows are to be normalized again.
+Bytes above ``FAINT`` (a < 1.06%) are rounded to multiples of ``STEP``; then those above ``LAST`` (a < 0.015%) are
+255: they would be half of the page and cannot be seen. A weight that comes back is off by less than
+0.0068, a weight under 1% by less than 0.0018; rows are to be normalized again.
 """
 
 import base64

@@ -24,7 +24,7 @@ def read_learning(path: str | Path, name: str) -> Learning:
     Raises CheckpointError if the run has no metrics.
     """
     file = Path(path) / "metrics.jsonl"
-    records = [each for each in read_metrics(file) if isinstance(each, dict)]
+    records = read_metrics(file)
     hours = _hours(records, _tokens_per_update(Path(path)))
     curves = {}
     for measure, split in SOURCES.items():
@@ -42,16 +42,21 @@ def read_learning(path: str | Path, name: str) -> Learning:
 
 
 def _hours(records: Sequence[dict[str, Any]], tokens_per_update: float) -> list[float]:
-    """Return the hours from the beginning of the run to each record; NaN if they are not known."""
-    seconds, last, hours = 0.0, 0, []
+    """Return the hours from the beginning of the run to each record; NaN if they are not known.
+
+    Between two training lines, time is shared out evenly among the updates: a validation may lie between them.
+    """
+    updates, training = [0], [0.0]
     for record in records:
         if record.get("split") == "train":
             rate = record.get("target_tokens_per_second") or np.nan
-            seconds += (record["step"] - last) * tokens_per_update / rate
-            last = record["step"]
-        elif record.get("split") == "validation":
-            seconds += record.get("seconds", np.nan)
-        hours.append(seconds / 3600)
+            training.append(training[-1] + (record["step"] - updates[-1]) * tokens_per_update / rate)
+            updates.append(record["step"])
+    validation, hours = 0.0, []
+    for record in records:
+        if record.get("split") == "validation":
+            validation += record.get("seconds", np.nan)
+        hours.append((float(np.interp(record["step"], updates, training)) + validation) / 3600)
     return hours
 
 

@@ -21,7 +21,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         with suppress(ValueError):
             records.append(json.loads(line))
-    return records
+    return [record for record in records if isinstance(record, dict)]
 
 
 def cut_metrics(path: Path, step: int, validated: int) -> None:

@@ -13,6 +13,7 @@ from nmt import fast
 from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
+from nmt.errors import NmtWarning
 from nmt.foundation.device import release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import (
@@ -47,7 +48,7 @@ def never_stop() -> None:
 
 def _warn(number: int, problem: str) -> None:
     """Warn as Python's libraries do."""
-    warnings.warn(f"line {number}: {problem}", stacklevel=5)
+    warnings.warn(f"line {number}: {problem}", NmtWarning, stacklevel=5)
 
 
 class Translator:
@@ -146,7 +147,7 @@ class Translator:
 
         The result is of the same kind: a translation, a list, or an iterator that reads lines in windows (at first
         1,024, then up to 4,096) when its translations are asked for. A blank line has a blank translation. A line of
-        more than ``decoding.max_source`` pieces is cut off, with a ``UserWarning``.
+        more than ``decoding.max_source`` pieces is cut off, with an ``NmtWarning``.
 
         >>> translator = Translator.load("runs/tiny")
         >>> lines = (line.strip() for line in ["oak elm ", " yew"])
