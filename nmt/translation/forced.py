@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from nmt.data.batching import Specials, collate, plan_by_length
+from nmt.data.batching import Batch, Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.foundation.messages import counted
 from nmt.model import Network
 from nmt.search.penalties import length_penalty
-from nmt.translation.windows import FIRST_WINDOW, WINDOW, windows
+from nmt.translation.windows import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096
 """Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
@@ -110,7 +112,6 @@ def force(
     )
 
 
-@torch.inference_mode()
 def force_ids(
     network: Network,
     tokenizers: Tokenizers,
@@ -128,29 +129,60 @@ def force_ids(
     """
     specials = Specials.of(tokenizers)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
-    results: dict[int, ForcedDecoding] = {}
     plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
-    for rows in counted(plan, "forced decoding", len(plan), "batches"):
+
+    def read(rows: NDArray[np.int64]) -> list[ForcedDecoding]:
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
-        memory = network.encode(batch.source, batch.source_lengths)
-        readouts, weights = network.unroll(batch.target_input, memory)
-        attention = weights if keep_attention else None
-        every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
-        log_probabilities = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu()
-        best = every.topk(min(top, every.size(-1)), -1) if top else None
-        for place, row in enumerate(rows.tolist()):
-            order, target = specials.order(len(sources[row]) + 1), len(targets[row]) + 1
-            results[row] = ForcedDecoding(
-                _pieces(tokenizers.source, sources[row]),
-                _pieces(tokenizers.target, targets[row]),
-                log_probabilities[place, :target].numpy(),
-                None if attention is None else attention[place, :target][:, order].float().cpu().numpy(),
-                best
-                and Likeliest(
-                    best.indices[place, :target].cpu().numpy(), best.values[place, :target].float().cpu().numpy()
-                ),
-            )
+        found = _read(network, batch, keep_attention, top)
+        return [
+            _of_sentence(found, place, sources[row], targets[row], tokenizers, specials)
+            for place, row in enumerate(rows.tolist())
+        ]
+
+    results: dict[int, ForcedDecoding] = {}
+    with side_by_side(device, len(plan)) as each:
+        for rows, batch in zip(plan, counted(each(read, plan), "forced decoding", len(plan), "batches"), strict=True):
+            results |= zip(rows.tolist(), batch, strict=True)
     return [results[row] for row in range(len(sources))]
+
+
+class _Batch(NamedTuple):
+    """What a network says of B sentences with S source and T target pieces, padding included."""
+
+    log_probabilities: Tensor
+    """(B, T)"""
+    attention: Tensor | None
+    """(B, T, S)"""
+    likeliest: tuple[Tensor, Tensor] | None
+    """Ids and log-probabilities, each (B, T, top)."""
+
+
+@torch.inference_mode()
+def _read(network: Network, batch: Batch, keep_attention: bool, top: int) -> _Batch:
+    memory = network.encode(batch.source, batch.source_lengths)
+    readouts, weights = network.unroll(batch.target_input, memory)
+    every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
+    chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
+    best = every.topk(min(top, every.size(-1)), -1) if top else None
+    return _Batch(
+        chosen.cpu(),
+        weights.float().cpu() if keep_attention and weights is not None else None,
+        best and (best.indices.cpu(), best.values.cpu()),
+    )
+
+
+def _of_sentence(
+    batch: _Batch, place: int, source: Ids, target: Ids, tokenizers: Tokenizers, specials: Specials
+) -> ForcedDecoding:
+    """The sentence at a place of the batch, without padding; columns of its attention are in the order of the text."""
+    order, length = specials.order(len(source) + 1), len(target) + 1
+    return ForcedDecoding(
+        _pieces(tokenizers.source, source),
+        _pieces(tokenizers.target, target),
+        batch.log_probabilities[place, :length].numpy(),
+        None if batch.attention is None else batch.attention[place, :length][:, order].numpy(),
+        batch.likeliest and Likeliest(*(each[place, :length].numpy() for each in batch.likeliest)),
+    )
 
 
 def force_stream(
