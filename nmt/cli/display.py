@@ -22,9 +22,9 @@ TICK = 1.0
 """Seconds after which the bar of a step without counts is drawn again, so that its clock goes on."""
 BOLD, RED, GREEN, YELLOW = "1", "31", "32", "33"
 """ANSI codes."""
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-NOTED = BAR.replace(", {rate_fmt}", "")
-UNKNOWN = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_fmt}{postfix}]"
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+NOTED = BAR.replace(", {rate_noinv_fmt}", "")
+UNKNOWN = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
 
 
 class Verbosity(IntEnum):

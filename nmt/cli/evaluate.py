@@ -10,7 +10,6 @@ examples:
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from nmt.cli.common import command, importing, say
@@ -29,7 +28,7 @@ from nmt.evaluation.by_length import format_rows, format_scores, score_system
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import BinnedBy, lengths
-from nmt.foundation.files import printable
+from nmt.foundation.files import run_name
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +90,7 @@ def main(arguments: argparse.Namespace) -> None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
     system = score_system(
-        printable(" + ".join(Path(path).name for path in runs or [arguments.hypotheses])),
+        " + ".join(map(run_name, runs or [arguments.hypotheses])),
         lengths(sources, how.source_unit),
         hypotheses,
         references,

@@ -28,7 +28,7 @@ KINDS: dict[str, Callable[..., int]] = {
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot``."""
     arguments = argparse.ArgumentParser(prog="nmt-plot", description=__doc__)
-    arguments.add_argument("kind", choices=KINDS, help="kind of figure")
+    arguments.add_argument("kind", choices=KINDS, metavar="{" + ",".join(KINDS) + "}", help="kind of figure")
     arguments.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="its options")
     return arguments
 

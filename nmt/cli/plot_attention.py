@@ -9,6 +9,7 @@ examples:
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
@@ -43,11 +44,12 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--model",
         required=True,
-        action="append",
+        action="extend",
+        nargs="+",
         type=maybe_named,
         dest="models",
         metavar="[NAME=]RUN",
-        help="run directory of nmt-train; repeat it for more systems, side by side",
+        help="run directory of nmt-train; several systems are drawn side by side",
     )
     arguments.add_argument("--text", metavar="TEXT", help="sentence to translate (default: a line of --input)")
     arguments.add_argument(
@@ -178,6 +180,8 @@ def read_sentence(arguments: argparse.Namespace) -> tuple[str, str, str | None]:
     else:
         number = arguments.line or 1
         name, lines = open_input(arguments.input)
+        if arguments.input is None and sys.stdin.isatty():
+            say("type a sentence; --text TEXT gives it on the command line")
         where = f"{printable(Path(name).name)}:{number}"
         source, reference = _line(name, lines, number), None
         if arguments.reference is not None:
@@ -233,7 +237,8 @@ def read(
 def _line(name: str, lines: Iterator[str], number: int) -> str:
     line = next(islice(lines, number - 1, None), None)
     if line is None:
-        raise DataError(f"{name}: has no line {number}")
+        hint = "; give a sentence with --text or --input" if name == "standard input" else ""
+        raise DataError(f"{name}: has no line {number}{hint}")
     return line
 
 

@@ -12,14 +12,13 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
 from nmt.cli.options import given, number, whole
 from nmt.errors import ConfigError
-from nmt.foundation.files import printable
+from nmt.foundation.files import run_name
 
 if TYPE_CHECKING:
     from nmt.serving.batches import Answer, Translate
@@ -78,7 +77,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     translate = translating(translator, arguments)
     translate(["a"], None, False, lambda: None)  # wrong options are errors now; the first request finds all warm
-    models = " + ".join(printable(Path(run).name) for run in arguments.model)
+    models = " + ".join(run_name(run) for run in arguments.model)
     with listen(arguments.host, arguments.port) as listening:
         host, port = listening.getsockname()[:2]
         hosts = known_hosts(arguments.host, host, LOCAL)

@@ -1,6 +1,7 @@
 """The systems that a command compares: runs and files of translations, and their origins."""
 
 import argparse
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -100,13 +101,16 @@ def maybe_named(text: str) -> System:
 
 def with_names(systems: Sequence[System]) -> list[System]:
     """Name each system without a name after the parts of its path that tell the paths apart: of ``a/seed-1`` and
-    ``b/seed-1``, a and b.
+    ``b/seed-1``, a and b; a seed alone has the name of the directory above it.
 
     Raises ConfigError if two have the same name.
     """
     unnamed = [Path(system.path).absolute().parts for system in systems if not system.name]
     while len({parts[-1] for parts in unnamed}) == 1 < len(set(unnamed)):
         unnamed = [parts[:-1] for parts in unnamed]
+    above = [parts[:-1] if re.fullmatch(r"seed-\d+", parts[-1]) else parts for parts in unnamed]
+    if len(set(above)) == len(set(unnamed)):
+        unnamed = above
     count = next((k for k in range(1, 9) if len({parts[-k:] for parts in unnamed}) == len(unnamed)), 1)
     names = iter(["/".join(parts[-count:]) for parts in unnamed])
     named = [System(system.name or printable(next(names)), system.path) for system in systems]

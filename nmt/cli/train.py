@@ -22,6 +22,7 @@ from nmt.cli.options import add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
+from nmt.foundation.files import run_name
 from nmt.foundation.messages import Result
 
 
@@ -98,7 +99,7 @@ def next_commands(config: Config) -> list[str]:
     if isinstance(test, FileCorpus) and not any(sign in test.source + test.target for sign in "*?["):
         source, reference = test.source, test.target
     text = ["--source", source, "--reference", reference]
-    name = Path(run).name
+    name = run_name(run)
     shown = [] if config.model.attention.type == "none" else ["--show-attention"]
     commands = [
         ["nmt-translate", "--model", run, *shown],

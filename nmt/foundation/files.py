@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,13 @@ def printable(name: str) -> str:
         return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
     except UnicodeEncodeError:
         return name.encode(errors="backslashreplace").decode()
+
+
+def run_name(path: str | os.PathLike[str]) -> str:
+    """Name a run by its path, printable: ``runs/family/lstm/seed-1`` is lstm."""
+    path = Path(path)
+    above = path.absolute().parent.name if re.fullmatch(r"seed-\d+", path.name) else ""
+    return printable(above or path.name)
 
 
 def why_unwritable(path: Path) -> str:

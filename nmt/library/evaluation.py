@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from nmt.config.schema import BleuTokenizer, Evaluation
@@ -10,6 +9,7 @@ from nmt.data.test_set import Text, read_test_set
 from nmt.evaluation.by_length import SystemScores, score_system
 from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import lengths
+from nmt.foundation.files import run_name
 from nmt.library.systems import System, config_of, hypotheses_of, warn
 
 if TYPE_CHECKING:  # PyTorch is slow to import
@@ -53,7 +53,7 @@ def evaluate(
     """
     sources, references = read_test_set(source, reference)
     config = config_of(system)
-    name = Path(system).name if isinstance(system, str | os.PathLike) else "translations"
+    name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     how = scoring(bleu_tokenizer, {} if config is None else {name: config}, sources, references, warn)
     section = Evaluation() if config is None else config.evaluation
     return score_system(

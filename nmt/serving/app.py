@@ -165,7 +165,7 @@ async def _refusal(_: HttpRequest, error: Exception) -> Response:
 
 async def _http_error(_: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    paths = ", ".join(PATHS)
+    paths = ", ".join(PATHS).replace("/translate", "POST /translate")
     return _error(error.status_code, f"{error.detail}; there are {paths}", dict(error.headers or {}))
 
 

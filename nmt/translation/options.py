@@ -102,6 +102,9 @@ class SearchOptions:
         An override to a beam size of 1 leaves out the configuration's options that compare hypotheses. Raises
         ConfigError for a value out of the bounds of the schema.
         """
+        if unknown := sorted(overrides.keys() - {field.name for field in fields(cls)}):
+            options = ", ".join(cls.__annotations__)
+            raise TypeError(f"unknown option of a search: {', '.join(unknown)}; there are {options}")
         given = {key: value for key, value in overrides.items() if value is not None}
         _check(decoding, given)
         names = {field.name for field in fields(cls)} - set(OF_SEVERAL if given.get("beam_size") == 1 else ())

@@ -197,7 +197,7 @@ class Translator:
         done = 0
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
-        for text in windows(lines, first_window, window, len):
+        for text in windows(lines, first_window, window, _characters):
             if done:  # batches of all sizes leave gaps, which would add up over the windows of a long text
                 release_freed_memory()
             begin = prefixes[done : done + len(text)]
@@ -301,3 +301,10 @@ class Translator:
             translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
+
+
+def _characters(line: str) -> int:
+    """Count the characters of a line. Raises TypeError if it is something else."""
+    if not isinstance(line, str):
+        raise TypeError(f"a line to translate must be a str; found {line!r}")
+    return len(line)

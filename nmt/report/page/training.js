@@ -104,7 +104,7 @@ function trainingPanel(report, go) {
         label: "Updates",
         low: 0,
         high: last,
-        ticks: roundTicks(0, last, 5).map((at) => ({ at, text: compact(at) })),
+        ticks: roundTicks(0, last, 5).map((at) => ({ at, text: at.toLocaleString("en") })),
       },
       y: axisOf(
         title,
@@ -115,7 +115,7 @@ function trainingPanel(report, go) {
       stops: kept.map((step, k) => ({
         x: step,
         width: last / Math.max(kept.length, 1),
-        text: `${step} updates: ${say(kept[k]).join(", ")}`,
+        text: `${step.toLocaleString("en")} updates: ${say(kept[k]).join(", ")}`,
       })),
       selected,
       hover: explain,
