@@ -82,7 +82,7 @@ def shown_on(display: Display) -> Iterator[None]:
 
 
 def step(what: str, total: float | None, unit: str, done: float = 0) -> AbstractContextManager[Step]:
-    """Show a step that may take longer than a person waits for without a word.
+    """Show a step that may take more than two seconds.
 
     Args:
         what: names the step: ``encoding data.train``.

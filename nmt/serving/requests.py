@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "attention": true}'
-"""A right request, for messages."""
+"""A valid request, for messages."""
 
 
 @dataclass(frozen=True)

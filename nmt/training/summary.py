@@ -69,10 +69,11 @@ def summary(
         + (" (one for both)" if tokenizers.source is tokenizers.target else ""),
         f"model: {parameters:,} parameters, {attention} attention, {precision} on {device}{crowd}",
         f"parameters: {', '.join(f'{part} {count:,}' for part, count in parts.items())}",
-        f"memory: {_size(state_bytes(config, parameters))} for weights, gradients and the optimizer, and batches of up "
-        f"to {training.batch_tokens:,} tokens beside it",
+        f"memory: {_size(state_bytes(config, parameters))} for weights, gradients and the optimizer; "
+        f"PyTorch itself and batches of up to {training.batch_tokens:,} tokens need more",
         f"machine: {where}, {'fused' if config.kernels == 'auto' else 'plain'} kernels{speed}",
-        f"training: {length} of {extent.batches:,} batches; validation every {training.validation.every:,} updates",
+        f"training: {length}, {extent.batches:,} batches an epoch; "
+        f"validation every {training.validation.every:,} updates",
     ]
 
 
