@@ -41,6 +41,11 @@ def resumption_problems(folder: TrialFolder, run: Path, saved: int) -> list[str]
     return differences(folder.undisturbed(), run)
 
 
+def crashed(err: str) -> bool:
+    """Whether a program ended with an error that it does not explain; --verbose shows the traceback of any error."""
+    return "Traceback" in err and ": error: " not in err.rpartition("Traceback")[2]
+
+
 def snapshot(folder: Path) -> dict[str, bytes]:
     """The content of every file below a folder, by relative path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -72,9 +77,10 @@ def _scores(path: Path) -> Any:
 
 
 def _files(run: Path) -> set[str]:
-    """All files but TensorBoard's, one for each process, and those of ``previous``, which a stopped run also writes."""
+    """All files but TensorBoard's, one for each process, those of ``previous``, which a stopped run also writes, and the
+    samples, whose number may change when a run resumes."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
-    return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous"))}
+    return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous", "samples.jsonl"))}
 
 
 def _progress(run: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
 from nmt.training.log import GrowingFile
-from tests.torture.comparison import differences, recovery_problems
+from tests.torture.comparison import crashed, differences, recovery_problems
 from tests.torture.tally import Result, Tally
 from tests.torture.trial_folder import TrialFolder, start, wait_for
 
@@ -114,7 +114,7 @@ def failing_disk(folder: TrialFolder, times: int) -> Result:
         problems = []
         if code == 0:
             problems.append(f"operation {allowed}: {os.strerror(error)}: not noticed")
-        elif code != 2 or "Traceback" in err or str(run) not in err:
+        elif code != 2 or crashed(err) or str(run) not in err:
             problems.append(f"operation {allowed}: ended with {code}: {err[-200:]}")
         tally.add(problems + recovery_problems(folder, run, err))
         shutil.rmtree(run, ignore_errors=True)
@@ -139,7 +139,7 @@ def failing_cache(folder: TrialFolder, times: int) -> Result:
     for number in range(1, times + 1):
         allowed, error = (number - 1) * operations // times, ERRORS[number % len(ERRORS)]
         code, err = prepare(number, allowed, error)
-        explained = code == 2 and f"failing-cache-{number}" in err and "Traceback" not in err
+        explained = code == 2 and f"failing-cache-{number}" in err and not crashed(err)
         problems = [] if explained else [f"operation {allowed}: ended with {code}: {err[-200:]}"]
         code, err = prepare(number, -1, 0)
         if code or (folder.path / "report").read_bytes() != report:
@@ -162,7 +162,7 @@ def limited_file_size(folder: TrialFolder, times: int) -> Result:
         )
         _, err = process.communicate()
         problems = []
-        if process.returncode != 2 or "Traceback" in err:
+        if process.returncode != 2 or crashed(err):
             problems.append(f"limit {limit}: ended with {process.returncode}: {err[-200:]}")
         tally.add(problems + recovery_problems(folder, run, err))
     return tally.result()
@@ -189,7 +189,7 @@ def limited_output(folder: TrialFolder, times: int) -> Result:
         problems = [f"{options}: ended with {code}: {err[-200:]}"] if code else []
         limit = generator.choice(sorted(map(len, complete.values()))) * generator.randint(5, 95) // 100
         code, err, part = _written(outputs, command, options, limit)
-        if code != 2 or str(outputs) not in err or "Traceback" in err:
+        if code != 2 or str(outputs) not in err or crashed(err):
             problems.append(f"limit {limit}: ended with {code}: {err[-200:]}")
         problems += [
             f"{name}: not the beginning of it" for name in part if not complete.get(name, b"").startswith(part[name])
@@ -229,7 +229,7 @@ def vanishing_run(folder: TrialFolder, times: int) -> Result:
         time.sleep(generator.uniform(0, 0.1))
         away = run.rename(f"{run}-away")
         _, err = process.communicate()
-        explained = process.returncode == 2 and str(run) in err and "Traceback" not in err
+        explained = process.returncode == 2 and str(run) in err and not crashed(err)
         shutil.rmtree(run, ignore_errors=True)
         away.rename(run)
         problems = [] if explained else [f"ended with {process.returncode}: {err[-200:]}"]

@@ -21,7 +21,7 @@ from nmt.runs.tensors import load_tensors
 from nmt.training import trainer
 from nmt.training.gradients import Gradients, gradients_on
 from nmt.training.trainer import SKIPS
-from tests.torture.comparison import metrics, resumption_problems
+from tests.torture.comparison import crashed, metrics, resumption_problems
 from tests.torture.tally import Result, Tally
 from tests.torture.trial_folder import TrialFolder
 
@@ -181,7 +181,7 @@ def out_of_memory(folder: TrialFolder, times: int) -> Result:
         if number % 4 == 3:
             with faulty(cramped(0, error)):
                 code, err = folder.train(run.name)
-            explained = code == 2 and "out of memory with a single pair" in err and "Traceback" not in err
+            explained = code == 2 and "out of memory with a single pair" in err and not crashed(err)
             problems = [] if explained else [f"no pair: {err[-200:]}"]
             tally.add(problems + resumption_problems(folder, run, folder.saved(run)))
             continue
