@@ -77,8 +77,8 @@ def _scores(path: Path) -> Any:
 
 
 def _files(run: Path) -> set[str]:
-    """All files but TensorBoard's, one for each process, those of ``previous``, which a stopped run also writes, and the
-    samples, whose number may change when a run resumes."""
+    """All files but TensorBoard's, one for each process, those of ``previous``, which a stopped run writes, and
+    the samples, whose number may change when a run resumes."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
     return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous", "samples.jsonl"))}
 
