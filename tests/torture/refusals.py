@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from nmt.runs.directory import RunDirectory
-from tests.torture.comparison import differences, snapshot
+from tests.torture.comparison import crashed, differences, snapshot
 from tests.torture.numbers import NO_MEMORY, cramped, faulty
 from tests.torture.tally import Result, Tally
 from tests.torture.trial_folder import TrialFolder
@@ -229,7 +229,7 @@ def dry_runs(folder: TrialFolder, times: int) -> Result:
             before = _names(folder.path)
             code, err = folder.dry_run(run.name, *(option.replace("{folder}", str(folder.path)) for option in options))
             left = _names(folder.path) ^ before
-        problems = [] if code == 2 and message in err and "Traceback" not in err else [f"{name}: {code}: {err[-300:]}"]
+        problems = [] if code == 2 and message in err and not crashed(err) else [f"{name}: {code}: {err[-300:]}"]
         tally.add(problems + ([f"{name}: it left {sorted(left)}"] if left else []))
     return tally.result()
 
