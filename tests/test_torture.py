@@ -21,7 +21,7 @@ from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 from tests.torture import disk, faults, refusals, strangers, text
 from tests.torture.attacks import ATTACKS, WEIGHTS
-from tests.torture.comparison import differences, metrics
+from tests.torture.comparison import CHAINED, crashed, differences, metrics
 from tests.torture.tally import Result, Tally
 from tests.torture.trial_folder import TrialFolder
 from tests.torture.trials import TRIALS, run_trial
@@ -58,6 +58,23 @@ TIMES = {
     "moved": 1,
     "dry-run": len(refusals.MISTAKES),
 }
+
+
+PRINTED = "Traceback (most recent call last):\n  ...\nOSError: no space\n"
+TWICE = f"{PRINTED}\n{CHAINED[0]}\n\n{PRINTED}"
+EXPLAINED = "nmt-train: error: no space\n"
+
+
+@pytest.mark.parametrize("err", ["", EXPLAINED, f"update 1/2\n{PRINTED}{EXPLAINED}", TWICE + EXPLAINED])
+def test_an_explained_error_is_no_crash(err: str) -> None:
+    assert not crashed(err)
+
+
+@pytest.mark.parametrize(
+    "err", [PRINTED, TWICE, PRINTED + TWICE + EXPLAINED, EXPLAINED + PRINTED, PRINTED + EXPLAINED + PRINTED]
+)
+def test_any_other_traceback_is_a_crash(err: str) -> None:
+    assert crashed(err)
 
 
 def test_every_kind_of_trial_has_a_short_form() -> None:

@@ -15,6 +15,11 @@ from tests.torture.trial_folder import NOTHING, TrialFolder
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second", "matrix_share")
 """Values that may differ between two equal runs."""
+CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+"""What Python prints between the parts of one traceback."""
 
 
 def recovery_problems(folder: TrialFolder, run: Path, err: str) -> list[str]:
@@ -42,8 +47,11 @@ def resumption_problems(folder: TrialFolder, run: Path, saved: int) -> list[str]
 
 
 def crashed(err: str) -> bool:
-    """Whether a program ended with an error that it does not explain; --verbose shows the traceback of any error."""
-    return "Traceback" in err and ": error: " not in err.rpartition("Traceback")[2]
+    """Whether there is a traceback in ``err`` other than the one that --verbose prints before the error it explains."""
+    before, traceback, rest = err.rpartition("Traceback (most recent call last):")
+    while before.rstrip().endswith(CHAINED):
+        before = before.rpartition("Traceback (most recent call last):")[0]
+    return "Traceback" in before or (bool(traceback) and ": error: " not in rest)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -77,10 +85,9 @@ def _scores(path: Path) -> Any:
 
 
 def _files(run: Path) -> set[str]:
-    """All files but TensorBoard's, one for each process, those of ``previous``, which a stopped run writes, and
-    the samples, whose number may change when a run resumes."""
+    """All files but TensorBoard's, one for each process, and those of ``previous``, which a stopped run also writes."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
-    return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous", "samples.jsonl"))}
+    return {name for name in names if not name.startswith(("tensorboard/", "checkpoints/previous"))}
 
 
 def _progress(run: Path) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def failing_cache(folder: TrialFolder, times: int) -> Result:
     for number in range(1, times + 1):
         allowed, error = (number - 1) * operations // times, ERRORS[number % len(ERRORS)]
         code, err = prepare(number, allowed, error)
-        explained = code == 2 and f"failing-cache-{number}" in err and not crashed(err)
+        explained = code == 2 and f"failing-cache-{number}" in err and "Traceback" not in err
         problems = [] if explained else [f"operation {allowed}: ended with {code}: {err[-200:]}"]
         code, err = prepare(number, -1, 0)
         if code or (folder.path / "report").read_bytes() != report:
@@ -189,7 +189,7 @@ def limited_output(folder: TrialFolder, times: int) -> Result:
         problems = [f"{options}: ended with {code}: {err[-200:]}"] if code else []
         limit = generator.choice(sorted(map(len, complete.values()))) * generator.randint(5, 95) // 100
         code, err, part = _written(outputs, command, options, limit)
-        if code != 2 or str(outputs) not in err or crashed(err):
+        if code != 2 or str(outputs) not in err or "Traceback" in err:
             problems.append(f"limit {limit}: ended with {code}: {err[-200:]}")
         problems += [
             f"{name}: not the beginning of it" for name in part if not complete.get(name, b"").startswith(part[name])
