@@ -54,7 +54,9 @@ def browser(client: Client) -> Iterator[Any]:
 
 
 def texts(browser: Any, selector: str) -> list[str]:
-    return [each.text for each in browser.find_elements("css selector", selector)]
+    """The texts of the elements, read at one moment: the page replaces them with each answer."""
+    found = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)"
+    return [str(each) for each in browser.execute_script(found, selector)]
 
 
 def test_what_is_typed_is_translated_and_its_attention_shown(browser: Any) -> None:
