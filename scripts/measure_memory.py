@@ -16,7 +16,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from nmt.cli.common import command, say
 from nmt.cli.options import whole
 from nmt.config import load_config
 from nmt.errors import DataError
+from nmt.foundation.repeating import repeating
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.plots.style import legend_above, png, series, style
 
@@ -93,19 +93,10 @@ class Peak:
 @contextmanager
 def watched(peak: Peak) -> Iterator[None]:
     """Read the memory of this process until the block ends."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(EVERY):
-            peak.see(resident())
-
-    thread = threading.Thread(target=watch)
-    thread.start()
     try:
-        yield
+        with repeating(lambda: peak.see(resident()), EVERY):
+            yield
     finally:
-        ended.set()
-        thread.join()
         peak.see(resident())
 
 
@@ -186,31 +177,26 @@ def encode(arguments: argparse.Namespace, kill_at: int | None) -> list[dict[str,
     cpu_before = before.ru_utime + before.ru_stime
     process, rows, started = child(arguments, "encode"), [], time.perf_counter()
     peaks = {"main": Peak(), "workers": Peak()}
-    ended = threading.Event()
 
-    def watch() -> None:
-        while not ended.wait(EVERY):
-            peaks["main"].see(resident(process.pid))
-            for worker in children(process.pid):
-                peaks["workers"].see(resident(worker))
+    def see() -> None:
+        peaks["main"].see(resident(process.pid))
+        for worker in children(process.pid):
+            peaks["workers"].see(resident(worker))
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    assert process.stdout is not None
-    for line in process.stdout:
-        say(line.rstrip())
-        found = re.match(r"  ([\d,]+) pairs", line)
-        pairs = int(found[1].replace(",", "")) if found else None
-        row = {"line": line.strip(), "pairs": pairs, "seconds": time.perf_counter() - started}
-        rows.append(row | {name: dict(peak.values) for name, peak in peaks.items()})
-        if line.startswith("encoding train"):  # the peak of learning the tokenizers is in the row before
-            for peak in peaks.values():
-                peak.values = dict.fromkeys(peak.values, 0.0)
-        if pairs is not None and kill_at is not None and pairs >= kill_at:
-            process.send_signal(signal.SIGKILL)
-    process.wait()
-    ended.set()
-    thread.join()
+    with repeating(see, EVERY):
+        assert process.stdout is not None
+        for line in process.stdout:
+            say(line.rstrip())
+            found = re.match(r"  ([\d,]+) pairs", line)
+            pairs = int(found[1].replace(",", "")) if found else None
+            row = {"line": line.strip(), "pairs": pairs, "seconds": time.perf_counter() - started}
+            rows.append(row | {name: dict(peak.values) for name, peak in peaks.items()})
+            if line.startswith("encoding train"):  # the peak of learning the tokenizers is in the row before
+                for peak in peaks.values():
+                    peak.values = dict.fromkeys(peak.values, 0.0)
+            if pairs is not None and kill_at is not None and pairs >= kill_at:
+                process.send_signal(signal.SIGKILL)
+        process.wait()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     end = {"line": "end", "pairs": None, "code": process.returncode, "seconds": time.perf_counter() - started}
     rows.append(end | {"cpu_seconds": used.ru_utime + used.ru_stime - cpu_before})

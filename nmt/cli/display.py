@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
-from threading import Event, Thread
 from typing import Any
 
 from nmt.foundation.files import printable
 from nmt.foundation.messages import Detail, Highlight, Result, Step, duration
+from nmt.foundation.repeating import repeating
 
 SHOWN_AFTER = 1.0
 """Seconds after which a step gets a bar."""
@@ -131,7 +131,7 @@ class Terminal:
 
         self._bars += 1
         try:
-            with _ticking(bar) if total is None else contextlib.nullcontext():
+            with repeating(lambda: _refresh(bar), TICK) if total is None else contextlib.nullcontext():
                 yield Shown(done, total, draw)
         finally:
             self._bars -= 1
@@ -158,20 +158,6 @@ class Terminal:
         return draw
 
 
-@contextmanager
-def _ticking(bar: Any) -> Iterator[None]:
-    """Draw a bar again while nothing is counted."""
-    ended = Event()
-
-    def tick() -> None:
-        while not ended.wait(TICK):
-            bar.delay = 0  # else the end of the bar would not clear it
-            bar.refresh()
-
-    thread = Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def _refresh(bar: Any) -> None:
+    bar.delay = 0  # else the end of the bar would not clear it
+    bar.refresh()
