@@ -20,15 +20,13 @@ from nmt.experiments.runs import Run
 from nmt.foundation.files import digest, read_json
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import read_metrics
-from nmt.runs.tensors import inspect
+from nmt.runs.metrics import best_validation, read_metrics
+from nmt.runs.tensors import parameter_count
 
 LONG = 40
 """Length, in words of the source, from which on sentences are long."""
 ENDINGS = (".csv", ".md", ".json")
 """Endings of the files of the table."""
-BYTES = 4
-"""Bytes of a parameter in a checkpoint, fp32."""
 Row = Mapping[str, Any]
 
 
@@ -37,17 +35,17 @@ def run_facts(path: Path) -> dict[str, Any]:
     run = RunDirectory(path)
     config = load_run_config(run.path)
     progress = read_json(run.checkpoints / "last" / "training.json")
-    judged = [each for each in read_metrics(run.metrics) if each["split"] in ("validation", "average") and each["best"]]
+    best = best_validation(read_metrics(run.metrics))
     return {
         "attention": config.model.attention.type,
-        "parameters": inspect(run.checkpoints / "best" / "model.safetensors").size // BYTES,
+        "parameters": parameter_count(run.folder("best") / "model.safetensors"),
         "updates": progress["update"],
         "target_tokens": progress["target_tokens"],
         "seconds": progress["seconds"],
         "tokens_per_second": progress["target_tokens"] / progress["seconds"],
-        "perplexity": judged[-1]["perplexity"],
-        "validation_bleu": judged[-1]["bleu"],
-        "aer": judged[-1].get("aer"),
+        "perplexity": best["perplexity"],
+        "validation_bleu": best["bleu"],
+        "aer": best.get("aer"),
     }
 
 

@@ -4,14 +4,14 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nmt.config import Config, load_run_config
 from nmt.config.decoding import describe
 from nmt.data.test_set import Text, read_aligned
-from nmt.errors import NmtError, NmtWarning
-from nmt.foundation.files import read_json
+from nmt.errors import NmtWarning
 from nmt.plots.about import Origin
+from nmt.runs.metrics import last_progress
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges
@@ -25,11 +25,14 @@ def warn(problem: str) -> None:
     warnings.warn(problem, NmtWarning, stacklevel=4)
 
 
+def is_run(system: System) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a system is a run directory; else it is translations."""
+    return isinstance(system, str | os.PathLike) and Path(system).is_dir()
+
+
 def config_of(system: System) -> Config | None:
     """Load the configuration of a run directory; None for translations. Raises ConfigError, FileError."""
-    if isinstance(system, str | os.PathLike) and Path(system).is_dir():
-        return load_run_config(Path(system))
-    return None
+    return load_run_config(Path(system)) if is_run(system) else None
 
 
 def hypotheses_of(
@@ -39,7 +42,7 @@ def hypotheses_of(
 
     Raises DataError for translations that do not fit the source, and the errors of :meth:`Translator.load`.
     """
-    if not (isinstance(system, str | os.PathLike) and Path(system).is_dir()):
+    if not is_run(system):
         return iter(read_aligned(system, source, len(lines)))
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -69,8 +72,5 @@ def origin_of(
 
 def _updates(run: Path) -> int | None:
     """Read the number of updates of a run; None if its last checkpoint is missing or unreadable."""
-    try:
-        updates = read_json(run / "checkpoints" / "last" / "training.json")["update"]
-    except (NmtError, OSError, LookupError, TypeError, ValueError):
-        return None
+    updates = last_progress(run).get("update")
     return updates if isinstance(updates, int) else None

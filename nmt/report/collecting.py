@@ -9,10 +9,10 @@ from nmt.config.schema import BleuTokenizer, FileCorpus
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, FileError, tried
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.foundation.files import printable, read_json
+from nmt.foundation.files import printable
 from nmt.report.systems import Found, Trained, find_systems, name_of
 from nmt.report.test_set import Files, TestSet, read_test_set
-from nmt.runs.metrics import read_metrics
+from nmt.runs.metrics import last_progress, read_metrics
 
 Say = Callable[[str], None]
 
@@ -140,7 +140,7 @@ def kept_translations(system: Trained, test: TestSet) -> Kept | None:
     if not written or not run.test_hypotheses.is_file():
         return None
     with suppress(FileError, LookupError, TypeError):
-        update = read_json(run.checkpoints / "last" / "training.json")["update"]
+        update = last_progress(run.path)["update"]
         lines = list(read_lines(run.test_hypotheses))
         if written[0]["step"] == update and len(lines) == len(test.pairs):
             return Kept(lines, float(written[0]["bleu"]))

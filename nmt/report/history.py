@@ -1,22 +1,17 @@
 """How a run was trained: its curves, its samples over time, and facts about it."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from nmt.errors import FileError
-from nmt.foundation.files import read_json
 from nmt.report.records import Row
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import read_metrics
-from nmt.runs.tensors import inspect
+from nmt.runs.metrics import best_validation, last_progress, read_metrics
+from nmt.runs.tensors import parameter_count
 
 MOST_POINTS = 300
 """Points of a learning curve: more would not be seen."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown."""
-BYTES = 4
-"""Of a parameter in a checkpoint, fp32."""
 Item = TypeVar("Item")
 
 
@@ -55,14 +50,10 @@ def samples(run: RunDirectory) -> list[Row]:
 
 def facts(run: RunDirectory, metrics: Sequence[Row]) -> dict[str, Any]:
     """Describe a run, also one that is still in training: None for what its files do not say."""
-    progress: dict[str, Any] = {}
-    with suppress(FileError):
-        progress = read_json(run.checkpoints / "last" / "training.json")
-    judged = [each for each in metrics if each.get("split") in ("validation", "average") and each.get("best")]
-    best: Row = judged[-1] if judged else {}
+    progress, best = last_progress(run.path), best_validation(metrics)
     tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
     return {
-        "parameters": inspect(run.checkpoints / "best" / "model.safetensors").size // BYTES,
+        "parameters": parameter_count(run.folder("best") / "model.safetensors"),
         "updates": progress.get("update"),
         "seconds": seconds,
         "tokens_per_second": tokens / seconds if tokens and seconds else None,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.data.corpus import Pair, different_line_counts
-from nmt.data.lines import read_lines
+from nmt.data.corpus import Pair
+from nmt.data.test_set import read_aligned, read_text
 from nmt.errors import DataError
 from nmt.evaluation.links import Gold, read_gold
 
@@ -56,9 +56,8 @@ def read_test_set(files: Files) -> TestSet:
         read = read_gold(files.source, files.reference, files.gold, first=files.gold_first)
         pairs, gold = read.pairs, read.links
     else:
-        sources, references = (list(read_lines(path)) for path in (files.source, files.reference))
-        if len(sources) != len(references):
-            raise different_line_counts(files.source, len(sources), files.reference, len(references))
+        sources = read_text(files.source)
+        references = read_aligned(files.reference, files.source, len(sources))
         pairs, gold = [Pair(*each) for each in zip(sources, references, strict=True)], None
     if not any(pair.source.strip() for pair in pairs):
         raise DataError(f"{files.source}: has no line with text")

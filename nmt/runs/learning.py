@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nmt.errors import CheckpointError, NmtError
-from nmt.foundation.files import read_json
+from nmt.errors import CheckpointError
 from nmt.plots.learning import Curve, Learning
-from nmt.runs.metrics import read_metrics
+from nmt.runs.metrics import last_progress, read_metrics
 
 SOURCES = {"loss": "train", "perplexity": "validation", "bleu": "validation"}
 """The split of metrics.jsonl that has each measure."""
@@ -62,7 +61,7 @@ def _hours(records: Sequence[dict[str, Any]], tokens_per_update: float) -> list[
 
 def _tokens_per_update(run: Path) -> float:
     """Return the mean number of target tokens of an update; NaN without a readable checkpoint."""
-    with suppress(NmtError, OSError, LookupError, TypeError, ValueError, ZeroDivisionError):
-        training = read_json(run / "checkpoints" / "last" / "training.json")
+    training = last_progress(run)
+    with suppress(LookupError, TypeError, ValueError, ZeroDivisionError):
         return float(training["target_tokens"] / training["update"])
     return np.nan

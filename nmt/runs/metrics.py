@@ -1,15 +1,16 @@
-"""``metrics.jsonl`` and ``samples.jsonl``: read, and cut back to the checkpoint from which a run resumes."""
+"""``metrics.jsonl`` and ``samples.jsonl``: read, and cut back to the checkpoint from which a run resumes; the counters
+beside them."""
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import CheckpointError
-from nmt.foundation.files import LARGEST_JSON, require_regular_file
+from nmt.errors import CheckpointError, NmtError
+from nmt.foundation.files import LARGEST_JSON, read_json, require_regular_file
 
 LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
 """Limits for an untrusted run: bytes of the file, and lines written since the last checkpoint."""
@@ -22,6 +23,20 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         with suppress(ValueError):
             records.append(json.loads(line))
     return [record for record in records if isinstance(record, dict)]
+
+
+def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the last record that was the best so far, of a validation or of an average; empty without one."""
+    judged = [each for each in records if each.get("split") in ("validation", "average") and each.get("best")]
+    return judged[-1] if judged else {}
+
+
+def last_progress(run: Path) -> dict[str, Any]:
+    """Read the counters of the last checkpoint of a run directory; empty if it is missing or unreadable."""
+    with suppress(NmtError, OSError, ValueError):
+        progress = read_json(run / "checkpoints" / "last" / "training.json")
+        return progress if isinstance(progress, dict) else {}
+    return {}
 
 
 def cut_metrics(path: Path, step: int, validated: int) -> None:

@@ -44,6 +44,11 @@ def inspect(path: Path) -> Contents:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
 
 
+def parameter_count(path: Path) -> int:
+    """Return how many parameters a file of weights holds, all in fp32. Raises CheckpointError as :func:`inspect`."""
+    return inspect(path).size // torch.float32.itemsize
+
+
 def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], where: str, owner: str) -> None:
     """Raise CheckpointError that lists every tensor that is missing, superfluous, of another shape or not of floats."""
     problems = [f"{where}: tensor {name} is missing" for name in shapes.keys() - found.keys()]
