@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -136,11 +135,11 @@ def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], s
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("NMT_TUTORIAL" not in os.environ, reason="set NMT_TUTORIAL=1: two trainings, several minutes")
 def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full run: two trainings, several minutes of a core."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     monkeypatch.setenv("PYTHONPATH", str(DOCS.parent))
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # the notebook shows its figures, as for a reader
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     notebook = nbformat.reads(json.dumps(tutorial.solved(NOTEBOOK)), as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(tmp_path)}})
