@@ -16,6 +16,7 @@ import torch
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
+from benchmarks.neighbor import NeighborRow, measure_beside
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
@@ -51,6 +52,19 @@ def training_cells(row: TrainingRow) -> dict[str, str]:
         "share": f"{row.share:.2f}",
         "padding": f"{row.padding:.1%}",
         "peak MB": "-" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:,.0f}",
+    }
+
+
+def neighbor_cells(row: NeighborRow) -> dict[str, str]:
+    """Format a row of the table of training beside a busy program."""
+    return {
+        "variant": row.variant,
+        "kernels": row.kernels,
+        "precision": row.precision,
+        "shape": row.shape,
+        "target tokens/s": f"{row.target_tokens_per_second:,.0f}",
+        "beside a busy program": f"{row.beside_tokens_per_second:,.0f}",
+        "share": f"{row.beside_tokens_per_second / row.target_tokens_per_second:.2f}",
     }
 
 
@@ -104,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--parts", action="store_true", help="measure the parts of a training step, on the CPU")
     arguments.add_argument(
+        "--neighbor",
+        action="store_true",
+        help="measure a training step alone and beside a program that keeps every core busy, in alternation",
+    )
+    arguments.add_argument(
         "--config", metavar="FILE", action="append", help="measure training with this configuration; may be repeated"
     )
     arguments.add_argument(
@@ -131,10 +150,11 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-STEPS = "single steps (neither --config nor --decode)"
+STEPS = "single steps"
 OPTIONS_OF = {
     STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
+    "--neighbor": {"neighbor", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
 }
@@ -143,7 +163,7 @@ OPTIONS_OF = {
 
 def measured(options: argparse.Namespace) -> str:
     """Return the kind of measurement. Raises ConfigError for options that it does not take, and for contradictions."""
-    kind = next((f"--{name}" for name in ("parts", "config", "decode") if getattr(options, name)), STEPS)
+    kind = next((f"--{name}" for name in ("parts", "neighbor", "config", "decode") if getattr(options, name)), STEPS)
     problems = []
     for name, value in vars(options).items():
         if value and name not in OPTIONS_OF[kind] and any(name in names for names in OPTIONS_OF.values()):
@@ -155,7 +175,7 @@ def measured(options: argparse.Namespace) -> str:
                 problems.append(f"{option}: is for {wanted}, not for {kind}")
     if kind == "--decode" and not options.input:
         problems.append("--decode needs --input, a file to translate")
-    if kind in (STEPS, "--parts") and "int8" in (options.precision or []):
+    if kind in (STEPS, "--parts", "--neighbor") and "int8" in (options.precision or []):
         problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
         problems.append("--precision int8: the plain path computes in fp32 or bf16; leave --kernels plain out")
@@ -204,6 +224,15 @@ def real_training(options: argparse.Namespace) -> list[TrainingRow]:
     return [alone(measure_config, path, *settings) for path in options.config]
 
 
+def beside(options: argparse.Namespace) -> list[NeighborRow]:
+    """Measure every case beside a busy program, each in a process of its own."""
+    rows = []
+    for case in cases(options):
+        rows.append(alone(measure_beside, case))
+        say("  ".join(neighbor_cells(rows[-1]).values()))
+    return rows
+
+
 def parts(options: argparse.Namespace) -> list[dict[str, str]]:
     """Measure the parts of a step and format a row for each case."""
     rows = []
@@ -247,7 +276,7 @@ def main(options: argparse.Namespace) -> None:
     elif kind != "--decode":
         cases(options)  # refuses a wrong shape before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
-    rows: Sequence[TrainingRow | DecodingRow]
+    rows: Sequence[TrainingRow | DecodingRow | NeighborRow]
     scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(markdown(parts(options)))
@@ -261,6 +290,9 @@ def main(options: argparse.Namespace) -> None:
             scores = [{"bleu": bleu(row.hypotheses, references, tokenizer).value} for row in decoded]
             for cell, score in zip(cells, scores, strict=True):
                 cell["BLEU"] = f"{score['bleu']:.2f}"
+    elif kind == "--neighbor":
+        rows = shared = beside(options)
+        cells = [neighbor_cells(row) for row in shared]
     else:
         rows = trained = real_training(options) if kind == "--config" else training(options)
         cells = [training_cells(row) for row in trained]

@@ -3,6 +3,7 @@
 import json
 import mmap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ import torch
 
 from benchmarks import training
 from benchmarks.measuring import peak_memory
+from benchmarks.neighbor import neighbor
 from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, reference, variant_name
 from benchmarks.training import Case, measure_config, reference_step
 from nmt.config import schema
 from nmt.data.batching import Batch, Position
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import unroll_of
+from nmt.foundation.cores import cores
 from nmt.model import build_model
 from nmt.training.trainer import Trainer
 from tests.small_run import config, train
@@ -77,6 +80,36 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["variant"] == "luong" and float(found["Adam, ms"]) > 0
 
 
+@pytest.mark.slow
+def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.json"
+    options = ["--neighbor", "--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
+    assert script("benchmark").main([*options, "--json", str(rows)]) == 0
+    (row,) = json.loads(rows.read_text("utf-8"))
+    assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
+
+
+def test_the_neighbor_works_only_when_it_is_told_and_ends_with_the_block() -> None:
+    def states() -> set[str]:
+        return {Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in processes}
+
+    with neighbor() as busy:
+        processes = busy._processes
+        assert len(processes) == cores()
+        until(lambda: states() == {"T"})
+        busy.work()
+        until(lambda: "T" not in states())
+    assert all(process.returncode is not None for process in processes)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that comes soon. Signals take a moment."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -85,10 +118,10 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
             "--shape 64x15: must be sentences x source pieces x target pieces, each at least 1, like 64x15x14",
         ),
         (["--decode", "runs/none"], "--decode needs --input, a file to translate"),
-        (["--set", "seed=2"], "--set: is for --config, not for single steps (neither --config nor --decode)"),
+        (["--set", "seed=2"], "--set: is for --config, not for single steps"),
         (
             ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
-            "--shape: is for single steps (neither --config nor --decode) or --parts, not for --config",
+            "--shape: is for single steps or --parts or --neighbor, not for --config",
         ),
         (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode, not for --config"),
         (

@@ -19,6 +19,7 @@ from nmt import __version__
 from nmt.cli.display import BOLD, RED, Terminal, Verbosity, colored
 from nmt.cli.files import writing
 from nmt.errors import MissingFile, NmtError, NmtWarning
+from nmt.foundation.cores import share_cores
 from nmt.foundation.messages import Result, shown_on
 
 FAILED = 2
@@ -46,6 +47,7 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], C
         def main(argv: Sequence[str] | None = None) -> int:
             if argv is None:
                 _restart_in_utf8_mode()
+            share_cores()
             _replace_closed_streams()
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # print results even if the terminal lacks UTF-8

@@ -20,6 +20,7 @@ from nmt.data.report import describe
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.foundation.cores import CpuTime
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.foundation.files import why_unwritable, write_json, write_text
 from nmt.foundation.messages import Result, counted
@@ -87,6 +88,7 @@ def train_run(
 
     on_writer(world, examine)
     run = RunDirectory(config.output or "")
+    begun = CpuTime.now()
     device = resolve_device(config.device)
     if device.type == "cpu":
         keep_freed_memory()
@@ -110,7 +112,8 @@ def train_run(
         purge = on_writer(world, lambda: _cut(run, checkpoint) if checkpoint else None)
         with closing(Log(run, say, purge=purge, world=world)) as log:
             trainer = Trainer(config, prepared, model, run, log, device, world, token_seconds)
-            for line in summary(config, prepared, model, device, trainer.extent, rate):
+            others = CpuTime.now().others_since(begun) if world.size == 1 else None
+            for line in summary(config, prepared, model, device, trainer.extent, rate, others):
                 say(line)
             if checkpoint:
                 trainer.resume(checkpoint)

@@ -8,12 +8,15 @@ from torch import nn
 
 from nmt.config import Config
 from nmt.data.dataset import PreparedData
+from nmt.foundation.cores import cores, time_limit
 from nmt.foundation.device import resolve_precision
 from nmt.model import Seq2Seq
 from nmt.training.extent import Extent
 from nmt.training.progress import Progress
 
 PRECISIONS = {torch.float32: "fp32", torch.bfloat16: "bf16"}
+NOTABLE = 0.25
+"""Cores; what an editor or a browser uses is not told."""
 FLOATS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
 """Numbers that an optimizer keeps for each parameter; SGD has one with momentum."""
 
@@ -43,11 +46,17 @@ def state_bytes(config: Config, parameters: int) -> int:
 
 
 def summary(
-    config: Config, prepared: PreparedData, model: Seq2Seq, device: torch.device, extent: Extent, rate: float | None
+    config: Config,
+    prepared: PreparedData,
+    model: Seq2Seq,
+    device: torch.device,
+    extent: Extent,
+    rate: float | None,
+    others: float | None = None,
 ) -> list[str]:
     """Describe data, vocabulary, model, memory, machine and length of a run, a line each.
 
-    ``rate``: FLOP/s of the machine's matrix product, of all processes.
+    ``rate``: FLOP/s of the machine's matrix product, of all processes; ``others``: how many cores other programs use.
     """
     training, tokenizers = config.training, prepared.tokenizers
     parts = parameters_by_part(model)
@@ -63,7 +72,7 @@ def summary(
         length = f"{training.epochs:,} epochs, about {extent.total(training, Progress()):,} updates"
     speed = "" if rate is None else f", matrix products at {rate / 1e9:,.0f} GFLOP/s"
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
-    return [
+    lines = [
         f"data: {len(prepared.train):,} training pairs, {extent.tokens:,} target tokens in an epoch; {held_out}",
         f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
         + (" (one for both)" if tokenizers.source is tokenizers.target else ""),
@@ -75,11 +84,15 @@ def summary(
         f"training: {length}, {extent.batches:,} batches an epoch; "
         f"validation every {training.validation.every:,} updates",
     ]
+    if device.type == "cpu" and others is not None and others >= NOTABLE:
+        lines.insert(-1, f"other programs: they use {others:.1f} of {cores()} cores, which slows this run down")
+    return lines
 
 
 def _threads() -> str:
-    count = torch.get_num_threads()
-    return "1 thread" if count == 1 else f"{count} threads"
+    count, limit = torch.get_num_threads(), time_limit()
+    threads = f"{count} thread{'s' if count > 1 else ''} on {cores()} core{'s' if cores() > 1 else ''}"
+    return threads if limit is None else f"{threads} (limited to the time of {limit:g})"
 
 
 def _size(count: int) -> str:

@@ -116,7 +116,7 @@ class Config(Section):
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
     threads: Cores | None = None
-    """CPU threads of PyTorch; null: PyTorch's own choice."""
+    """CPU threads of PyTorch; null: one for each core, or as many as a control group (a container) allows."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model

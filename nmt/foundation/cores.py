@@ -1,0 +1,107 @@
+"""The cores that this process may use, and how its threads share them with other programs.
+
+This module must not import PyTorch: what :func:`share_cores` sets holds only for threads that start later.
+"""
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+SPINS = 10_000
+"""Turns for which a thread of OpenMP waits for its partners before it sleeps; the library's own choice is 300,000.
+
+Where another program has the partner's core, a spinning thread wastes its own. docs/performance.md has the measurement.
+"""
+
+
+def share_cores() -> None:
+    """Let the threads of OpenMP sleep soon, and start no more of them than a limit on the process's time allows.
+
+    Sets ``GOMP_SPINCOUNT`` and ``OMP_NUM_THREADS``, which child processes inherit; values that are set already stay.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
+    if (limit := time_limit()) is not None and limit < cores():
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, math.ceil(limit))))
+
+
+def cores() -> int:
+    """Count the cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def time_limit(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> float | None:
+    """Return the cores' worth of time that Linux's control groups allow this process; None without a limit.
+
+    A container with ``--cpus 2.5`` on a machine with 64 cores has a limit of 2.5, which its affinity does not show. The
+    limits of the process's group and of those around it count, of version 2 (``cpu.max``) and 1 (``cpu.cfs_quota_us``).
+    """
+    limits = []
+    for line in _text(membership).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "cpu" if controllers else root
+        inner = top / path.lstrip("/")
+        for group in (inner, *inner.parents):
+            if not group.is_relative_to(top):
+                break
+            quota, period = _quota(group, unified=not controllers)
+            if quota > 0 and period > 0:
+                limits.append(quota / period)
+    return min(limits, default=None)
+
+
+def _quota(group: Path, *, unified: bool) -> tuple[float, float]:
+    """Microseconds of processor time in a period, and the period; zeros where there is no limit."""
+    if unified:
+        words = _text(group / "cpu.max").split()
+    else:
+        words = [_text(group / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    try:
+        quota, period = map(float, words)  # "max" is no number, and -1 no limit
+    except ValueError:
+        return 0, 0
+    return quota, period
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """A moment: seconds that the machine and this process have computed."""
+
+    wall: float
+    machine: float
+    """Of all cores; NaN where the system does not say."""
+    own: float
+    """Of this process and of its children that have ended."""
+
+    @classmethod
+    def now(cls) -> Self:
+        """Read the clocks."""
+        words = _text(Path("/proc/stat")).partition("\n")[0].split()  # cpu user nice system idle iowait irq softirq ...
+        ticks = [int(word) for word in words[1:]]
+        busy = sum(ticks[:3] + ticks[5:7]) / os.sysconf("SC_CLK_TCK") if len(ticks) > 6 else math.nan
+        times = os.times()
+        own = times.user + times.system + times.children_user + times.children_system
+        return cls(time.perf_counter(), busy, own)
+
+    def others_since(self, before: Self) -> float | None:
+        """Return how many cores other programs have used on average; None where that cannot be measured."""
+        seconds = self.wall - before.wall
+        if seconds < SHORTEST or math.isnan(self.machine):
+            return None
+        return max(0.0, (self.machine - before.machine - (self.own - before.own)) / seconds)
+
+
+SHORTEST = 0.5
+"""Seconds; the system counts time in ticks of 10 milliseconds."""
