@@ -331,19 +331,41 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
     assert weights.read_bytes() == before and not Path(run, "new").exists()
 
 
-@pytest.mark.parametrize(("int8", "fp32"), [(2e9, 30e9), (60e9, 30e9)])
-def test_int8_where_it_is_slow_is_warned_of(
-    translate: Translate, monkeypatch: pytest.MonkeyPatch, int8: float, fp32: float
+def rates_of(bf16: float, int8: float) -> Callable[..., dict[torch.dtype, float]]:
+    """A measurement with these results, and 575 pieces a second in fp32."""
+    found = {torch.float32: 575.0, torch.bfloat16: bf16, torch.int8: int8}
+    return lambda model, precisions, kernels, beam_size: {each: found[each] for each in precisions}
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("rate", [33.0, 580.0])
+def test_a_precision_that_is_slower_than_fp32_is_warned_of(
+    translate: Translate, monkeypatch: pytest.MonkeyPatch, precision: str, rate: float
 ) -> None:
-    monkeypatch.setattr("nmt.fast.rates", lambda: (int8, fp32))
+    monkeypatch.setattr("nmt.fast.rates", rates_of(rate, rate))
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx_vnni": False})
-    code, out, err = translate("oak\n", "--precision", "int8")
+    code, out, err = translate("oak\n", "--precision", precision)
     warning = (
-        "nmt-translate: warning: --precision int8: int8 is slower than fp32 on this processor: 2.0 against 30.0 "
-        "billion multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has avx2; "
-        "use --precision fp32\n"
+        f"nmt-translate: warning: --precision {precision}: slower than fp32 on this processor: 33 against 575 "
+        "target pieces a second on a thread; it has avx2; use --precision fp32\n"
     )
-    assert (code, out.count("\n"), err) == (0, 1, warning if int8 < fp32 else "")
+    assert (code, out.count("\n"), err) == (0, 1, warning if rate < 575 else "")
+
+
+@pytest.mark.parametrize(
+    ("bf16", "int8", "said"),
+    [
+        (900.0, 1500.0, "precision: int8; target pieces a second on a thread: int8 1,500, bf16 900, fp32 575\n"),
+        (600.0, 100.0, "precision: fp32; target pieces a second on a thread: bf16 600, fp32 575, int8 100\n"),
+    ],
+)
+def test_auto_takes_the_fastest_precision_and_says_so(
+    translate: Translate, monkeypatch: pytest.MonkeyPatch, bf16: float, int8: float, said: str
+) -> None:
+    monkeypatch.setattr("nmt.fast.candidates", lambda *_: [torch.float32, torch.bfloat16, torch.int8])
+    monkeypatch.setattr("nmt.fast.rates", rates_of(bf16, int8))
+    code, out, err = translate("oak\n", "--precision", "auto")
+    assert (code, out.count("\n"), err) == (0, 1, said)
 
 
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:

@@ -55,12 +55,3 @@ def test_no_row_depends_on_its_neighbours() -> None:
     assert torch.equal(layer(x)[0], layer(louder)[0])
     assert torch.equal(layer(x)[2], layer(x[2:3])[0])
     assert layer(x.view(2, 3, 20)).shape == (2, 3, 10)
-
-
-def test_both_rates_are_of_the_same_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that says a second for each layer in int8, and two in fp32."""
-    clock, seen = iter([0, 1] * 4 + [0, 2] * 4), []
-    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr(int8.Int8Linear, "__call__", lambda layer, x: seen.append(x.shape))
-    assert int8.rates(rows=4, width=16, outputs=8) == (4 * 16 * 8, 4 * 16 * 8 / 2)
-    assert seen == [(4, 16)] * 4

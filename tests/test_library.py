@@ -90,7 +90,7 @@ SURFACE = {
     "Translator.attends": "(self) -> bool",
     "Translator.load": "(cls, run: str | Path, device: str='auto', precision: str='fp32', "
     "kernels: Kernels | None=None) -> Self",
-    "Translator.of": "(cls, run: LoadedRun, device: torch.device, precision: torch.dtype) -> Self",
+    "Translator.of": "(cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None) -> Self",
     "Translator.slow_precision": "(self) -> str | None",
     "Translator.stream": "(self, lines: Iterable[str], options: SearchOptions, *, prefixes: Sequence[str]=(), "
     "first: int=1, window: int=WINDOW, first_window: int=FIRST_WINDOW, warn: Warn=no_warning, "

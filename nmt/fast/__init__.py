@@ -11,11 +11,12 @@ from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast.graphs import repeatable
 from nmt.fast.inference import PlainSearch, fast_search
-from nmt.fast.kernels.int8 import rates
+from nmt.fast.precision import candidates, fastest, rates
 from nmt.fast.teacher_forcing import FastTraining
-from nmt.foundation.device import instructions
 from nmt.model import Network, Seq2Seq
 from nmt.search import Searchable
+
+__all__ = ["candidates", "fastest", "rates", "records_graphs", "refuse_precision", "search", "training"]
 
 
 def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> Network:
@@ -47,17 +48,3 @@ def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
     """Raise ConfigError for a precision that the kernels do not have."""
     if precision == torch.int8 and kernels == "plain":
         raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
-
-
-def slow_precision(precision: torch.dtype) -> str | None:
-    """Return a warning where a short measurement finds int8 slower than fp32; else None."""
-    if precision != torch.int8:
-        return None
-    int8, fp32 = rates()
-    if int8 >= fp32:
-        return None
-    return (
-        f"int8 is slower than fp32 on this processor: {int8 / 1e9:.1f} against {fp32 / 1e9:.1f} billion "
-        f"multiply-adds a second; it needs avx_vnni, avx512_vnni or amx_int8 and has {instructions()}; "
-        "use --precision fp32"
-    )

@@ -50,7 +50,16 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
         raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
     if name == "auto":
         name = "bf16" if multiplies_bf16(device) else "fp32"
-    return {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[name]
+    return FORMATS[name]
+
+
+def format_of(precision: torch.dtype) -> str:
+    """Return the name by which users know a precision."""
+    return next(name for name, each in FORMATS.items() if each == precision)
+
+
+FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
+"""Number formats of matrix products, by name."""
 
 
 INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "amx_bf16", "amx_int8")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nmt.config import load_run_config
 from nmt.errors import ConfigError
+from nmt.foundation.device import format_of
 from nmt.search import together
 from nmt.translation.translator import Translator
 
@@ -15,8 +16,9 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
     Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
     another order, that write other pieces, or that translate in other directions.
     """
-    translators = [Translator.load(run, device, precision) for run in runs]
-    first, *others = translators
+    first = Translator.load(runs[0], device, precision)
+    others = [Translator.load(run, device, format_of(first.precision)) for run in runs[1:]]
+    translators = [first, *others]
     if not others:
         return first
     problems = []
@@ -44,6 +46,7 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
         first.device,
         first.precision,
         first.decoding,
+        first.rates,
     )
 
 

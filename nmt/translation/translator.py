@@ -1,7 +1,7 @@
 """Lines in, translations out: the one path that the library, validation and all commands share."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtWarning
-from nmt.foundation.device import release_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.device import instructions, release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import (
     Diversity,
@@ -74,6 +74,7 @@ class Translator:
         device: the searchable's.
         precision: what its matrix products are computed in.
         decoding: how lines are translated unless told otherwise.
+        rates: measures the speed of precisions, fp32 among them, in target pieces a second.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Translator:
         device: torch.device,
         precision: torch.dtype = torch.float32,
         decoding: Decoding | None = None,
+        rates: Callable[[], Mapping[torch.dtype, float]] = dict,
     ) -> None:
         self.searchable = searchable
         self.tokenizers = tokenizers
@@ -90,6 +92,7 @@ class Translator:
         self.device = device
         self.precision = precision
         self.decoding = decoding or Decoding()
+        self.rates = rates
 
     @classmethod
     def load(
@@ -98,26 +101,40 @@ class Translator:
         """Load the translator of a run directory.
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
-        digits of fp32, as they may be for a network that has learned nothing.
+        digits of fp32, as they may be for a network that has learned nothing. ``precision`` auto: what a measurement of
+        about a second finds fastest of what the processor multiplies; name one for output that can be repeated.
 
         ``kernels``: instead of what its configuration says. Raises CheckpointError if the run cannot be used,
         ConfigError for a device that is not there and for int8 with plain kernels.
         """
         where = resolve_device(device)
-        return cls.of(load_run(Path(run), where, kernels=kernels), where, resolve_precision(precision, where))
+        chosen = None if precision == "auto" else resolve_precision(precision, where)
+        return cls.of(load_run(Path(run), where, kernels=kernels), where, chosen)
 
     @classmethod
-    def of(cls, run: LoadedRun, device: torch.device, precision: torch.dtype) -> Self:
-        """Make the translator of a loaded run. Raises ConfigError for int8 with plain kernels."""
-        kernels = run.config.kernels
-        fast.refuse_precision(precision, kernels)
+    def of(cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None) -> Self:
+        """Make the translator of a loaded run; without a precision, in the fastest one.
+
+        Raises ConfigError for int8 with plain kernels.
+        """
+        kernels, decoding = run.config.kernels, run.config.decoding
+
+        def rates(*precisions: torch.dtype) -> Mapping[torch.dtype, float]:
+            return fast.rates(run.model, precisions, kernels, beam_size=decoding.beam_size)
+
+        if precision is None:
+            measured = rates(*fast.candidates(run.model, kernels, device))
+            chosen, compared = fast.fastest(measured), lambda: measured
+        else:
+            chosen, compared = precision, lambda: rates(precision, torch.float32)
+        fast.refuse_precision(chosen, kernels)
 
         @cache
         def searchable(beam_size: int) -> Searchable[Any]:
-            return fast.search(run.model, precision, kernels, beam_size=beam_size)
+            return fast.search(run.model, chosen, kernels, beam_size=beam_size)
 
         # all beams of more than one hypothesis share a twin
-        return cls(lambda size: searchable(min(size, 2)), run.tokenizers, device, precision, run.config.decoding)
+        return cls(lambda size: searchable(min(size, 2)), run.tokenizers, device, chosen, decoding, cache(compared))
 
     @property
     def attends(self) -> bool:
@@ -126,7 +143,14 @@ class Translator:
 
     def slow_precision(self) -> str | None:
         """Return a warning where a short measurement finds the precision slower than fp32; else None."""
-        return fast.slow_precision(self.precision)
+        if self.precision not in (torch.bfloat16, torch.int8) or not (rates := self.rates()):
+            return None
+        if rates[self.precision] >= rates[torch.float32]:
+            return None
+        return (
+            f"slower than fp32 on this processor: {rates[self.precision]:,.0f} against {rates[torch.float32]:,.0f} "
+            f"target pieces a second on a thread; it has {instructions()}; use --precision fp32"
+        )
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters

@@ -1,11 +1,7 @@
 """Linear layers in int8, for inference: half the time of bf16 where the processor multiplies int8 (AVX-512 VNNI)."""
 
-import time
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 LARGEST = 127
 """Largest absolute value of the integers."""
@@ -22,25 +18,6 @@ def multiplies_int8() -> bool:
     return hasattr(torch.ops.onednn, "qlinear_pointwise") and bool(
         capabilities.get("avx512_vnni") or capabilities.get("avx_vnni")
     )
-
-
-def rates(rows: int = 64, width: int = 512, outputs: int = 4096, repeats: int = 3) -> tuple[float, float]:
-    """Measure the multiply-adds per second of a linear layer, (rows, width) -> (rows, outputs), in int8 and in fp32.
-
-    The best of a few repeats; a tenth of a second where int8 is slow.
-    """
-    weight, bias, x = torch.ones(outputs, width), torch.zeros(outputs), torch.ones(rows, width)
-    int8 = Int8Linear(weight, bias)
-
-    def rate(layer: Callable[[], Tensor]) -> float:
-        taken = []
-        for _ in range(repeats + 1):  # the first one warms up
-            started = time.perf_counter()
-            layer()
-            taken.append(time.perf_counter() - started)
-        return rows * width * outputs / min(taken[1:])
-
-    return rate(lambda: int8(x)), rate(lambda: functional.linear(x, weight, bias))
 
 
 def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:

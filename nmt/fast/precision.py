@@ -1,0 +1,90 @@
+"""Which precision translates fastest with a network on this machine, by measurement."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+
+from nmt.config.schema import Kernels
+from nmt.fast.inference import PlainSearch, fast_search, twin_of
+from nmt.fast.kernels.int8 import multiplies_int8
+from nmt.foundation.device import multiplies_bf16
+from nmt.foundation.speed import brief_seconds
+from nmt.model import Seq2Seq
+
+SENTENCES, PIECES = 16, 16
+"""Of the batch that is translated for the measurement: as many steps as pieces."""
+MARGIN = 1.1
+"""How many times as fast as fp32 another precision must be to be chosen: a measurement of a fraction of a second is off
+by some per cent, and between equals fp32 is the exact one."""
+
+
+def candidates(model: Seq2Seq, kernels: Kernels, device: torch.device) -> list[torch.dtype]:
+    """List the precisions whose products the hardware has: fp32 first, then perhaps bf16 and int8."""
+    found = [torch.float32]
+    if multiplies_bf16(device):
+        found.append(torch.bfloat16)
+    if device.type == "cpu" and kernels == "auto" and multiplies_int8() and twin_of(model.decoder):
+        found.append(torch.int8)
+    return found
+
+
+def rates(
+    model: Seq2Seq, precisions: Iterable[torch.dtype], kernels: Kernels, *, beam_size: int
+) -> dict[torch.dtype, float]:
+    """Measure the target pieces a second of the network in each precision, on one thread of a CPU.
+
+    A batch of random pieces is encoded and decoded without the ranking of hypotheses, which costs the same in all
+    precisions. Takes about half a second for each. The global random generators are left alone.
+    """
+    device = model.output.weight.device
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(model.source_embedding.num_embeddings, (SENTENCES, PIECES), generator=generator).to(device)
+    lengths = torch.full((SENTENCES,), PIECES)
+    rows = torch.arange(SENTENCES * beam_size, device=device)
+    measured = {}
+    with _one_thread(device), torch.inference_mode():
+        for precision in precisions:
+            task = _translation(model, precision, kernels, source, lengths, rows, beam_size)
+            measured[precision] = SENTENCES * PIECES / brief_seconds(task, device)
+    return measured
+
+
+def _translation(
+    model: Seq2Seq,
+    precision: torch.dtype,
+    kernels: Kernels,
+    source: torch.Tensor,
+    lengths: torch.Tensor,
+    rows: torch.Tensor,
+    beam_size: int,
+) -> Callable[[], None]:
+    network = fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
+    previous = torch.zeros_like(rows)
+
+    def translate() -> None:
+        with network.searching():
+            state = network.start(network.encode(source, lengths)).expand(beam_size)
+            for _ in range(PIECES):
+                _, state, _ = network.step(previous, state)
+                state = state.select(rows)
+
+    return translate
+
+
+@contextmanager
+def _one_thread(device: torch.device) -> Iterator[None]:
+    """Compute as batches of a translation do on a CPU, each in a thread of its own."""
+    threads = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def fastest(measured: Mapping[torch.dtype, float]) -> torch.dtype:
+    """Return the precision with the highest rate; fp32 unless another one is clearly faster."""
+    best = max(measured, key=lambda precision: measured[precision])
+    return best if measured[best] > MARGIN * measured[torch.float32] else torch.float32
