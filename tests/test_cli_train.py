@@ -614,6 +614,7 @@ def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -
 
 def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(trainer: Trainer, pause: Any) -> None:
+        assert trainer.progress.complete(trainer.config)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def unnoted(number: int, frame: Any) -> None:
@@ -622,7 +623,7 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
     monkeypatch.setattr(Trainer, "average_best", interrupted)
     before = signal.signal(signal.SIGTERM, unnoted)
     try:
-        code, err = train("--output", run, "--resume")
+        code, err = train("--output", run, "--resume", "--set", "training.updates=3")
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 143

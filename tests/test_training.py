@@ -645,7 +645,7 @@ def test_the_test_set_is_translated_in_fp32_whatever_training_took(
             super().__init__(*arguments, **how)
             precisions.append(self.precision)
 
-    monkeypatch.setattr("nmt.training.pipeline.Translator", Seen)
+    monkeypatch.setattr("nmt.training.ending.Translator", Seen)
     values = config(folder, updates=1, output="scored-in-fp32").model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))
     assert precisions == [torch.float32]

@@ -22,6 +22,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import pipeline, refusals
 from nmt.training.extent import Extent
 from nmt.training.log import Log
+from nmt.training.output import run_directory
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
@@ -41,7 +42,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
 
     Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
-    run = pipeline.run_directory(config, resume=resume, overwrite=overwrite)
+    run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config.data)
     _check_temporary_directory(say)
     remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
