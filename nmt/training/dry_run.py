@@ -145,7 +145,7 @@ def estimate(
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    count = total // validation.every - done.update // validation.every + (done.update == 0)
+    _, count = extent.validations(training, done)
     return (
         f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
         f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "

@@ -13,7 +13,7 @@ import torch
 from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData, prepare
-from nmt.data.report import describe
+from nmt.data.report import table
 from nmt.errors import FileError, Stopped
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
@@ -85,7 +85,7 @@ def train_run(
         torch.set_num_threads(config.threads)
     prepared = _prepared(config, narrow, say, world)
     if not resume:
-        say(describe(prepared.report))
+        say(table(prepared.report))
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
