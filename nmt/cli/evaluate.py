@@ -15,7 +15,7 @@ from typing import Any
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
-from nmt.cli.options import refuse_useless
+from nmt.cli.options import CommandParser, refuse_useless
 from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
@@ -33,7 +33,7 @@ from nmt.foundation.files import run_name
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-evaluate``."""
-    arguments = argparse.ArgumentParser(prog="nmt-evaluate", description=__doc__)
+    arguments = CommandParser(prog="nmt-evaluate", description=__doc__)
     system = arguments.add_mutually_exclusive_group(required=True)
     system.add_argument(
         "--model",

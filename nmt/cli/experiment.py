@@ -19,7 +19,7 @@ from pathlib import Path
 from nmt.cli import diagnose, length_curve, made_texts, translate
 from nmt.cli.common import FAILED, INTERRUPTED, as_typed, command, importing, say
 from nmt.cli.made_texts import Unfinished
-from nmt.cli.options import add_config_options, whole
+from nmt.cli.options import CommandParser, add_config_options, whole
 from nmt.cli.train import StopRequest
 from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
@@ -35,7 +35,7 @@ from nmt.plots.files import KINDS
 
 def parser() -> argparse.ArgumentParser:
     """The options of ``nmt-experiment``."""
-    arguments = argparse.ArgumentParser(prog="nmt-experiment", description=__doc__)
+    arguments = CommandParser(prog="nmt-experiment", description=__doc__)
     add_config_options(arguments)
     arguments.add_argument("--base", metavar="FILE", help="the base configuration (default: base: in the experiment)")
     arguments.add_argument(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_overwriting
+from nmt.cli.options import CommandParser
 from nmt.cli.systems import System, add_figure_options, maybe_named, with_names
 from nmt.config import Config, load_run_config
 from nmt.errors import DataError, NmtError, tried
@@ -22,7 +23,7 @@ from nmt.runs.learning import read_learning
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot learning``."""
-    arguments = argparse.ArgumentParser(prog="nmt-plot learning", description=__doc__)
+    arguments = CommandParser(prog="nmt-plot learning", description=__doc__)
     arguments.add_argument(
         "runs", nargs="+", type=maybe_named, metavar="[NAME=]RUN", help="run directories of nmt-train, also unfinished"
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
-from nmt.cli.options import given, number, whole
+from nmt.cli.options import CommandParser, given, number, whole
 from nmt.errors import ConfigError
 from nmt.foundation.files import run_name
 
@@ -31,7 +31,7 @@ NEEDED = ("starlette", "uvicorn", "h11")
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-serve``."""
-    arguments = argparse.ArgumentParser(prog="nmt-serve", description=__doc__)
+    arguments = CommandParser(prog="nmt-serve", description=__doc__)
     add_model_option(arguments)
     arguments.add_argument(
         "--host",
