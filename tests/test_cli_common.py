@@ -121,7 +121,7 @@ def test_the_nearest_option_is_named_for_values_and_missing_options_too(capsys: 
         ),
         (["--modle", "run"], "the following arguments are required: --model; --modle: nearest: --model"),
         (["--model", "run", "--zzz"], "unrecognized arguments: --zzz"),
-        (["--model", "run", "--beam-s", "0"], "argument --beam-size: '0' is not a whole number of at least 1"),
+        (["--model", "run", "--n-best", "0"], "argument --n-best: '0' is not a whole number of at least 1"),
     ):
         assert translate(words) == 2
         assert capsys.readouterr().err.splitlines()[-1] == f"nmt-translate: error: {said}"
