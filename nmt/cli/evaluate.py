@@ -24,10 +24,10 @@ from nmt.data.corpus import Pair
 from nmt.data.test_set import read_aligned, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import Weights
-from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import run_name
 
 
@@ -89,12 +89,11 @@ def main(arguments: argparse.Namespace) -> None:
         if gold is not None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
-    system = score_system(
+    system = how.score(
         " + ".join(map(run_name, runs or [arguments.hypotheses])),
-        lengths(sources, how.source_unit),
+        sources,
         hypotheses,
         references,
-        tokenizer=how.tokenizer,
         bins=arguments.bins or evaluation.bins,
         resamples=evaluation.bootstrap,
     )

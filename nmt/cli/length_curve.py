@@ -72,11 +72,10 @@ def main(arguments: argparse.Namespace) -> None:
     translations = [  # load every run before the first translates
         ready.get(system) or translate([system.path], arguments.source, sources, arguments) for system in systems
     ]
-    hypotheses: dict[str, list[list[str]]] = {}
-    for system, lines in zip(systems, translations, strict=True):
-        hypotheses.setdefault(system.name, []).append(list(lines))
     content = about(arguments, configs, ready, measured.resamples, measured.binned_by)
-    curve = measured.curve(hypotheses, content, arguments.title)
+    curve = measured.curve(
+        zip([system.name for system in systems], translations, strict=True), content, arguments.title
+    )
     paths = curve.write(arguments.output)
     print(curve)
     if curve.retention is None:
