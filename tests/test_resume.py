@@ -153,7 +153,8 @@ def test_resuming_what_is_finished_repeats_nothing(folder: Path, variant: str, m
     monkeypatch.setattr(Trainer, "__init__", lambda *_, **how: pytest.fail("it is trained already"))
     said = train(finished, resume=True)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-    [line] = [line for line in said if line.startswith(f"{run}: finished after update 4; nothing is left to do")]
+    [line] = [line for line in said if line.startswith(f"{run}: finished after update 4; nothing is left to do (")]
+    assert line.endswith("(to train on, raise training.updates)")
     assert said[said.index(line) + 1 :] == first[-2:], "the same figures as at the end of the run"
 
 
@@ -166,7 +167,9 @@ def test_only_what_is_missing_or_was_made_with_other_options_is_made_again(
     before, weights = metrics(run), RunDirectory(run).weights("best")
     wider = finished.model_copy(update={"decoding": finished.decoding.model_copy(update={"beam_size": 3})})
     monkeypatch.setattr(Checkpointing, "average_best", lambda *_: pytest.fail("the average is made already"))
-    assert "resumed after update 4" in train(wider, resume=True)
+    said = train(wider, resume=True)
+    resumed = said.index("resumed after update 4")
+    assert said[resumed + 1] == "training is finished; what is left: translating and scoring the test set"
     assert [(line["step"], line["split"]) for line in metrics(run)] == [
         (each["step"], each["split"]) for each in before
     ]

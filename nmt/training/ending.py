@@ -45,6 +45,15 @@ class Ending:
         """Whether nothing is left to do."""
         return self.averaged and self.scored and self.same_options
 
+    @property
+    def left(self) -> list[str]:
+        """A line that says what is left to do after training; none if training is left."""
+        if not self.trained:
+            return []
+        steps = [] if self.averaged else ["averaging checkpoints"]
+        steps += [] if self.scored and self.same_options else ["translating and scoring the test set"]
+        return [f"training is finished; what is left: {' and '.join(steps)}"]
+
     @classmethod
     def of(cls, run: RunDirectory, config: Config, progress: Progress) -> "Ending":
         """Look into the directory of a run that has come as far as ``progress``; ``config`` is the wanted one.

@@ -96,7 +96,7 @@ def train_run(
         ending = Ending(**steps)
         world.remember(BEGUN)
         if ending.complete:
-            _say_finished(run, update, say)
+            _say_finished(run, config, update, say)
             return True
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = update + 1 if resume else None
@@ -105,7 +105,7 @@ def train_run(
             _say_all(summary(config, prepared, model, device, trainer.extent, rate), say)
             if resume:
                 trainer.resume("last")
-                say(f"resumed after update {trainer.progress.update}")
+                _say_all([f"resumed after update {trainer.progress.update}", *ending.left], say)
             else:
                 trainer.save()  # makes the run resumable, and fails now if the disk is full
 
@@ -198,11 +198,15 @@ def _cut(run: RunDirectory, progress: Progress, ending: Ending) -> None:
         cut_metrics(path, last)
 
 
-def _say_finished(run: RunDirectory, update: int, say: Say) -> None:
-    say(
-        f"{run.path}: finished after update {update:,}; nothing is left to do. To train on, raise training.updates, "
-        "training.epochs or training.validation.patience"
-    )
+def _say_finished(run: RunDirectory, config: Config, update: int, say: Say) -> None:
+    training = config.training
+    ends = {
+        "training.updates": training.updates,
+        "training.epochs": training.epochs,
+        "training.validation.patience": training.validation.patience,
+    }
+    longer = " or ".join(key for key, value in ends.items() if value is not None)
+    say(f"{run.path}: finished after update {update:,}; nothing is left to do (to train on, raise {longer})")
     _say_all(final_lines(run), say)
 
 
