@@ -359,7 +359,7 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
         assert step in err
     assert re.search(
         r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
-        r"\S+( \d\dm)? for 500,001 validations; \d+\.\d GB of memory$",
+        r"\S+( \d\dm)? for 500,000 validations; \d+\.\d GB of memory$",
         err,
         re.MULTILINE,
     )
