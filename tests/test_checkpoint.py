@@ -377,10 +377,10 @@ def test_a_last_line_without_its_end_is_cut(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     line = json.dumps({"step": 1, "split": "train"})
     run.metrics.write_text(f"{line}\n{line}")
-    cut_metrics(run.metrics, 3, 3)
+    cut_metrics(run.metrics, {"train": 3, "validation": 3})
     assert run.metrics.read_text() == f"{line}\n"
     run.metrics.write_text("")
-    cut_metrics(run.metrics, 3, 3)
+    cut_metrics(run.metrics, {"train": 3, "validation": 3})
     assert run.metrics.read_text() == ""
 
 
@@ -389,7 +389,7 @@ def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch
     run.metrics.write_bytes(b"[\n" * 1001)
     monkeypatch.setattr("nmt.runs.metrics.MOST_DROPPED", 1000)
     with pytest.raises(FileError, match="nmt-train did not write the end of this file"):
-        cut_metrics(run.metrics, 3, 3)
+        cut_metrics(run.metrics, {"train": 3, "validation": 3})
     assert run.metrics.stat().st_size == 2002, "nothing of it is lost"
 
 
@@ -402,16 +402,16 @@ def test_a_checkpoint_says_when_it_was_written(run: RunDirectory) -> None:
 
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    cut_metrics(run.metrics, 3, 3)
+    cut_metrics(run.metrics, {"train": 3, "validation": 3})
     assert not run.metrics.exists()
     lines = [
         json.dumps({"step": step, "split": split})
         for step, split in [(1, "train"), (3, "train"), (3, "validation"), (3, "average"), (3, "test"), (4, "train")]
     ]
     run.metrics.write_bytes("\n".join([*lines, "[" * 100_000, '{"step": 3, "spl']).encode() + b"\xff")
-    cut_metrics(run.metrics, 3, 3)
+    cut_metrics(run.metrics, {"train": 3, "validation": 3})
     assert run.metrics.read_text().splitlines() == lines[:3]
-    cut_metrics(run.metrics, 3, 2)  # a validation that is to be made again
+    cut_metrics(run.metrics, {"train": 3, "validation": 2})  # a validation that is to be made again
     assert run.metrics.read_text().splitlines() == lines[:2]
 
 

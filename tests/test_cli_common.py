@@ -20,7 +20,13 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.options import add_config_options, given, number, whole
 from nmt.cli.plot import KINDS
 from nmt.cli.plot import main as plot
+from nmt.cli.translate import main as translate
 from nmt.errors import DataError, NmtWarning
+
+COMMANDS: dict[str, str] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))[
+    "project"
+]["scripts"]
+COMMANDS |= {f"nmt-plot {kind}": f"nmt.cli.plot_{kind}:main" for kind in KINDS}
 
 
 def run(body: Body, *argv: str) -> int:
@@ -98,12 +104,30 @@ def test_version_and_wrong_options_return(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.endswith("nmt-test: error: unrecognized arguments: --nonsense\n")
 
 
-# --- help -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_misspelt_option_is_told_with_the_nearest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = importlib.import_module(COMMANDS[name].partition(":")[0])
+    main = getattr(module, COMMANDS[name].partition(":")[2])
+    assert main(["--verbsoe"] if name != "nmt-plot" else ["--verbsoe", "learning"]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"{name}: error: ") and "--verbsoe: nearest: --verbose" in last
 
-COMMANDS: dict[str, str] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))[
-    "project"
-]["scripts"]
-COMMANDS |= {f"nmt-plot {kind}": f"nmt.cli.plot_{kind}:main" for kind in KINDS}
+
+def test_the_nearest_option_is_named_for_values_and_missing_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (
+            ["--model", "run", "--beam-sise=3"],
+            "unrecognized arguments: --beam-sise=3; --beam-sise: nearest: --beam-size",
+        ),
+        (["--modle", "run"], "the following arguments are required: --model; --modle: nearest: --model"),
+        (["--model", "run", "--zzz"], "unrecognized arguments: --zzz"),
+        (["--model", "run", "--n-best", "0"], "argument --n-best: '0' is not a whole number of at least 1"),
+    ):
+        assert translate(words) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f"nmt-translate: error: {said}"
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COMMANDS)

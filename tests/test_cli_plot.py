@@ -162,13 +162,13 @@ def learned(folder: Path, run: str, tokens: int | None = 1000) -> Path:
 
 def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None:
     """100 updates of 1,000 tokens at 1,000 tokens/s, a validation of 20 s, 100 updates at 500 tokens/s, 40 s."""
-    curves = read_learning(learned(tmp_path / "a", runs["none"]), "a").curves
+    curves = read_learning(learned(tmp_path / "a", runs["none"]))
     assert curves["loss"].values.tolist() == [5, 4] and curves["loss"].updates.tolist() == [100, 200]
     assert curves["loss"].hours is not None and curves["perplexity"].hours is not None
     np.testing.assert_allclose(curves["loss"].hours * 3600, [100, 320])
     np.testing.assert_allclose(curves["perplexity"].hours * 3600, [120, 360])
     assert curves["bleu"].values.tolist() == [3.0]
-    assert read_learning(learned(tmp_path / "b", runs["none"], None), "b").curves["loss"].hours is None
+    assert read_learning(learned(tmp_path / "b", runs["none"], None))["loss"].hours is None
 
 
 def test_a_validation_between_two_lines_of_training_has_the_hours_of_its_update(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_validation_between_two_lines_of_training_has_the_hours_of_its_update(
     training = {"update": 200, "target_tokens": 200_000}
     (tmp_path / "checkpoints/last/training.json").write_text(json.dumps(training), "utf-8")
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
-    curves = read_learning(tmp_path, "a").curves
+    curves = read_learning(tmp_path)
     assert curves["loss"].hours is not None and curves["bleu"].hours is not None
     np.testing.assert_allclose(curves["loss"].hours * 3600, [120, 240])
     np.testing.assert_allclose(curves["bleu"].hours * 3600, [70, 190, 260])

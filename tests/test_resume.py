@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 from torch import Tensor
 
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
+from nmt.training.checkpointing import Checkpointing
 from nmt.training.trainer import Trainer
+from nmt.translation.translator import Translator
 from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
 from tests.torture.comparison import differences
@@ -140,19 +143,68 @@ def test_nothing_takes_its_place_before_it_is_on_the_disk(
 
 
 @pytest.mark.parametrize("variant", ["accumulation", "moving average", "average of the last"])
-def test_resuming_what_is_finished_does_no_harm(folder: Path, variant: str) -> None:
+def test_resuming_what_is_finished_repeats_nothing(folder: Path, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     how: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, **VARIANTS[variant]}
     finished = config(folder, output=f"finished {variant}", **how)
-    train(finished)
+    first = train(finished)
     run = folder / f"finished {variant}"
-    untimed = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
-    scores, before = (run / "test.scores.json").read_text(), metrics(run)
-    train(finished, resume=True)
-    assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == untimed
-    assert (run / "test.scores.json").read_text() == scores
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    monkeypatch.setattr(Translator, "stream", lambda *_, **how: pytest.fail("it is translated already"))
+    monkeypatch.setattr(Trainer, "__init__", lambda *_, **how: pytest.fail("it is trained already"))
+    said = train(finished, resume=True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    [line] = [line for line in said if line.startswith(f"{run}: finished after update 4; nothing is left to do (")]
+    assert line.endswith("(to train on, raise training.updates)")
+    assert said[said.index(line) + 1 :] == first[-2:], "the same figures as at the end of the run"
+
+
+def test_only_what_is_missing_or_was_made_with_other_options_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = config(folder, output="other beam", updates=4, average=2, validation={"every": 2, "metric": "loss"})
+    train(finished)
+    run = folder / "other beam"
+    before, weights = metrics(run), RunDirectory(run).weights("best")
+    wider = finished.model_copy(update={"decoding": finished.decoding.model_copy(update={"beam_size": 3})})
+    monkeypatch.setattr(Checkpointing, "average_best", lambda *_: pytest.fail("the average is made already"))
+    said = train(wider, resume=True)
+    resumed = said.index("resumed after update 4")
+    assert said[resumed + 1] == "training is finished; what is left: translating and scoring the test set"
     assert [(line["step"], line["split"]) for line in metrics(run)] == [
-        (line["step"], line["split"]) for line in before
+        (each["step"], each["split"]) for each in before
     ]
+    assert metrics(run)[:-1] == before[:-1], "the average is kept"
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in RunDirectory(run).weights("best").items())
+    assert any("nothing is left to do" in line for line in train(wider, resume=True))
+    (run / "test.hypotheses.txt").unlink()
+    assert not any("nothing is left to do" in line for line in train(wider, resume=True))
+    assert (run / "test.hypotheses.txt").exists()
+    board = EventAccumulator(str(run / "tensorboard")).Reload()
+    names = {"test/bleu", "test/chrf", "average/loss", "train/loss", "validation/loss"}
+    assert {name: [event.step for event in board.Scalars(name)] for name in names} == {
+        name: [2, 4] if name == "validation/loss" else [4] for name in names
+    }
+
+
+def test_a_longer_run_forgets_the_results_of_the_shorter_one(folder: Path) -> None:
+    how: dict[str, Any] = {"average": 2, "validation": {"every": 1, "metric": "loss"}}
+    train(config(folder, output="longer", updates=2, **how))
+    train(config(folder, output="longer", updates=4, **how), resume=True)
+    board = EventAccumulator(str(folder / "longer" / "tensorboard")).Reload()
+    for name in ("test/bleu", "average/loss"):
+        assert [event.step for event in board.Scalars(name)] == [4]
+    assert [event.step for event in board.Scalars("validation/loss")] == [1, 2, 3, 4]
+
+
+def test_a_finished_run_whose_best_is_damaged_makes_its_results_again(folder: Path) -> None:
+    finished = config(folder, output="damaged end", updates=4, average=2, validation={"every": 2, "metric": "loss"})
+    train(finished)
+    run = RunDirectory(folder / "damaged end")
+    scores = run.test_scores.read_text()
+    (run.folder("best") / "model.safetensors").write_bytes(b"damaged")
+    said = train(finished, resume=True)
+    assert any("takes its place" in line for line in said) and any(line.startswith("average of") for line in said)
+    assert run.test_scores.read_text() == scores
 
 
 @pytest.mark.parametrize("share", [part / 10 for part in range(10)])

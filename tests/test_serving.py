@@ -20,11 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import uvicorn
 
 from nmt.cli import serve
 from nmt.errors import Stopped
+from nmt.serving.about import About, known_of
 from nmt.serving.app import LOCAL, application
 from nmt.serving.batches import Answer, Batches
 from nmt.serving.metrics import SECONDS, Metrics
@@ -37,6 +39,7 @@ from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers,
 from tests.test_cli_translate import save_run
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
+ABOUT = About("tiny", ("low", "up"), [{"name": "tiny", "update": 1200, "bleu": 31.25, "bleu_of": "test"}])
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -54,9 +57,7 @@ class Fake:
         if opened:
             self.gate.set()
 
-    def __call__(
-        self, lines: Sequence[str], beam_size: int | None, attention: bool, check_stop: Callable[[], None]
-    ) -> Answer:
+    def __call__(self, lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
         self.batches.append(list(lines))
         self.begun.release()
         while not self.gate.wait(0.01):
@@ -118,7 +119,7 @@ def serving(translate: Any, limits: Limits = LIMITS, hosts: Sequence[str] | None
     """A server in a thread."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    server = make_server(application(translate, "tiny", limits, hosts), limits)
+    server = make_server(application(translate, ABOUT, limits, hosts), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -152,6 +153,7 @@ def until(condition: Callable[[], bool]) -> None:
         ({"text": "a"}, Request(["a"])),
         ({"text": ["a", ""], "beam_size": 3, "attention": True}, Request(["a", ""], 3, True)),
         ({"text": [], "beam_size": None}, Request([])),
+        ({"text": "a", "sampling_temperature": 2, "seed": 7}, Request(["a"], temperature=2.0, seed=7)),
         ({"text": "tab\tand\u2028separator é 日本"}, Request(["tab\tand\u2028separator é 日本"])),
     ],
 )
@@ -180,6 +182,20 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "beam of text": (b'{"text": "a", "beam_size": "5"}', 400, "beam_size: must be"),
     "beam of truth": (b'{"text": "a", "beam_size": true}', 400, "beam_size: must be"),
     "not a number": (b'{"text": "a", "beam_size": NaN}', 400, "beam_size: must be"),
+    "no temperature": (
+        b'{"text": "a", "sampling_temperature": 0}',
+        400,
+        "sampling_temperature: must be a number above 0",
+    ),
+    "heat": (b'{"text": "a", "sampling_temperature": Infinity}', 400, "must be a number above 0 and up to 100"),
+    "a temperature of text": (b'{"text": "a", "sampling_temperature": "1"}', 400, "sampling_temperature: must be"),
+    "a seed without samples": (b'{"text": "a", "seed": 1}', 400, "seed: has no effect without sampling_temperature"),
+    "a negative seed": (b'{"text": "a", "sampling_temperature": 1, "seed": -1}', 400, "seed: must be a whole number"),
+    "a beam of samples": (
+        b'{"text": "a", "sampling_temperature": 1, "beam_size": 2}',
+        400,
+        "beam_size: sampling needs 1, not 2; leave it out",
+    ),
     "attention of text": (b'{"text": "a", "attention": "yes"}', 400, "attention: must be true or false"),
     "10,000 lines": (json.dumps({"text": ["a"] * 10_000}).encode(), 413, "10,000 lines; send at most 100 at a time"),
     "a long line": (json.dumps({"text": "a" * 2001}).encode(), 413, "line 1 has 2,001 characters; it may have up to"),
@@ -342,7 +358,14 @@ def test_health_and_metrics() -> None:
         client.translate({"text": ["a", "b"]})
         client.translate({"text": 1})
         client.ask("GET", "/no/such/" + "path")
-        assert client.ask("GET", "/health").content == {"status": "ok", "model": "tiny", "waiting": 0}
+        assert client.ask("GET", "/health").content == {
+            "status": "ok",
+            "model": "tiny",
+            "source_language": "low",
+            "target_language": "up",
+            "runs": [{"name": "tiny", "update": 1200, "bleu": 31.25, "bleu_of": "test"}],
+            "waiting": 0,
+        }
         reply = client.ask("GET", "/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = reply.body.decode().splitlines()
@@ -526,6 +549,53 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
     counted = {name: float(value) for name, value in re.findall(r"^(nmt_\w+) ([\d.]+)$", shared, re.MULTILINE)}
     assert counted["nmt_lines_total"] == len(LINES) * 2
     assert counted["nmt_batches_total"] < counted["nmt_batched_requests_total"], "some requests shared a batch"
+
+
+def test_samples_depend_on_the_request_and_its_seed_alone() -> None:
+    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
+    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
+
+    def sampled(client: Client, seed: int) -> list[str]:
+        content = {"text": LINES[:3], "sampling_temperature": 1.5, "seed": seed}
+        return [each["text"] for each in client.translate(content).content["translations"]]
+
+    with serving(translate, replace(LIMITS, seconds=60.0)) as client:
+        alone = {seed: sampled(client, seed) for seed in (1, 2)}
+        with ThreadPoolExecutor(12) as pool:
+            others = [pool.submit(client.translate, {"text": line}) for line in LINES]
+            together = [(seed, pool.submit(sampled, client, seed)) for seed in (1, 2, 1, 2, 1, 2)]
+            assert all(found.result() == alone[seed] for seed, found in together)
+            assert all(each.result().status == 200 for each in others)
+    assert alone[1] != alone[2]
+
+
+def test_a_run_is_described_as_far_as_its_metrics_go(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    assert known_of(run) == {"name": "run", "update": None, "bleu": None, "bleu_of": None}
+    lines = [{"split": "validation", "step": 2, "bleu": 1.0, "best": True}]
+    lines += [{"split": "validation", "step": 4, "bleu": 0.5, "best": False}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert known_of(run) == {"name": "run", "update": 2, "bleu": 1.0, "bleu_of": "validation"}
+    lines.append({"split": "test", "step": 4, "bleu": 3.0})
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert known_of(run) == {"name": "run", "update": 2, "bleu": 3.0, "bleu_of": "test"}
+
+
+def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
+    pieces, written = ["▁ab", "c", "▁d", "</s>"], ["▁x", "y", "</s>"]
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.2, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32)
+
+    def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+        best = TranslatedHypothesis("xy", -1.0, -1.0, written, weights)
+        return [(Translation(line, pieces, [best]), None) for line in lines]
+
+    with serving(answered) as client:
+        [found] = client.translate({"text": "abc d", "attention": True}).content["translations"]
+    assert found["words"]["source"] == ["abc", "d", "</s>"] and found["words"]["target"] == ["xy", "</s>"]
+    joined = [[(0.3 + 0.6) / 2, (0.3 + 0.2) / 2, (0.4 + 0.2) / 2], [0.0, 0.0, 1.0]]
+    assert np.array(found["words"]["attention"]) == pytest.approx(np.array(joined), abs=1e-4)
+    assert found["attention"] == pytest.approx(weights, abs=1e-4) and found["source_pieces"] == pieces
 
 
 def test_a_model_without_attention_answers_without_weights() -> None:

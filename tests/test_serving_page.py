@@ -19,15 +19,15 @@ pytestmark = [
 ]
 
 
-def capitals(lines: list[str], beam_size: Any, attention: bool, check_stop: Any) -> Answer:
+def capitals(lines: list[str], asked: Any, check_stop: Any) -> Answer:
     """Each word in capitals, from the word itself alone."""
     found: Answer = []
     for line in lines:
         words = line.split()
         upper = [word.upper() for word in words]
         weights = np.eye(len(words), dtype=np.float32)
-        best = TranslatedHypothesis(" ".join(upper), -1.0, -1.0, upper, weights)
-        found.append((Translation(line, words, [best]), None))
+        best = TranslatedHypothesis(" ".join(upper), -1.0, -1.0, [f"▁{word}" for word in upper], weights)
+        found.append((Translation(line, [f"▁{word}" for word in words], [best]), None))
     return found
 
 
@@ -70,8 +70,13 @@ def test_what_is_typed_is_translated_and_its_attention_shown(browser: Any) -> No
     assert texts(browser, "#heat thead th") == ["one", "two"] and texts(browser, "#heat tbody th") == ["ONE", "TWO"]
     cells = browser.find_elements("css selector", "#heat td[title]")
     assert [each.get_attribute("title") for each in cells][:2] == ["ONE reads one: 1.000", "ONE reads two: 0.000"]
+    assert browser.find_element("id", "model").text == "low to up: tiny, after update 1,200, BLEU 31.3 on its test set"
     painted = [each.value_of_css_property("background-color") for each in cells]
     assert painted[0] == painted[3] != painted[1] == painted[2]
+    browser.find_element("id", "pieces").click()
+    assert texts(browser, "#heat thead th") == ["▁one", "▁two"] and texts(browser, "#heat tbody th") == ["▁ONE", "▁TWO"]
+    browser.find_element("id", "pieces").click()
+    assert texts(browser, "#heat thead th") == ["one", "two"]
 
 
 def test_markup_stays_text(browser: Any) -> None:

@@ -34,6 +34,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training import reports
 from nmt.training import trainer as trainer_module
+from nmt.training.ending import final_lines, final_metrics
 from nmt.training.log import Log
 from nmt.training.progress import Candidate, Progress
 from nmt.training.reports import Update
@@ -575,16 +576,14 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert sum(row["n"] for row in scores["by_length"]) == 20
     progress = [line for line in said if line.startswith("update ")]
     assert progress[-1].startswith("update 4/4  epoch 1  loss ")
-    assert re.search(r"target tokens/s \(\d+\.\d% of the matrix rate\)  0s left$", progress[-1])
+    assert re.search(r"target tokens/s \(\d+\.\d% of the matrix rate\)  \d+s left$", progress[-1])
 
 
 def test_an_early_validation_comes_once(make: Make) -> None:
     trainer = make(updates=8, validation={"every": 4, "first": 1})
     trainer.fit()
     assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [1, 4, 8]
-    assert [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")] == [
-        trainer.progress.position.epoch + 1
-    ]
+    assert [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")] == [trainer.progress.epoch]
 
 
 def test_the_expected_time_is_said_after_a_few_seconds_and_written_down_nowhere(
@@ -598,7 +597,9 @@ def test_the_expected_time_is_said_after_a_few_seconds_and_written_down_nowhere(
     lines = [line for line in said if line.startswith(("update ", "expected "))]
     assert [line.partition("  ")[0] for line in lines][1:] == ["update 4/6", "update 6/6"]
     assert re.fullmatch(
-        r"expected time: .+ for 4 more updates, at [\d,]+ target tokens/s; \d+\.\d GB of memory so far", lines[0]
+        r"expected time: .+ for 4 more updates, not counting 3 validations, at [\d,]+ target tokens/s; "
+        r"\d+\.\d GB of memory so far",
+        lines[0],
     )
     assert re.fullmatch(r"update 4/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[1])
     assert [type(line) for line in lines] == [str, Detail, Detail]
@@ -616,7 +617,68 @@ def test_the_time_left_counts_validations(make: Make) -> None:
     trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
     trainer.fit()
     [line] = [line for line in said if line.startswith("update 3/4 ")]
-    assert line.endswith("  3h 20m left")  # one update is left, and one validation was made in three
+    assert line.endswith("  10h 00m left"), "one validation is left, which takes as long as the one that was made"
+
+
+def test_validations_are_said_not_to_be_counted_until_one_was_timed(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(reports, "FIRST_UPDATES", 3)
+    said: list[str] = []
+    trainer = make(said, updates=4, log_every=1, validation={"every": 2})
+    trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
+    trainer.fit()
+    ends = [line.rpartition("  ")[2] for line in said if line.startswith("update ")]
+    assert ends == ["0s left, not counting 2 validations"] * 2 + ["10h 00m left"] * 2
+    [expected] = [line for line in said if line.startswith("expected time: ")]
+    assert expected.startswith("expected time: 10h 00m for 1 more update and 1 validation, at ")
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "updates"),
+    [(1, None, 3), (2, None, 8), (3, None, 8), (3, 2, 8), (3, 3, 8), (5, 8, 8), (9, 1, 8)],
+)
+def test_validations_made_and_left_are_those_that_come(make: Make, every: int, first: int | None, updates: int) -> None:
+    trainer = make(updates=updates, validation={"every": every, "first": first})
+    config, progress = trainer.config, Progress()
+    due = []
+    for update in range(1, updates + 1):
+        progress = replace(progress, update=update)
+        if progress.validation_due(config):
+            due.append(update)
+    for validated in (0, *due):
+        progress = Progress(update=validated, validated=validated)
+        made = sum(update <= validated for update in due)
+        assert trainer.extent.validations(config, progress) == (made, len(due) - made)
+
+
+def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
+    trainer = make(updates=None, epochs=2, log_every=1)
+    trainer.fit()
+    epochs = [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")]
+    assert epochs == [1] * trainer.extent.batches + [2] * trainer.extent.batches
+    assert Progress().epoch == 1
+
+
+def test_the_metrics_of_the_table_of_runs_are_those_of_the_weights_that_translate(make: Make) -> None:
+    for mean_loss, chosen in ((0.5, 0.5), (1.5, 1.0)):
+        trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
+        trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
+        trainer.fit()
+        trainer.average_best()
+        trainer.log.record(8, "test", bleu=12.0, chrf=34.0, signature="s")
+        run = trainer.checkpointing.run
+        found = final_metrics(metrics(run.path))
+        assert found["best/loss"] == chosen and (found["test/bleu"], found["test/chrf"]) == (12.0, 34.0)
+        board = EventAccumulator(str(run.tensorboard)).Reload()
+        assert board.Scalars("best/loss")[-1].value == pytest.approx(chosen)
+        assert final_lines(run) == [
+            "test set: BLEU 12.00  chrF 34.00  s",
+            f"best checkpoint: {'the average of those of updates 2, 4' if chosen == 0.5 else 'that of update 4'}: "
+            f"{run.folder('best')}",
+        ]
+    assert final_metrics([]) == {}
 
 
 def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -645,7 +707,7 @@ def test_the_test_set_is_translated_in_fp32_whatever_training_took(
             super().__init__(*arguments, **how)
             precisions.append(self.precision)
 
-    monkeypatch.setattr("nmt.training.pipeline.Translator", Seen)
+    monkeypatch.setattr("nmt.training.ending.Translator", Seen)
     values = config(folder, updates=1, output="scored-in-fp32").model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))
     assert precisions == [torch.float32]

@@ -10,10 +10,12 @@ import pytest
 from nmt.cli import evaluate, length_curve
 from nmt.config import Config
 from nmt.config.loading import dump_config
+from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
 from nmt.evaluation import writing
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
+from nmt.evaluation.scoring import tokenizer_of_runs
 from nmt.evaluation.significance import compare_by_length
 from nmt.evaluation.writing import (
     BinnedBy,
@@ -217,3 +219,19 @@ def test_the_diagnosis_counts_characters() -> None:
     assert failure("我喜欢学" * 3, CHINESE[1], "characters").repeats
     assert recall_by_third("天很", "今天很好吗。啊", frozenset("很"), "characters").tolist() == [0.5, 0, 0]
     assert most_frequent(["天天很", "很天"], 1, "characters") == {"天"}
+
+
+def test_runs_that_are_scored_together_need_one_tokenizer(tmp_path: Path) -> None:
+    char, default = (
+        config(tmp_path).model_copy(update={"evaluation": Evaluation(bleu_tokenizer=tokenizer)})
+        for tokenizer in ("char", None)
+    )
+    said: list[str] = []
+    assert tokenizer_of_runs({"a": char, "b": char}, ["x"], said.append, "") == "char" and not said
+    assert tokenizer_of_runs({"a": default}, ["日本語の文です"], said.append, "") == "13a"
+    assert len(said) == 1 and "the script of the references is that of 'ja'" in said[0]
+    with pytest.raises(ConfigError) as error:
+        tokenizer_of_runs({"a": char, "b": default}, ["x"], said.append, "leave one out")
+    *named, last = error.value.problems
+    assert [each.partition(" (")[0] for each in named] == ["a: BLEU's tokenizer is char", "b: BLEU's tokenizer is 13a"]
+    assert last == "scores by different tokenizers cannot be compared; leave one out"

@@ -14,6 +14,7 @@ import numpy as np
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
+from nmt.cli.options import CommandParser
 from nmt.cli.systems import about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.data.corpus import Pair
@@ -28,7 +29,7 @@ from nmt.plots.files import make_folder
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-diagnose``."""
-    arguments = argparse.ArgumentParser(prog="nmt-diagnose", description=__doc__)
+    arguments = CommandParser(prog="nmt-diagnose", description=__doc__)
     add_test_set_options(arguments)
     add_system_options(arguments, "RUN", "write STEM.csv, .json, .recall.png, .probability.png, ...")
     add_decoding_options(arguments)

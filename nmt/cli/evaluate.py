@@ -15,7 +15,7 @@ from typing import Any
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
-from nmt.cli.options import refuse_useless
+from nmt.cli.options import CommandParser, refuse_useless
 from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
@@ -24,16 +24,16 @@ from nmt.data.corpus import Pair
 from nmt.data.test_set import read_aligned, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import Weights
-from nmt.evaluation.by_length import format_rows, format_scores, score_system
+from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import run_name
 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-evaluate``."""
-    arguments = argparse.ArgumentParser(prog="nmt-evaluate", description=__doc__)
+    arguments = CommandParser(prog="nmt-evaluate", description=__doc__)
     system = arguments.add_mutually_exclusive_group(required=True)
     system.add_argument(
         "--model",
@@ -89,12 +89,11 @@ def main(arguments: argparse.Namespace) -> None:
         if gold is not None:
             alignment = align(arguments, gold)
         hypotheses = list(translations) if arguments.output is None else write_lines(arguments.output, translations)
-    system = score_system(
+    system = how.score(
         " + ".join(map(run_name, runs or [arguments.hypotheses])),
-        lengths(sources, how.source_unit),
+        sources,
         hypotheses,
         references,
-        tokenizer=how.tokenizer,
         bins=arguments.bins or evaluation.bins,
         resamples=evaluation.bootstrap,
     )

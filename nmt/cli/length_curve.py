@@ -9,6 +9,7 @@ import argparse
 
 from nmt.cli.common import command, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
+from nmt.cli.options import CommandParser
 from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.systems import System, about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, translate
@@ -22,7 +23,7 @@ from nmt.plots.files import KINDS, make_folder
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-length-curve``."""
-    arguments = argparse.ArgumentParser(prog="nmt-length-curve", description=__doc__)
+    arguments = CommandParser(prog="nmt-length-curve", description=__doc__)
     add_test_set_options(arguments)
     add_system_options(arguments, "RUN_OR_HYPOTHESES", "write STEM.png, .svg, .json and .csv")
     arguments.add_argument(
@@ -71,11 +72,10 @@ def main(arguments: argparse.Namespace) -> None:
     translations = [  # load every run before the first translates
         ready.get(system) or translate([system.path], arguments.source, sources, arguments) for system in systems
     ]
-    hypotheses: dict[str, list[list[str]]] = {}
-    for system, lines in zip(systems, translations, strict=True):
-        hypotheses.setdefault(system.name, []).append(list(lines))
     content = about(arguments, configs, ready, measured.resamples, measured.binned_by)
-    curve = measured.curve(hypotheses, content, arguments.title)
+    curve = measured.curve(
+        zip([system.name for system in systems], translations, strict=True), content, arguments.title
+    )
     paths = curve.write(arguments.output)
     print(curve)
     if curve.retention is None:

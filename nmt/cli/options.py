@@ -1,14 +1,40 @@
 """Options that several commands share, and argument types with bounds."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from math import inf
-from typing import Any
+from typing import Any, NoReturn
 
 from nmt.errors import ConfigError
 
 LARGEST_WHOLE = 2**63 - 1
 """Upper bound of a whole number without another bound: more does not fit into a tensor."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors name the nearest option of each that it does not have."""
+
+    _words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does."""
+        self._words = sys.argv[1:] if args is None else list(args)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit with code 2."""
+        if message.startswith(("unrecognized arguments", "the following arguments are required")):
+            message += "".join(f"; {word}: nearest: {near}" for word, near in self._misspelt().items())
+        super().error(message)
+
+    def _misspelt(self) -> dict[str, str]:
+        """Return the nearest option of each word that looks like one and is none."""
+        known = list(self._option_string_actions)
+        words = (word.partition("=")[0] for word in self._words if word.startswith("--"))
+        unknown = [word for word in words if not any(option.startswith(word) for option in known)]
+        return {word: near for word in unknown for near in get_close_matches(word, known, 1)}
 
 
 def add_config_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

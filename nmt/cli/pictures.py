@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from nmt.cli.common import say
 from nmt.config import Config
 from nmt.config.schema import TransformerAttention, TransformerDecoder
+from nmt.evaluation import writing
 from nmt.evaluation.alignment import Weights, labelled_weights
-from nmt.evaluation.writing import language_of, unit_of
 from nmt.plots.files import make_folder, write_all
 
 if TYPE_CHECKING:  # slow to import, and most translations are not drawn
@@ -21,12 +21,9 @@ MOST_PICTURES = 100
 
 
 def has_words(config: Config, source: str, target: str) -> tuple[bool, bool]:
-    """Whether source and target are labelled with words: those of a language with spaces between words are."""
-    source_words, target_words = (
-        all(unit_of(each) == "words" for each in (language, language_of([text])))
-        for language, text in ((config.data.source_language, source), (config.data.target_language, target))
-    )
-    return source_words, target_words
+    """Whether source and target are labelled with words."""
+    data = config.data
+    return writing.has_words(data.source_language, source), writing.has_words(data.target_language, target)
 
 
 def attention_map(

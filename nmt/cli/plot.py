@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from nmt.cli import plot_attention, plot_compare, plot_learning
 from nmt.cli.common import command
+from nmt.cli.options import CommandParser
 
 KINDS: dict[str, Callable[..., int]] = {
     "attention": plot_attention.main,
@@ -27,7 +28,7 @@ KINDS: dict[str, Callable[..., int]] = {
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot``."""
-    arguments = argparse.ArgumentParser(prog="nmt-plot", description=__doc__)
+    arguments = CommandParser(prog="nmt-plot", description=__doc__)
     arguments.add_argument("kind", choices=KINDS, metavar="{" + ",".join(KINDS) + "}", help="kind of figure")
     arguments.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="its options")
     return arguments

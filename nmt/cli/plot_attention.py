@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, warn, warn_of_line
 from nmt.cli.files import refuse_overwriting
-from nmt.cli.options import given, refuse_useless, whole
+from nmt.cli.options import CommandParser, given, refuse_useless, whole
 from nmt.cli.pictures import about_words, attention_map, layers_and_heads, which_weights
 from nmt.cli.streams import open_input
 from nmt.cli.systems import System, add_figure_options, maybe_named, with_names
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot attention``."""
-    arguments = argparse.ArgumentParser(prog="nmt-plot attention", description=__doc__)
+    arguments = CommandParser(prog="nmt-plot attention", description=__doc__)
     arguments.add_argument(
         "--model",
         required=True,

@@ -14,7 +14,7 @@ from typing import get_args
 
 from nmt.cli.common import command, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
-from nmt.cli.options import whole
+from nmt.cli.options import CommandParser, whole
 from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.systems import (
     about,
@@ -38,7 +38,7 @@ from nmt.plots.gains import KINDS, Compared, write_gains
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot compare``."""
-    arguments = argparse.ArgumentParser(prog="nmt-plot compare", description=__doc__)
+    arguments = CommandParser(prog="nmt-plot compare", description=__doc__)
     arguments.add_argument(
         "systems",
         nargs=2,

@@ -11,18 +11,19 @@ from pathlib import Path
 
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_overwriting
+from nmt.cli.options import CommandParser
 from nmt.cli.systems import System, add_figure_options, maybe_named, with_names
 from nmt.config import Config, load_run_config
 from nmt.errors import DataError, NmtError, tried
 from nmt.foundation.files import read_json
 from nmt.plots.files import make_folder
-from nmt.plots.learning import KINDS, write_learning
+from nmt.plots.learning import KINDS, Curve, Learning, write_learning
 from nmt.runs.learning import read_learning
 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-plot learning``."""
-    arguments = argparse.ArgumentParser(prog="nmt-plot learning", description=__doc__)
+    arguments = CommandParser(prog="nmt-plot learning", description=__doc__)
     arguments.add_argument(
         "runs", nargs="+", type=maybe_named, metavar="[NAME=]RUN", help="run directories of nmt-train, also unfinished"
     )
@@ -44,7 +45,8 @@ def main(arguments: argparse.Namespace) -> None:
     written = [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in KINDS]
     refuse_overwriting([("RUN", system.path) for system in systems], written)
     configs = {system: load_run_config(system.path) for system in systems}
-    runs = [read_learning(system.path, system.name) for system in systems]
+    read = {system.name: read_learning(system.path) for system in systems}
+    runs = [Learning(name, {measure: Curve(*each) for measure, each in found.items()}) for name, found in read.items()]
     for system, run in zip(systems, runs, strict=True):
         if any(curve.hours is None for curve in run.curves.values()):
             say(f"{system.path}: its checkpoints/last is missing or unreadable: no curves by hours")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
-from nmt.cli.options import add_config_options
+from nmt.cli.options import CommandParser, add_config_options
 from nmt.config import Config, load_config
 from nmt.config.schema import Section
 from nmt.data.shards import matching
@@ -23,7 +23,7 @@ from nmt.errors import of_key
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-prepare``."""
-    arguments = argparse.ArgumentParser(prog="nmt-prepare", description=__doc__)
+    arguments = CommandParser(prog="nmt-prepare", description=__doc__)
     add_config_options(arguments)
     arguments.add_argument("--json", metavar="FILE", help="also write the report to this file, as JSON")
     return arguments

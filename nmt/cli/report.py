@@ -14,12 +14,12 @@ from pathlib import Path
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, writing
-from nmt.cli.options import refuse_useless, whole
+from nmt.cli.options import CommandParser, refuse_useless, whole
 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-report``."""
-    arguments = argparse.ArgumentParser(prog="nmt-report", description=__doc__)
+    arguments = CommandParser(prog="nmt-report", description=__doc__)
     arguments.add_argument(
         "runs",
         nargs="+",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
-from nmt.cli.options import number, whole
+from nmt.cli.options import CommandParser, number, whole
 from nmt.cli.streams import count_lines, open_input, open_outputs
 from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
 from nmt.data.corpus import Pair, different_line_counts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-score``."""
-    arguments = argparse.ArgumentParser(prog="nmt-score", description=__doc__)
+    arguments = CommandParser(prog="nmt-score", description=__doc__)
     arguments.add_argument("--model", required=True, metavar="RUN", help="run directory of nmt-train")
     arguments.add_argument("--source", required=True, metavar="FILE", help="raw source text, also as .gz or .xz")
     arguments.add_argument("--target", required=True, metavar="FILE", help="raw translations, line by line")

@@ -12,16 +12,16 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
-from nmt.cli.options import given, number, whole
+from nmt.cli.options import CommandParser, given, number, whole
 from nmt.errors import ConfigError
-from nmt.foundation.files import run_name
 
 if TYPE_CHECKING:
     from nmt.serving.batches import Answer, Translate
+    from nmt.serving.requests import Request
     from nmt.translation.translator import Translator
 
 LOCALHOST = "127.0.0.1"
@@ -31,7 +31,7 @@ NEEDED = ("starlette", "uvicorn", "h11")
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-serve``."""
-    arguments = argparse.ArgumentParser(prog="nmt-serve", description=__doc__)
+    arguments = CommandParser(prog="nmt-serve", description=__doc__)
     add_model_option(arguments)
     arguments.add_argument(
         "--host",
@@ -61,8 +61,9 @@ def main(arguments: argparse.Namespace) -> None:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise ConfigError(*(f"{name}: is not installed; type: pip install 'nmt-attention[serve]'" for name in missing))
     with importing():
+        from nmt.serving.about import About  # noqa: PLC0415
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
-        from nmt.serving.requests import Limits  # noqa: PLC0415
+        from nmt.serving.requests import Limits, Request  # noqa: PLC0415
         from nmt.serving.server import listen, run  # noqa: PLC0415
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415
 
@@ -76,14 +77,14 @@ def main(arguments: argparse.Namespace) -> None:
         seconds=arguments.time_limit,
     )
     translate = translating(translator, arguments)
-    translate(["a"], None, False, lambda: None)  # wrong options are errors now; the first request finds all warm
-    models = " + ".join(run_name(run) for run in arguments.model)
+    translate(["a"], Request(["a"]), lambda: None)  # wrong options are errors now; the first request finds all warm
+    about = About.of(arguments.model)
     with listen(arguments.host, arguments.port) as listening:
         host, port = listening.getsockname()[:2]
         hosts = known_hosts(arguments.host, host, LOCAL)
         shown = f"[{host}]" if ":" in host else host
-        where = f"{models} translates at http://{shown}:{port}/ (Ctrl-C stops)"
-        run(application(translate, models, limits, hosts), listening, limits, lambda: say(where))
+        where = f"{about.name} translates at http://{shown}:{port}/ (Ctrl-C stops)"
+        run(application(translate, about, limits, hosts), listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
 
 
@@ -95,21 +96,24 @@ def known_hosts(asked: str, address: str, local: Collection[str]) -> set[str] | 
 
 def translating(translator: "Translator", arguments: argparse.Namespace) -> "Translate":
     """Return what translates a batch with the decoding options of the command line."""
+    from nmt.search import Sampling  # noqa: PLC0415
     from nmt.serving.requests import Refused  # noqa: PLC0415
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     chosen = given(arguments, SEARCH_OPTIONS)
 
-    def translate(
-        lines: Sequence[str], beam_size: int | None, attention: bool, check_stop: Callable[[], None]
-    ) -> "Answer":
-        asked = {} if beam_size is None else {"beam_size": beam_size}
+    def translate(lines: Sequence[str], asked: "Request", check_stop: Callable[[], None]) -> "Answer":
+        changes: dict[str, Any] = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
+        what = f"beam_size {asked.beam_size}"
+        if asked.temperature is not None:
+            changes = {"beam_size": 1, "sampling": Sampling(asked.temperature, seed=asked.seed)}
+            what = f"sampling_temperature {asked.temperature:g}"
         try:
-            options = SearchOptions.from_config(translator.decoding, **chosen | asked, attention=attention)
+            options = SearchOptions.from_config(translator.decoding, **chosen | changes, attention=asked.attention)
         except ConfigError as error:
-            if beam_size is None:
+            if not changes:
                 raise
-            raise Refused(400, f"beam_size {beam_size}: {error}") from None
+            raise Refused(400, f"{what}: {error}") from None
         problems: dict[int, str] = {}
         found = translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop)
         return [(each, problems.get(place)) for place, each in enumerate(list(found), 1)]

@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from nmt.cli.common import INTERRUPTED, as_typed, command, importing, say
-from nmt.cli.options import add_config_options
+from nmt.cli.options import CommandParser, add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
@@ -66,7 +66,7 @@ class StopRequest:
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-train``."""
-    arguments = argparse.ArgumentParser(prog="nmt-train", description=__doc__)
+    arguments = CommandParser(prog="nmt-train", description=__doc__)
     add_config_options(arguments, required=False)
     arguments.add_argument("--output", metavar="RUN", help="run directory (default: output of the configuration)")
     arguments.add_argument(

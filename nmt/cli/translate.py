@@ -22,7 +22,7 @@ from nmt.cli.decoding import (
 )
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
-from nmt.cli.options import given, number, refuse_useless, whole
+from nmt.cli.options import CommandParser, given, number, refuse_useless, whole
 from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shades import draw
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
 
 def parser() -> argparse.ArgumentParser:
     """Define the options of ``nmt-translate``."""
-    arguments = argparse.ArgumentParser(prog="nmt-translate", description=__doc__)
+    arguments = CommandParser(prog="nmt-translate", description=__doc__)
     add_model_option(arguments)
     arguments.add_argument(
         "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"

@@ -164,7 +164,13 @@ def _overlap(split: Counted, train: Counted) -> tuple[int, int]:
 
 
 def describe(report: Mapping[str, Any]) -> str:
-    """Format the report as a table for a terminal, with a column per split and per corpus of a mix."""
+    """Format the report for a terminal: a table, and the sizes of the vocabularies."""
+    vocabulary = report["vocabulary"]
+    return f"{table(report)}\nvocabulary: {vocabulary['source']:,} source, {vocabulary['target']:,} target pieces"
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """Format the counts of the report, with a column per split and per corpus of a mix."""
     corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
     columns: dict[str, dict[str, Any]] = report["splits"] | corpora
     splits = list(columns.values())
@@ -193,9 +199,7 @@ def describe(report: Mapping[str, Any]) -> str:
 
     widths = [max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)]
     margin = max(len(label) for label, _ in rows)
-    lines = [
+    return "\n".join(
         f"{label:<{margin}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         for label, cells in rows
-    ]
-    vocabulary = report["vocabulary"]
-    return "\n".join([*lines, f"vocabulary: {vocabulary['source']:,} source, {vocabulary['target']:,} target pieces"])
+    )

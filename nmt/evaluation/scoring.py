@@ -6,7 +6,17 @@ from typing import NamedTuple
 from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
 from nmt.errors import ConfigError
-from nmt.evaluation.writing import DEFAULT, Unit, checked, language_of, tokenizer_for, tokenizer_of_run, unit_of
+from nmt.evaluation.by_length import SystemScores, score_system
+from nmt.evaluation.writing import (
+    DEFAULT,
+    Unit,
+    checked,
+    language_of,
+    lengths,
+    tokenizer_for,
+    tokenizer_of_run,
+    unit_of,
+)
 
 Say = Callable[[str], None]
 """Receives a choice that is not obvious."""
@@ -18,6 +28,22 @@ class Scoring(NamedTuple):
     tokenizer: BleuTokenizer
     source_unit: Unit
     reference_unit: Unit
+
+    def score(
+        self,
+        name: str,
+        sources: Sequence[str],
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        *,
+        bins: Sequence[int],
+        resamples: int,
+    ) -> SystemScores:
+        """Score the translations of a system, also by source length; arguments are those of :func:`score_system`."""
+        measured = lengths(sources, self.source_unit)
+        return score_system(
+            name, measured, hypotheses, references, tokenizer=self.tokenizer, bins=bins, resamples=resamples
+        )
 
 
 def scoring(
@@ -41,7 +67,7 @@ def scoring(
     if chosen is not None:
         return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
     if runs:
-        return Scoring(_of_runs(runs, references, say), *units)
+        return Scoring(tokenizer_of_runs(runs, references, say, "choose one with --bleu-tokenizer"), *units)
     choice = tokenizer_for(languages[1])
     if choice.tokenizer != DEFAULT:
         say(
@@ -53,7 +79,11 @@ def scoring(
     return Scoring(choice.tokenizer, *units)
 
 
-def _of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say) -> BleuTokenizer:
+def tokenizer_of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say, remedy: str) -> BleuTokenizer:
+    """Return the tokenizer of all runs, whose configurations are there by their names in messages; say its note.
+
+    Raises ConfigError, with the ``remedy``, if they have different ones.
+    """
     choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
     tokenizers = {choice.tokenizer for choice in choices.values()}
     if len(tokenizers) > 1:
@@ -63,7 +93,7 @@ def _of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say) ->
                 f"{config.evaluation.bleu_tokenizer or 'null'}, data.target_language {config.data.target_language})"
                 for name, config in runs.items()
             ),
-            "scores by different tokenizers cannot be compared; choose one with --bleu-tokenizer",
+            f"scores by different tokenizers cannot be compared; {remedy}",
         )
     for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
         say(note)

@@ -109,6 +109,11 @@ def unit_of(language: str | None) -> Unit:
     return "words" if code is None or code in SPACED else "characters"
 
 
+def has_words(language: str | None, text: str) -> bool:
+    """Whether the pieces of a text are joined to words: where neither its language nor its script lacks spaces."""
+    return all(unit_of(each) == "words" for each in (language, language_of([text])))
+
+
 def units(line: str, unit: Unit) -> list[str]:
     """Split a line into whitespace words, or into characters without whitespace."""
     words = line.split()

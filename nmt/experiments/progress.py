@@ -3,14 +3,13 @@
 from contextlib import suppress
 from typing import NamedTuple
 
-from nmt.config import load_run_config
 from nmt.data.dataset import corpus_sha256
 from nmt.errors import ConfigError, NmtError
 from nmt.experiments.jobs import Say
 from nmt.experiments.runs import Run
 from nmt.foundation.files import read_json
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import read_metrics
+from nmt.training.ending import Ending
 from nmt.training.progress import Progress
 from nmt.training.refusals import refuse_fewer_updates, refuse_other_config
 
@@ -46,12 +45,12 @@ def remaining(run: Run, say: Say) -> Remaining:
     if made is None:
         return Remaining(("--resume",), f"to be resumed: {run.path}")
     after = f"after update {made.update:,}"
-    if not made.finished(run.config.training) or not _is_scored(run, directory, made):
-        return Remaining(("--resume",), f"to be resumed {after}: {run.path}")
-    before = load_run_config(run.path)
-    if (before.decoding, before.evaluation) != (run.config.decoding, run.config.evaluation):
+    ending = Ending.of(directory, run.config, made)
+    if ending.complete:
+        return Remaining(None, f"finished {after}: {run.path}")
+    if ending.averaged and ending.scored:
         return Remaining(("--resume",), f"finished {after}, to be scored with other options: {run.path}")
-    return Remaining(None, f"finished {after}: {run.path}")
+    return Remaining(("--resume",), f"to be resumed {after}: {run.path}")
 
 
 def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress | None, say: Say) -> None:
@@ -75,13 +74,3 @@ def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress
             *(f"{run.label}: {problem}" for problem in problems),
             f"{run.label}: restore that, choose another --output, or replace the run with --overwrite {run.label}",
         )
-
-
-def _is_scored(run: Run, directory: RunDirectory, made: Progress) -> bool:
-    """Whether everything that follows the last update is done: the mean of checkpoints, the scores of the test set."""
-    if not directory.has("best"):
-        return False
-    last = {record["split"]: record["step"] for record in read_metrics(directory.metrics)}
-    if run.config.data.test is not None:
-        return directory.test_scores.exists() and last.get("test") == made.update
-    return run.config.training.average == 1 or len(made.kept) < 2 or last.get("average") == made.update

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_test_set
-from nmt.evaluation.by_length import SystemScores, score_system
+from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import lengths
 from nmt.foundation.files import run_name
 from nmt.library.systems import System, config_of, hypotheses_of, warn
 
@@ -56,12 +55,11 @@ def evaluate(
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     how = scoring(bleu_tokenizer, {} if config is None else {name: config}, sources, references, warn)
     section = Evaluation() if config is None else config.evaluation
-    return score_system(
+    return how.score(
         name,
-        lengths(sources, how.source_unit),
+        sources,
         list(hypotheses_of(system, source, sources, device, precision, changes)),
         references,
-        tokenizer=how.tokenizer,
         bins=bins or section.bins,
         resamples=section.bootstrap,
     )

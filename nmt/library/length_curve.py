@@ -1,7 +1,7 @@
 """The length curve as a value: scores by length of several systems, their comparisons, and the figure."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -98,8 +98,11 @@ class Measure:
     sides: tuple[Range, Range] | None
     """Lengths of short and of long sentences."""
 
-    def curve(self, hypotheses: Mapping[str, Sequence[Sequence[str]]], about: About, title: str | None) -> LengthCurve:
-        """Score the translations of each seed of each system, and compare the systems."""
+    def curve(self, named: Iterable[tuple[str, Iterable[str]]], about: About, title: str | None) -> LengthCurve:
+        """Score the translations of systems, by name, and compare the systems; the same name again is another seed."""
+        hypotheses: dict[str, list[list[str]]] = {}
+        for name, lines in named:
+            hypotheses.setdefault(name, []).append(list(lines))
         resamples = self.resamples
         scored = tuple(
             score_system(
@@ -228,12 +231,10 @@ def length_curve(
         long=long,
     )
     translations = [hypotheses_of(system, source, sources, device, precision, changes) for _, system in named]
-    hypotheses: dict[str, list[list[str]]] = {}
     origins: dict[str, list[Origin]] = {name: [] for name, _ in named}
-    for (name, system), lines, config in zip(named, translations, configs, strict=True):
-        hypotheses.setdefault(name, []).append(list(lines))
+    for (name, system), config in zip(named, configs, strict=True):
         if config is not None:
             origins[name].append(origin_of(str(system), config, changes))
     test_set = Path(source).name if isinstance(source, str | os.PathLike) else "test set"
     about = About(test_set, section.bootstrap, measured.binned_by, min_sentences, origins)
-    return measured.curve(hypotheses, about, title)
+    return measured.curve(((name, lines) for (name, _), lines in zip(named, translations, strict=True)), about, title)

@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config.schema import BleuTokenizer, FileCorpus
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, FileError, tried
-from nmt.evaluation.writing import tokenizer_of_run
+from nmt.evaluation.scoring import tokenizer_of_runs
 from nmt.foundation.files import printable
 from nmt.report.systems import Found, Trained, find_systems, name_of
 from nmt.report.test_set import Files, TestSet, read_test_set
@@ -57,7 +57,12 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         title=printable(", ".join(dict.fromkeys(name_of(Path(path)) for path in paths))),
         systems=systems,
         test=test_set,
-        tokenizer=_tokenizer(systems, test_set.references),
+        tokenizer=tokenizer_of_runs(
+            {system.name: system.config for system in systems},
+            test_set.references,
+            say,
+            "report those with the same one",
+        ),
         bins=files.bins or first.bins,
         resamples=first.bootstrap,
     )
@@ -71,14 +76,6 @@ def _refuse_different(systems: Sequence[Trained]) -> None:
     if len(set(directions.values())) > 1:
         named = ", ".join(f"{name} {' to '.join(languages)}" for name, languages in directions.items())
         raise ConfigError(f"the systems of a report translate in one direction; found {named}")
-
-
-def _tokenizer(systems: Sequence[Trained], references: Sequence[str]) -> BleuTokenizer:
-    choices = {system.name: tokenizer_of_run(system.config, references).tokenizer for system in systems}
-    if len(set(choices.values())) > 1:
-        named = ", ".join(f"{name} {tokenizer}" for name, tokenizer in choices.items())
-        raise ConfigError(f"scores by different tokenizers of BLEU (evaluation.bleu_tokenizer) do not compare: {named}")
-    return next(iter(choices.values()))
 
 
 def _common_test(found: Found) -> Files:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from nmt.report.records import Row
 from nmt.runs.directory import RunDirectory
+from nmt.runs.learning import values_of
 from nmt.runs.metrics import best_validation, last_progress, read_metrics
 from nmt.runs.tensors import parameter_count
 
@@ -24,12 +25,8 @@ def thinned(items: Sequence[Item], most: int) -> list[Item]:
 
 def curves(metrics: Sequence[Row]) -> dict[str, list[list[Any]]]:
     """Return the points of the learning curves; null where a run did not write a number."""
-
-    def rows(split: str, keys: Sequence[str]) -> list[list[Any]]:
-        return [[each.get(key) for key in keys] for each in metrics if each.get("split") == split]
-
-    train = rows("train", ("step", "loss", "target_tokens_per_second", "learning_rate"))
-    validation = rows("validation", ("step", "loss", "perplexity", "bleu", "best"))
+    train = values_of(metrics, "train", ("step", "loss", "target_tokens_per_second", "learning_rate"))
+    validation = values_of(metrics, "validation", ("step", "loss", "perplexity", "bleu", "best"))
     return {"train": thinned(train, MOST_POINTS), "validation": thinned(validation, MOST_POINTS)}
 
 

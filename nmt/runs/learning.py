@@ -1,22 +1,39 @@
 """The learning curves of a run, read from its files without PyTorch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.errors import CheckpointError
-from nmt.plots.learning import Curve, Learning
 from nmt.runs.metrics import last_progress, read_metrics
 
+Floats = npt.NDArray[np.float64]
 SOURCES = {"loss": "train", "perplexity": "validation", "bleu": "validation"}
 """The split of metrics.jsonl that has each measure."""
 
 
-def read_learning(path: str | Path, name: str) -> Learning:
-    """Read the learning curves of the run directory ``path``.
+class Points(NamedTuple):
+    """A measure of a run over its training."""
+
+    updates: Floats
+    """(points,), ascending."""
+    hours: Floats | None
+    """(points,), of training and validation; None if they are not known."""
+    values: Floats
+    """(points,)"""
+
+
+def values_of(records: Iterable[Mapping[str, Any]], split: str, names: Sequence[str]) -> list[list[Any]]:
+    """Return the values of these names in each record of a split; None where a record lacks one."""
+    return [[each.get(name) for name in names] for each in records if each.get("split") == split]
+
+
+def read_learning(path: str | Path) -> dict[str, Points]:
+    """Read the learning curves of the run directory ``path``, by measure; a measure may be missing.
 
     Hours are those of training and validation: the updates between two lines take their tokens, of which each update
     has about as many, divided by the rate of the line. Without a checkpoint the tokens, and so the hours, are unknown.
@@ -25,19 +42,16 @@ def read_learning(path: str | Path, name: str) -> Learning:
     file = Path(path) / "metrics.jsonl"
     records = read_metrics(file)
     hours = _hours(records, _tokens_per_update(Path(path)))
+    timed = [{**record, "hours": hour} for record, hour in zip(records, hours, strict=True)]
     curves = {}
     for measure, split in SOURCES.items():
-        points = [
-            (record["step"], hour, record[measure])
-            for record, hour in zip(records, hours, strict=True)
-            if record.get("split") == split and record.get(measure) is not None
-        ]
+        points = [row for row in values_of(timed, split, ("step", "hours", measure)) if row[-1] is not None]
         if points:
             updates, at, values = (np.array(each, np.float64) for each in zip(*points, strict=True))
-            curves[measure] = Curve(updates, None if np.isnan(at).any() else at, values)
+            curves[measure] = Points(updates, None if np.isnan(at).any() else at, values)
     if not curves:
         raise CheckpointError(f"{file}: has no losses; nmt-train writes the first after training.log_every updates")
-    return Learning(name, curves)
+    return curves
 
 
 def _hours(records: Sequence[dict[str, Any]], tokens_per_update: float) -> list[float]:

@@ -39,16 +39,16 @@ def last_progress(run: Path) -> dict[str, Any]:
     return {}
 
 
-def cut_metrics(path: Path, step: int, validated: int) -> None:
-    """Drop the last lines of ``metrics.jsonl`` or ``samples.jsonl``, which a run writes again when it resumes from this
-    step, after the validation at update ``validated``: lines of later steps, and the results of a finished run.
+def cut_metrics(path: Path, last: Mapping[str, int]) -> None:
+    """Drop the last lines of ``metrics.jsonl`` or ``samples.jsonl``, which a run writes again when it resumes: those of
+    later steps than the ``last`` of their split, and those of other splits.
 
     A line of samples has no split; it belongs to a validation. Raises CheckpointError.
     """
     if not path.exists():
         return
     require_regular_file(path, LARGEST_METRICS)
-    last, dropped = {"train": step, "validation": validated}, 0
+    dropped = 0
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         with mmap(file.fileno(), 0, access=ACCESS_READ) if end else nullcontext(b"") as text:

@@ -19,6 +19,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nmt.evaluation.alignment import Weights, labelled_weights
+from nmt.evaluation.writing import has_words
+from nmt.serving.about import About
 from nmt.serving.batches import Answer, Batches, Translate
 from nmt.serving.metrics import Metrics
 from nmt.serving.requests import LIKE, Limits, Refused, parse
@@ -44,12 +47,12 @@ def page() -> tuple[str, str]:
     return text, POLICY.format(sources)
 
 
-def application(translate: Translate, about: str, limits: Limits, hosts: Collection[str] | None = LOCAL) -> ASGIApp:
+def application(translate: Translate, about: About, limits: Limits, hosts: Collection[str] | None = LOCAL) -> ASGIApp:
     """Make the application.
 
     Args:
         translate: what translates a batch, in a thread of its own.
-        about: what ``/health`` says about the model.
+        about: the model, of which ``/health`` tells.
         limits: how much a client may ask for.
         hosts: names by which clients may call the server; None: any. A page of another site that has its name point
             to this machine (DNS rebinding) calls it by that name.
@@ -74,10 +77,10 @@ def application(translate: Translate, about: str, limits: Limits, hosts: Collect
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
             return Response(status_code=CLIENT_GONE)
-        return await asyncio.to_thread(_response, answer, wanted.attention)
+        return await asyncio.to_thread(_response, answer, wanted.attention, about.languages)
 
     async def health(_: HttpRequest) -> Response:
-        return JSONResponse({"status": "ok", "model": about, "waiting": batches.waiting})
+        return JSONResponse({"status": "ok", **about.as_dict(), "waiting": batches.waiting})
 
     async def count(_: HttpRequest) -> Response:
         return PlainTextResponse(metrics.text(batches.waiting), media_type="text/plain; version=0.0.4")
@@ -132,20 +135,37 @@ async def _wait(request: HttpRequest, answer: Any, limits: Limits) -> Answer:
             task.cancel()
 
 
-def _response(answer: Answer, attention: bool) -> Response:
-    return JSONResponse({"translations": [_content(*each, attention) for each in answer]})
+def _response(answer: Answer, attention: bool, languages: tuple[str, str]) -> Response:
+    return JSONResponse({"translations": [_content(*each, attention, languages) for each in answer]})
 
 
-def _content(translation: Translation, problem: str | None, attention: bool) -> dict[str, Any]:
-    """What a client receives for a line: weights are (pieces, source pieces)."""
+def _content(
+    translation: Translation, problem: str | None, attention: bool, languages: tuple[str, str]
+) -> dict[str, Any]:
+    """What a client receives for a line: weights are (pieces, source pieces), and those of words (target, source)."""
     content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
     if attention:
         weights = translation.attention
         content["source_pieces"], content["pieces"] = translation.source_pieces, translation.pieces
-        content["attention"] = None if weights is None else weights.astype(float).round(4).tolist()
+        content["attention"] = None if weights is None else _rounded(weights)
+        content["words"] = None if weights is None else _words(translation, weights, languages)
     if problem is not None:
         content["warning"] = problem
     return content
+
+
+def _words(translation: Translation, weights: Weights, languages: tuple[str, str]) -> dict[str, Any]:
+    """Join pieces to words: added over a source word's, averaged over a target word's. Pieces stay where the language
+    has no spaces."""
+    source, target = translation.source, translation.text
+    words = has_words(languages[0], source), has_words(languages[1], target)
+    joined = labelled_weights(weights, translation.source_pieces, translation.pieces, source, target, words=words)
+    return {"source": joined.source, "target": joined.target, "attention": _rounded(joined.weights)}
+
+
+def _rounded(weights: Weights) -> list[list[float]]:
+    found: list[list[float]] = weights.astype(float).round(4).tolist()
+    return found
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

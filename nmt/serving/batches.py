@@ -22,10 +22,9 @@ Answer = list[tuple[Translation, str | None]]
 class Translate(Protocol):
     """Translates a batch: lines of several requests that ask for the same."""
 
-    def __call__(
-        self, lines: Sequence[str], beam_size: int | None, attention: bool, check_stop: Callable[[], None]
-    ) -> Answer:
-        """``check_stop`` is called now and then; it raises Stopped when nobody waits any more."""
+    def __call__(self, lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+        """``asked`` is one of the requests; ``check_stop`` is called now and then, and raises Stopped when nobody waits
+        any more."""
 
 
 @dataclass(eq=False)
@@ -97,8 +96,8 @@ class Batches:
         taken: list[Job] = []
         characters = 0
         for job in self._waiting:
-            fits = not taken or characters + job.request.characters <= self._limits.batch
-            if fits and job.request.shares(self._waiting[0].request):
+            fits = characters + job.request.characters <= self._limits.batch
+            if not taken or (fits and job.request.shares(taken[0].request)):
                 taken.append(job)
                 characters += job.request.characters
         self._waiting = [job for job in self._waiting if job not in taken]
@@ -114,7 +113,7 @@ class Batches:
                 raise Stopped
 
         def work() -> Answer:
-            return self._translate(lines, asked.beam_size, asked.attention, check_stop)
+            return self._translate(lines, asked, check_stop)
 
         try:
             answer = await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -8,6 +8,11 @@ LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "atte
 """A valid request, for messages."""
 
 
+HOTTEST = 100
+"""The highest temperature of a request."""
+KEYS = {"text", "beam_size", "attention", "sampling_temperature", "seed"}
+
+
 @dataclass(frozen=True)
 class Limits:
     """How much a client may ask for, and how long anything may take."""
@@ -50,6 +55,10 @@ class Request:
     """None: that of the server."""
     attention: bool = False
     """Whether the answer is to have the weights."""
+    temperature: float | None = None
+    """To sample at; None: search."""
+    seed: int = 1
+    """Of the samples."""
 
     @property
     def characters(self) -> int:
@@ -57,8 +66,10 @@ class Request:
         return sum(len(line) + 1 for line in self.lines)
 
     def shares(self, other: "Request") -> bool:
-        """Whether both can be translated in one batch."""
-        return (self.beam_size, self.attention) == (other.beam_size, other.attention)
+        """Whether both can be translated in one batch. A request that samples is a batch of its own: random numbers
+        depend on the seed and the place of a line, so that the answer is always the same."""
+        searched = self.temperature is None and other.temperature is None
+        return searched and (self.beam_size, self.attention) == (other.beam_size, other.attention)
 
 
 def parse(body: bytes, limits: Limits) -> Request:
@@ -71,9 +82,14 @@ def parse(body: bytes, limits: Limits) -> Request:
         raise Refused(400, f"the body is not JSON in UTF-8 ({error}); send {LIKE}") from None
     if not isinstance(content, dict):
         raise Refused(400, f"the body must be an object; send {LIKE}")
-    if unknown := sorted(set(content) - {"text", "beam_size", "attention"}):
+    if unknown := sorted(set(content) - KEYS):
         raise Refused(400, f"unknown key {unknown[0]!r:.60}; send {LIKE}")
-    request = Request(_lines(content, limits), _beam_size(content, limits), _attention(content))
+    beam_size, temperature = _beam_size(content, limits), _temperature(content)
+    if temperature is None and content.get("seed") is not None:
+        raise Refused(400, "seed: has no effect without sampling_temperature")
+    if temperature is not None and (beam_size or 1) > 1:
+        raise Refused(400, f"beam_size: sampling needs 1, not {beam_size}; leave it out")
+    request = Request(_lines(content, limits), beam_size, _attention(content), temperature, _seed(content))
     if request.attention and request.characters > limits.shown + len(request.lines):
         raise Refused(
             413, f"text: with attention a request may have up to {limits.shown:,} characters; send fewer lines"
@@ -115,6 +131,25 @@ def _beam_size(content: dict[str, Any], limits: Limits) -> int | None:
     if not isinstance(beam_size, int) or isinstance(beam_size, bool) or not 1 <= beam_size <= limits.beam_size:
         raise Refused(400, f"beam_size: must be a whole number from 1 to {limits.beam_size}")
     return beam_size
+
+
+def _temperature(content: dict[str, Any]) -> float | None:
+    temperature = content.get("sampling_temperature")
+    if temperature is None:
+        return None
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not number or not 0 < temperature <= HOTTEST:
+        raise Refused(400, f"sampling_temperature: must be a number above 0 and up to {HOTTEST}")
+    return float(temperature)
+
+
+def _seed(content: dict[str, Any]) -> int:
+    seed = content.get("seed")
+    if seed is None:
+        return 1
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
+        raise Refused(400, "seed: must be a whole number from 0 to 2^63 - 1")
+    return seed
 
 
 def _attention(content: dict[str, Any]) -> bool:

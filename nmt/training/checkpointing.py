@@ -145,15 +145,18 @@ class Checkpointing:
         load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
         better = score(result, self.config) > progress.best.score
-        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=sorted(updates))
-        self.log.say(
-            f"average of the checkpoints of updates {', '.join(map(str, sorted(updates)))}: {result}: "
-            f"{'becomes' if better else 'does not become'} best"
-        )
         if self.world.writes:
             # in an extended run ``best`` may be an older average
             best = mean if better else self.run.weights(self._candidates(progress)[0])
             self.run.save("best", best, update=progress.update)
+        # now, because a run whose metrics have this line is not averaged again
+        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=sorted(updates))
+        if better:
+            self.log.scalars(progress.update, "best", result.as_dict(), "average")
+        self.log.say(
+            f"average of the checkpoints of updates {', '.join(map(str, sorted(updates)))}: {result}: "
+            f"{'becomes' if better else 'does not become'} best"
+        )
 
     def _training_state(self, progress: Progress) -> TrainingCheckpoint:
         """Everything beside the used weights on which the next update depends."""

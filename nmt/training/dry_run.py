@@ -22,6 +22,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import pipeline, refusals
 from nmt.training.extent import Extent
 from nmt.training.log import Log
+from nmt.training.output import run_directory
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.windows import lines_for
@@ -41,7 +42,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
 
     Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
-    run = pipeline.run_directory(config, resume=resume, overwrite=overwrite)
+    run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config.data)
     _check_temporary_directory(say)
     remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
@@ -144,7 +145,7 @@ def estimate(
     pairs = prepared.validation_pairs[: validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    count = total // validation.every - done.update // validation.every + (done.update == 0)
+    _, count = extent.validations(training, done)
     return (
         f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
         f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "

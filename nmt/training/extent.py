@@ -68,6 +68,17 @@ class Extent:
         assert config.updates is not None
         return (config.updates - progress.update) * self.per_update / self.batches
 
+    def validations(self, config: Training, progress: Progress) -> tuple[int, int]:
+        """Return how many validations a run has made and how many are left, if ``patience`` does not end it early."""
+        total, last = self.total(config, progress), progress.validated
+        every, first = config.validation.every, config.validation.first
+
+        def until(update: int) -> int:
+            early = first is not None and first <= update and first % every > 0 and first != total
+            return update // every + early + (update >= total and total % every > 0)  # the last update has one, too
+
+        return max(until(last), int(last > 0)), until(total) - until(min(last, total))
+
     def read(self, progress: Progress) -> float:
         """Return the epochs that have been read."""
         return progress.position.epoch + min(1.0, progress.position.batch / self.batches)

@@ -20,27 +20,40 @@ from nmt.foundation.world import ONE_PROCESS, World
 from nmt.runs.directory import RunDirectory
 
 NOWHERE = Path(os.devnull)
+AVERAGE, TEST = "average", "test"
+"""Splits whose TensorBoard records have a file of their own, so that results that are made again replace older ones."""
 
 
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process of ``world`` writes.
-    All methods raise CheckpointError if a file cannot be written.
+    After a resume, TensorBoard discards earlier records from step ``purge`` on, and those of the test set; those of the
+    average of checkpoints as well, unless ``keep_average``. Only one process of ``world`` writes. All methods raise
+    CheckpointError if a file cannot be written.
     """
 
     def __init__(
-        self, run: RunDirectory, say: Callable[[str], None], purge: int | None = None, world: World = ONE_PROCESS
+        self,
+        run: RunDirectory,
+        say: Callable[[str], None],
+        purge: int | None = None,
+        keep_average: bool = False,
+        world: World = ONE_PROCESS,
     ) -> None:
         self.say = say if world.writes else lambda _: None
         self._metrics = GrowingFile(run.metrics if world.writes else None)
         self._run, self._writes = run, world.writes
         self._samples: GrowingFile | None = None
+        self._results: dict[str, _EventFile] = {}
         try:
             self._board = _EventFile(run.tensorboard if world.writes else None, purge)
         except BaseException:
             self._metrics.close()
             raise
+        if world.writes:
+            for split in (TEST,) if keep_average else (AVERAGE, TEST):
+                for file in run.tensorboard.glob(f"*.{split}"):
+                    file.unlink(missing_ok=True)
 
     def record(self, step: int, split: str, **values: Any) -> None:
         """Write one line of metrics.jsonl, and its numbers as TensorBoard scalars ``split/name``.
@@ -51,13 +64,13 @@ class Log:
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
         self._metrics.write(_line({"step": step, "split": split, **values}))
-        self.scalars(step, split, values)
+        self.scalars(step, split, values, split)
 
-    def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
-        """Write the numbers among the values to TensorBoard, as ``group/name``."""
+    def scalars(self, step: int, group: str, values: Mapping[str, Any], split: str = "") -> None:
+        """Write the numbers among the values to TensorBoard, as ``group/name``; ``split``: whose results they are."""
         for name, value in values.items():
             if isinstance(value, int | float) and math.isfinite(value):
-                self._board.add(step, summary=summary.scalar(f"{group}/{name}", value))
+                self._board_of(split).add(step, summary=summary.scalar(f"{group}/{name}", value))
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
@@ -68,7 +81,7 @@ class Log:
     def hyperparameters(self, values: Mapping[str, float | str | bool], metrics: Mapping[str, float]) -> None:
         """Tell TensorBoard's table of runs what a run was made with, and which of its scalars to show."""
         for part in summary.hparams(dict(values), dict(metrics)):
-            self._board.add(0, summary=part)
+            self._board_of(TEST).add(0, summary=part)
 
     def text(self, step: int, name: str, markdown: str) -> None:
         """Write a text to TensorBoard."""
@@ -87,9 +100,18 @@ class Log:
     def close(self) -> None:
         """Close the files."""
         self._metrics.close()
-        self._board.close()
+        for board in (self._board, *self._results.values()):
+            board.close()
         if self._samples is not None:
             self._samples.close()
+
+    def _board_of(self, split: str) -> "_EventFile":
+        """The event file of the records of a split."""
+        if split not in (AVERAGE, TEST):
+            return self._board
+        if split not in self._results:
+            self._results[split] = _EventFile(self._run.tensorboard if self._writes else None, None, f".{split}")
+        return self._results[split]
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -129,11 +151,11 @@ class GrowingFile:
 class _EventFile(GrowingFile):
     """A TensorBoard event file. PyTorch's SummaryWriter writes in another thread, where errors are lost."""
 
-    def __init__(self, folder: Path | None, purge: int | None) -> None:
+    def __init__(self, folder: Path | None, purge: int | None, ending: str = "") -> None:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a directory in the order of their names
-        super().__init__(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}")
+        super().__init__(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}{ending}")
         self._records = RecordWriter(self)
         try:
             self.add(0, file_version="brain.Event:2")

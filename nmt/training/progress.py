@@ -82,6 +82,11 @@ class Progress:
     kept: tuple[Candidate, ...] = ()
     """The checkpoints that may enter the average, and the best one, best first."""
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last update, counted from 1; before the first update, 1."""
+        return max(1, self.position.epoch + (self.position.batch > 0))
+
     def updated(self, after: Position, tokens: int, *, skipped: bool, halved: bool) -> Self:
         """The progress after one more update."""
         return replace(

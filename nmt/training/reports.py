@@ -63,7 +63,7 @@ class Reports:
         Once, after a few seconds, say how long the rest will take.
         """
         window, total = progress.window, self.extent.total(self.config, progress)
-        left = (progress.seconds + progress.validation_seconds) / progress.update * (total - progress.update)
+        left, counted, uncounted = self._left(progress, total)
         share = None if self.token_seconds is None else window.rate * self.token_seconds
         speed = f"{window.rate:,.0f} target tokens/s" + ("" if share is None else f" ({share:.1%} of the matrix rate)")
         shown.expect(total)
@@ -75,8 +75,8 @@ class Reports:
             self._record(progress, made, share)
             self.log.say(
                 Detail(
-                    f"update {progress.update}/{total}  epoch {progress.position.epoch + 1}  loss {window.mean:.3f}  "
-                    f"{speed}  {duration(left)} left"
+                    f"update {progress.update}/{total}  epoch {progress.epoch}  loss {window.mean:.3f}  "
+                    f"{speed}  {duration(left)} left{uncounted}"
                 )
             )
             progress = replace(progress, window=Window())
@@ -88,10 +88,22 @@ class Reports:
         ):
             self._expected_since = None
             self.log.say(
-                f"expected time: {duration(left)} for {total - progress.update:,} more updates, at {speed}; "
-                f"{peak_memory(self.device) / 1e9:.1f} GB of memory so far"
+                f"expected time: {duration(left)} for {_number(total - progress.update, 'more update')}{counted}"
+                f"{uncounted}, at {speed}; {peak_memory(self.device) / 1e9:.1f} GB of memory so far"
             )
         return progress
+
+    def _left(self, progress: Progress, total: int) -> tuple[float, str, str]:
+        """Return the seconds that are left, and in words the validations that they count and those that they do not:
+        the first validation is not made yet, so that nobody knows how long one takes."""
+        seconds = progress.seconds / progress.update * (total - progress.update)
+        made, left = self.extent.validations(self.config, progress)
+        if not left:
+            return seconds, "", ""
+        validations = _number(left, "validation")
+        if not made:
+            return seconds, "", f", not counting {validations}"
+        return seconds + left * progress.validation_seconds / made, f" and {validations}", ""
 
     def _record(self, progress: Progress, made: Update, share: float | None) -> None:
         window = progress.window
@@ -104,7 +116,7 @@ class Reports:
             matrix_share=share,
             learning_rate=made.learning_rate,
             gradient_norm=made.gradient_norm,
-            epoch=progress.position.epoch + 1,
+            epoch=progress.epoch,
             skipped=progress.skipped,
             halved=progress.halved,
         )
@@ -129,3 +141,7 @@ class Reports:
                 f"{progress.waited} validations (training.validation.patience); the best is that of update "
                 f"{progress.best.update}"
             )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,169 @@
+"""What follows the last update: which steps are left, the scores of the test set, the figures of the end."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.config import Config, load_run_config
+from nmt.data.corpus import Pair
+from nmt.data.dataset import PreparedData
+from nmt.evaluation.by_length import score_system
+from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.foundation.device import resolve_device
+from nmt.foundation.files import write_json, write_text
+from nmt.foundation.messages import Result, counted
+from nmt.foundation.world import ONE_PROCESS, World, in_shares, share_tensors
+from nmt.model import build_model
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import LoadedRun, load_run
+from nmt.runs.metrics import best_validation, read_metrics
+from nmt.training.log import Log
+from nmt.training.progress import Progress
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop, Translator
+from nmt.translation.windows import WINDOW
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Which steps of a run need not be repeated, because their results are there."""
+
+    trained: bool
+    """All updates are made, and ``best`` exists."""
+    averaged: bool
+    """The average of checkpoints is made, or there is none."""
+    scored: bool
+    """The test set is translated and scored, or there is none."""
+    same_options: bool
+    """As ``decoding`` and ``evaluation`` of the configuration say."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.averaged and self.scored and self.same_options
+
+    @property
+    def left(self) -> list[str]:
+        """A line that says what is left to do after training; none if training is left."""
+        if not self.trained:
+            return []
+        steps = [] if self.averaged else ["averaging checkpoints"]
+        steps += [] if self.scored and self.same_options else ["translating and scoring the test set"]
+        return [f"training is finished; what is left: {' and '.join(steps)}"]
+
+    @classmethod
+    def of(cls, run: RunDirectory, config: Config, progress: Progress) -> "Ending":
+        """Look into the directory of a run that has come as far as ``progress``; ``config`` is the wanted one.
+
+        Raises CheckpointError for a configuration that cannot be read.
+        """
+        if not progress.finished(config.training) or not run.has("best"):
+            return NOTHING_DONE
+        last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
+        tested, before = last.get("test") == progress.update, load_run_config(run.path)
+        written = run.test_hypotheses.exists() and run.test_scores.exists()
+        return cls(
+            trained=True,
+            averaged=tested
+            or config.training.average == 1
+            or len(progress.averaged(config.training)) < 2
+            or last.get("average") == progress.update,
+            scored=config.data.test is None or (tested and written),
+            same_options=(before.decoding, before.evaluation) == (config.decoding, config.evaluation),
+        )
+
+
+NOTHING_DONE = Ending(trained=False, averaged=False, scored=False, same_options=False)
+
+
+def best_run(
+    config: Config, prepared: PreparedData, run: RunDirectory, device: torch.device, world: World
+) -> LoadedRun:
+    """The run with its best weights, in all processes; one of them reads its files."""
+    if world.size == 1:
+        return load_run(run.path, device, kernels=config.kernels)
+
+    def read() -> Mapping[str, Tensor]:
+        return load_run(run.path, torch.device("cpu")).model.state_dict()
+
+    weights = share_tensors(world, read)
+    model = build_model(config.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    model.load_state_dict(weights)
+    return LoadedRun(config, prepared.tokenizers, model.to(device).eval())
+
+
+def score_test(
+    best: LoadedRun,
+    run: RunDirectory,
+    pairs: Sequence[Pair],
+    log: Log,
+    step: int,
+    check_stop: CheckStop,
+    world: World = ONE_PROCESS,
+) -> None:
+    """Translate the test set with the best checkpoint; write the output and its scores into the run.
+
+    If ``check_stop`` raises between two batches, nothing is written.
+    """
+    config = best.config
+    translator = Translator.of(best, resolve_device(config.device), torch.float32)
+    sources, references = zip(*pairs, strict=True)
+    options = SearchOptions.from_config(config.decoding)
+
+    def translate(share: Sequence[str]) -> Iterator[str]:
+        translations = translator.stream(share, options, first_window=WINDOW, check_stop=check_stop)
+        watched = counted(translations, "translating the test set", len(share), "sentences")
+        return (translation.text for translation in watched)
+
+    hypotheses = in_shares(world, sources, translate)
+    if not world.writes:
+        return
+    binned_by = BinnedBy("source", unit_of(config.data.source_language))
+    system = score_system(
+        run.path.name,
+        lengths(sources, binned_by.unit),
+        hypotheses,
+        references,
+        tokenizer=tokenizer_of_run(config).tokenizer,
+        bins=config.evaluation.bins,
+        resamples=config.evaluation.bootstrap,
+    )
+    write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
+    write_json(run.test_scores, system.as_dict() | {"binned_by": str(binned_by)})
+    bleu, chrf = system.scores
+    log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
+
+
+def final_metrics(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The scalars of TensorBoard by which runs compare: those of the weights that translate, and of the test set.
+
+    The weights may be the average of checkpoints; of several records of a kind the last one counts.
+    """
+    records = list(records)
+    tests = [{}, *(each for each in records if each.get("split") == "test")]
+    groups = {"best": (best_validation(records), ("loss", "bleu", "aer")), "test": (tests[-1], ("bleu", "chrf"))}
+    return {
+        f"{group}/{name}": record[name]
+        for group, (record, names) in groups.items()
+        for name in names
+        if record.get(name) is not None
+    }
+
+
+def final_lines(run: RunDirectory) -> list[Result]:
+    """The results of a finished run, in words: the scores of the test set, and which weights translate."""
+    records = read_metrics(run.metrics)
+    lines = [
+        f"test set: BLEU {each['bleu']:.2f}  chrF {each['chrf']:.2f}  {each['signature']}"
+        for each in records
+        if each.get("split") == "test"
+    ][-1:]
+    if best := best_validation(records):
+        weights = f"that of update {best['step']:,}"
+        if best["split"] == "average":
+            weights = f"the average of those of updates {', '.join(f'{update:,}' for update in best['updates'])}"
+        lines.append(f"best checkpoint: {weights}: {run.folder('best')}")
+    return [Result(line) for line in lines]
