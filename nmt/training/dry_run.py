@@ -24,6 +24,7 @@ from nmt.training.extent import Extent
 from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
+from nmt.training.trust import EVERY_DEVICE
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
@@ -74,7 +75,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
-        pipeline.train_run(once, say=say, narrow=narrow)
+        pipeline.train_run(once, say=say, narrow=narrow, distrusted=EVERY_DEVICE)
         _refuse_small_disks(config, run, Path(folder))
         whole, hardest = found
         say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), done))

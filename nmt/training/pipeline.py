@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -43,6 +43,7 @@ from nmt.training.refusals import (
 )
 from nmt.training.summary import hyperparameters, summary
 from nmt.training.trainer import Trainer
+from nmt.training.trust import GPUS, trusted
 from nmt.training.validation import gold_pairs
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
@@ -66,6 +67,7 @@ def train_run(
     stop_request: AbstractContextManager[Callable[[], bool]] = NO_STOP_REQUEST,
     narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
     world: World = ONE_PROCESS,
+    distrusted: Collection[str] = GPUS,
 ) -> bool:
     """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
@@ -73,6 +75,7 @@ def train_run(
     ``overwrite`` replaces it. ``stop_request`` is entered before anything is written into the run; its value says,
     between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data. ``world``:
     the processes that train together, each of which calls this function; one of them reads and writes the run.
+    ``distrusted``: the types of devices on which the fast kernels are tried before they are used.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
@@ -99,6 +102,7 @@ def train_run(
         say(describe(prepared.report))
     gold_pairs(config)
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
+    used = trusted(config, prepared, device, world, say, distrusted)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -109,8 +113,8 @@ def train_run(
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = on_writer(world, lambda: _cut(run, checkpoint) if checkpoint else None)
         with closing(Log(run, say, purge=purge, world=world)) as log:
-            trainer = Trainer(config, prepared, model, run, log, device, world, token_seconds)
-            for line in summary(config, prepared, model, device, trainer.extent, rate):
+            trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds)
+            for line in summary(used, prepared, model, device, trainer.extent, rate):
                 say(line)
             if checkpoint:
                 trainer.resume(checkpoint)
@@ -126,7 +130,7 @@ def train_run(
                 trainer.fit(check_stop)
                 trainer.average_best(check_stop)
                 if prepared.test_pairs:
-                    best = best_run(config, prepared, run, device, world)
+                    best = best_run(used, prepared, run, device, world)
                     score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
                 log.hyperparameters(hyperparameters(config), final_metrics(run))
                 _say_best(trainer.progress, run, log)
