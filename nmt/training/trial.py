@@ -220,7 +220,7 @@ def tried(trial: Trial) -> Outcome:
         child = context.Process(target=_in_child, args=(sends, trial, SECONDS, output.name), daemon=True)
         try:
             child.start()
-        except OSError as error:
+        except (OSError, AssertionError) as error:  # a daemonic process may start none
             return Outcome(f"its process could not be started: {error}")
         sends.close()
         try:
