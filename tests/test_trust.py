@@ -151,7 +151,7 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
     [warning] = warnings_in(said)
     assert isinstance(warning, Highlight)
     name = trust._cpu()["name"]
-    before, _, after = warning.partition(f"{name} in float32: ")
+    before, _, after = warning.partition(f"{name} in fp32: ")
     assert before == "warning: the fast kernels failed their trial on "
     problem, _, advice = after.partition(". Training goes on ")
     assert re.fullmatch(BROKEN[kind], problem)
@@ -173,7 +173,7 @@ def test_a_trial_changes_nothing_and_is_made_once(settings: dict[str, Any], tmp_
     said = train(config, distrusted=EVERY_DEVICE)
     [line] = [line for line in said if line.startswith("kernels: ")]
     assert re.fullmatch(
-        r"kernels: a batch by the fast ones equals the plain ones on cpu \(.*\) in float32: in fp32 relative errors of "
+        r"kernels: a batch by the fast ones equals the plain ones on cpu \(.*\) in fp32: in fp32 relative errors of "
         r"up to \S+, in the .+ \(plain kernels: \S+\)",
         line,
     )
@@ -266,7 +266,7 @@ def test_the_setting_of_a_gpu_names_its_driver(
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version: 12\n")
         monkeypatch.setattr(trust, "DRIVER", tmp_path / "version")
         found.append(setting_of(config, prepared_of(config), torch.device("cuda")))
-    assert found[0] != found[1] and found[0]["precision"] == "bfloat16"
+    assert found[0] != found[1] and found[0]["precision"] == "bf16"
     assert found[1]["device"] == {
         "name": "NVIDIA H100",
         "capability": "9.0",
@@ -372,7 +372,7 @@ def test_one_process_of_each_setting_tries_and_all_agree(
     assert {kernels for kernels, *_ in found} == {"auto" if wrong == "none" else "plain"}
     assert len(warnings_in(list(said))) == (wrong != "none")
     if wrong != "none":
-        assert f" on {wrong} in float32: all is wrong. Training goes on" in said[-1]
+        assert f" on {wrong} in fp32: all is wrong. Training goes on" in said[-1]
 
 
 # --- the comparison ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from nmt.training.extent import Extent
 from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
-from nmt.training.trust import EVERY_DEVICE
+from nmt.training.trust import EVERY_DEVICE, PASSED
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
@@ -162,7 +162,8 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config.data)
-    encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
+    entries = (entry for entry in cache.iterdir() if entry.name != PASSED)
+    encoded = sum(_size(entry) for entry in entries if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
     for what, place, needed, there in (
         (f"output: {run.path}: the checkpoints need", run.path, checkpoints, _size(run.checkpoints)),

@@ -33,6 +33,7 @@ from nmt.model import Seq2Seq, build_model
 from nmt.model.dropout import Dropout, WordDropout
 from nmt.training.build import objective_of
 from nmt.training.gradients import SENTENCES, GraphedGradients, gradients_on
+from nmt.training.summary import PRECISIONS
 
 TOLERANCES = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.02, 0.5)}
 """The relative errors of the loss and of the gradient of a parameter: those that tests/test_gpu.py allows, except for
@@ -199,7 +200,7 @@ def judge(exact: Found, plain: Found, fast: Found, precision: torch.dtype) -> st
     ]
     # NaN counts as the worst
     error, allowed, usual, name = max(rows, key=lambda row: math.inf if math.isnan(row[0]) else row[0] / row[1])
-    kind = {torch.float32: "fp32", torch.bfloat16: "bf16"}[precision]
+    kind = PRECISIONS[precision]
     if not error <= allowed:
         raise Disagreement(
             f"in {kind} {name} is wrong: relative error {error:.2g} instead of {allowed:.2g} at most "

@@ -27,6 +27,7 @@ from nmt.foundation.files import read_json, replacing
 from nmt.foundation.messages import Highlight, step
 from nmt.foundation.world import World
 from nmt.training import gradients
+from nmt.training.summary import PRECISIONS
 from nmt.training.trial import trial_of, tried
 
 GPUS = frozenset({"cuda"})
@@ -129,7 +130,7 @@ def setting_of(config: Config, prepared: PreparedData, device: torch.device) -> 
             "triton": _triton(),
             "compiler": os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"),  # Triton needs one
         },
-        "precision": str(resolve_precision(config.precision, device)).removeprefix("torch."),
+        "precision": PRECISIONS[resolve_precision(config.precision, device)],
         "network": config.model.model_dump(mode="json"),
         "objective": training,
         "vocabularies": [prepared.tokenizers.source.size, prepared.tokenizers.target.size],
