@@ -387,7 +387,7 @@ def test_every_network_passes(variant: str, precision: str, settings: dict[str, 
     with torch.random.fork_rng():
         agreement = compare(trial_of(config, prepared_of(config), CPU))
     assert torch.equal(state, torch.get_rng_state())
-    assert ("in bf16 " in agreement) == (precision == "bf16")
+    assert "in fp32 " in agreement and ("in bf16 " in agreement) == (precision == "bf16")
 
 
 def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> None:
@@ -398,6 +398,21 @@ def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> Non
     assert len(lengths) == trial.PAIRS and lengths == sorted(lengths, reverse=True)
     longest = max(prepared.train.source_lengths.max(), prepared.train.target_lengths.max())
     assert lengths[0] == longest and min(lengths) == 1
+
+
+@pytest.mark.parametrize("variant", ["bahdanau", "sutskever", "deep", "transformer"])
+def test_the_network_has_no_dropout_and_no_zeros(variant: str, settings: dict[str, Any]) -> None:
+    dropout = {"embedding": 0.5, "annotation": 0.5, "readout": 0.5, "word": 0.5}
+    model = SIZES | VARIANTS[variant] | {"dropout": dropout}
+    if variant == "transformer":
+        model |= {part: VARIANTS[variant][part] | {"dropout": 0.5} for part in ("encoder", "decoder")}
+    config = Config.model_validate(settings | {"model": model})
+    with torch.random.fork_rng():
+        network = trial._network(trial_of(config, prepared_of(config), CPU))
+    assert network.training
+    ids, lengths = torch.tensor([[5, 4, 3], [4, 5, 0]]), torch.tensor([3, 2])
+    assert torch.equal(network(ids, lengths, ids)[0], network(ids, lengths, ids)[0])
+    assert all(parameter.all() for parameter in network.parameters())
 
 
 def test_a_batch_that_is_too_large_is_halved(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ class Found:
 def compare(trial: Trial) -> str:
     """Compute the batch by both paths; return how close they are. Raises Disagreement."""
     device = resolve_device(trial.device)
-    model = _network(trial).to(device)
+    model = _network(trial)
     batch = collate(trial.sources, trial.targets, trial.specials, trial.links)
     while (agreement := _try_paths(trial, model, batch, device)) is None:
         batch = batch.halves()[0]  # training halves a batch that is too large, too
@@ -143,10 +143,10 @@ def _try_paths(trial: Trial, model: Seq2Seq, batch: Batch, device: torch.device)
     """Compare the paths in each precision; None if memory is too small for more than one pair."""
     agreements = []
     try:
-        exact = _compute(trial, deepcopy(model).double(), batch, device, torch.float32, "plain")  # without autocast
+        exact = _compute(trial, model, batch, device, torch.float64, "plain")
         for precision in dict.fromkeys((torch.float32, resolve_precision(trial.config.precision, device))):
-            plain = _compute(trial, deepcopy(model), batch, device, precision, "plain")
-            fast = _compute(trial, deepcopy(model), batch, device, precision, "auto")
+            plain = _compute(trial, model, batch, device, precision, "plain")
+            fast = _compute(trial, model, batch, device, precision, "auto")
             agreements.append(judge(exact, plain, fast, precision))
         return "; ".join(agreements)
     except (RuntimeError, MemoryError) as error:
@@ -161,6 +161,7 @@ def _compute(
     trial: Trial, model: Seq2Seq, batch: Batch, device: torch.device, precision: torch.dtype, kernels: Kernels
 ) -> Found:
     """Loss and gradients of the batch. A CUDA graph is recorded with another of its shape, which takes two."""
+    model = deepcopy(model).to(device, torch.promote_types(precision, torch.float32))
     objective = objective_of(trial.config, model)
     gradients = gradients_on(model, objective, device, precision, trial.specials, kernels)
     first = batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
