@@ -24,6 +24,7 @@ from nmt.training import trial, trust
 from nmt.training.dry_run import dry_run
 from nmt.training.trial import Disagreement, Found, Outcome, compare, judge, trial_of
 from nmt.training.trust import EVERY_DEVICE, setting_of, trusted
+from tests import graphs_on_cpu
 from tests.models import VARIANTS
 from tests.processes import run_processes
 from tests.small_run import metrics, options, train, write_corpus
@@ -388,6 +389,28 @@ def test_every_network_passes(variant: str, precision: str, settings: dict[str, 
         agreement = compare(trial_of(config, prepared_of(config), CPU))
     assert torch.equal(state, torch.get_rng_state())
     assert "in fp32 " in agreement and ("in bf16 " in agreement) == (precision == "bf16")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_graphs_are_tried_too(precision: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another content than they were recorded with."""
+    config = Config.model_validate(settings | {"precision": precision})
+    made = trial_of(config, prepared_of(config), CPU)
+    graphs_on_cpu.install(monkeypatch)
+    monkeypatch.setattr(fast, "records_graphs", lambda model, kernels, device: kernels == "auto")
+    replay, replayed = graphs_on_cpu.Graph.replay, []
+
+    def counted(graph: graphs_on_cpu.Graph) -> None:
+        replayed.append(graph)
+        replay(graph)
+
+    monkeypatch.setattr(graphs_on_cpu.Graph, "replay", counted)
+    with torch.random.fork_rng():
+        assert compare(made)
+        assert len(replayed) == 2 * (1 + (precision == "bf16"))
+        monkeypatch.setattr(graphs_on_cpu.Graph, "replay", lambda graph: None)
+        with pytest.raises(Disagreement, match="in fp32 the "):
+            compare(made)
 
 
 def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> None:
