@@ -88,12 +88,12 @@ def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:
 
 def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> None:
     before, after = CpuTime(wall=10.0, machine=100.0, own=3.0), CpuTime(wall=14.0, machine=107.0, own=4.0)
-    assert after.others_since(before) == 1.5
+    assert before.others_until(after) == 1.5
 
 
 @pytest.mark.parametrize("after", [CpuTime(10.1, 101.0, 3.0), CpuTime(20.0, float("nan"), 4.0)])
 def test_a_moment_too_short_or_a_system_that_does_not_tell_gives_no_number(after: CpuTime) -> None:
-    assert after.others_since(CpuTime(10.0, after.machine - 1, 3.0)) is None
+    assert CpuTime(10.0, after.machine - 1, 3.0).others_until(after) is None
 
 
 def test_the_clocks_of_this_machine_are_read() -> None:

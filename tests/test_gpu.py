@@ -12,22 +12,28 @@ from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, collate
+from nmt.data.dataset import prepare
+from nmt.foundation.world import ONE_PROCESS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.objective import TeacherForcing
+from nmt.training.trial import compare, trial_of
+from nmt.training.trust import trusted
 from nmt.translation.options import SearchOptions
-from tests.models import ATTENTIONS, SOURCE, TARGET, model_config
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, network, small_tokenizers, translator_of
 from tests.test_gradients import SPECIALS
+from tests.test_trust import SIZES
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 GPU = torch.device("cuda")
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
 def loss_and_gradients(attention: str, kernels: Kernels) -> tuple[Tensor, dict[str, Tensor]]:
@@ -46,7 +52,7 @@ def loss_and_gradients(attention: str, kernels: Kernels) -> tuple[Tensor, dict[s
     return objective.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", VARIANTS)
 def test_fused_and_plain_agree_in_fp32(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn.rnn, "fp32_precision", "ieee")  # not TF32
     plain, plain_gradients = loss_and_gradients(attention, "plain")
@@ -62,15 +68,33 @@ def test_fused_and_plain_agree_in_fp32(attention: str, monkeypatch: pytest.Monke
 def test_a_training_step_in_bf16_starts_from_the_loss_of_the_cpu(attention: str, tmp_path: Path) -> None:
     losses = {}
     for device, precision in (("cpu", "fp32"), ("cuda", "bf16")):
-        values = options(tmp_path, attention, updates=1)
-        values["model"]["dropout"] = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
+        values = options(tmp_path, attention, NO_DROPOUT, updates=1)
         run = tmp_path / device
-        train(Config.model_validate(values | {"device": device, "precision": precision, "output": str(run)}))
+        said = train(Config.model_validate(values | {"device": device, "precision": precision, "output": str(run)}))
+        assert not [line for line in said if "warning" in line]  # the kernels have passed their trial
         [record] = metrics(run, "train")
         losses[device] = record["loss"]
         assert math.isfinite(record["gradient_norm"])
         assert {tensor.dtype for tensor in RunDirectory(run).weights("last").values()} == {torch.float32}
     assert losses["cuda"] == pytest.approx(losses["cpu"], rel=0.02)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) -> None:
+    """In this process, where it is quick; the next test has it as training makes it."""
+    values = options(tmp_path) | {"device": "cuda", "precision": precision, "model": SIZES | VARIANTS[variant]}
+    config = Config.model_validate(values)
+    assert f"in {precision} " in compare(trial_of(config, prepare(config), GPU))
+
+
+def test_a_trial_is_made_in_another_process_and_remembered(tmp_path: Path) -> None:
+    config = Config.model_validate(options(tmp_path) | {"device": "cuda"})
+    prepared = prepare(config)
+    said: list[str] = []
+    for words in ("a batch by the fast ones equals the plain ones", "the fast ones passed their trial"):
+        assert trusted(config, prepared, GPU, ONE_PROCESS, said.append) is config, said
+        assert words in said[-1] and torch.cuda.get_device_name(GPU) in said[-1]
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -124,7 +148,7 @@ def test_graphs_give_the_gradients_of_the_eager_path(
         found = []
         for compute in (eager, graphs):
             graphs.reset()
-            likelihood = compute(one, 20) + compute(other, 20)
+            likelihood = compute(compute.prepared(one), 20) + compute(compute.prepared(other), 20)
             gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
             found.append((likelihood, gradients))
         torch.testing.assert_close(found[1], found[0], rtol=tolerance, atol=tolerance / 10)
@@ -138,17 +162,22 @@ def test_graphs_draw_other_dropout_each_time() -> None:
     model = build_model(config, SOURCE, TARGET).to(GPU)
     graphs = GraphedGradients(EagerGradients(model, TeacherForcing(), GPU, torch.bfloat16, "auto"), SPECIALS)
     ids = [torch.full((4,), 5).numpy()]
-    likelihoods = [graphs(collate(ids, ids, SPECIALS), 5).item() for _ in range(6)]
+    batch = graphs.prepared(collate(ids, ids, SPECIALS))
+    likelihoods = [graphs(batch, 5).item() for _ in range(6)]
+    assert len(graphs.recordings) == 1
     assert len(set(likelihoods)) == len(likelihoods)
 
 
 def test_training_resumes_where_graphs_left_off(tmp_path: Path) -> None:
-    """Losses of two and two updates are those of four; the order of additions is not, so not to the last bit."""
+    """Losses of two and two updates are those of four; the order of additions is not, so not to the last bit. There is
+    no dropout: a recorded graph draws other numbers than the eager pass that comes first after resuming."""
     losses = []
     for stops in ([4], [2, 4]):
         run = tmp_path / str(len(stops))
         for updates in stops:
-            values = options(tmp_path, "bahdanau", updates=updates) | {"device": "cuda", "output": str(run)}
-            train(Config.model_validate(values), resume=updates > stops[0])
+            values = options(tmp_path, "bahdanau", NO_DROPOUT, updates=updates, log_every=1)
+            values |= {"device": "cuda", "output": str(run)}
+            said = train(Config.model_validate(values), resume=updates > stops[0])
+            assert not [line for line in said if "warning" in line]
         losses.append([record["loss"] for record in metrics(run, "train")])
-    assert losses[0][-1] == pytest.approx(losses[1][-1], rel=1e-3)
+    assert len(losses[0]) == 4 and losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Batches filled up to few shapes, as CUDA graphs need them; the recording itself is tested in ``test_gpu``."""
+"""Batches filled up to few shapes, as CUDA graphs need them; graphs, imitated here and recorded in ``test_gpu``."""
 
 import pytest
 import torch
@@ -10,9 +10,10 @@ from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
 from nmt.model.loss import cross_entropy
 from nmt.training import gradients
-from nmt.training.gradients import EagerGradients, filled_up
+from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
-from tests.models import SOURCE, TARGET, VARIANTS, model_config
+from tests import graphs_on_cpu
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 CPU = torch.device("cpu")
@@ -68,3 +69,37 @@ def test_rows_that_do_not_count(smoothing: float, monkeypatch: pytest.MonkeyPatc
     torch.testing.assert_close(
         torch.autograd.grad(found[0], wanted), torch.autograd.grad(plain[0], wanted), rtol=1e-10, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("most", [1, 128])
+def test_graphs_give_the_gradients_of_the_eager_path(
+    attention: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two shapes in turns, so that each is computed, recorded and replayed with another content; two batches an update,
+    and one that was halved."""
+    monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
+    torch.manual_seed(1)
+    model = build_model(model_config(attention), SOURCE, TARGET).double()
+    graphs_on_cpu.install(monkeypatch)
+    eager = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto")
+    graphs = GraphedGradients(eager, SPECIALS)
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(longest: int, sentences: int = 6) -> Batch:
+        lengths = torch.randint(1, longest, (sentences,), generator=generator).tolist()
+        sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in lengths]
+        targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in lengths]
+        return collate(sources, targets, SPECIALS)
+
+    for _ in range(4):
+        batches = [graphs.prepared(drawn(7)), graphs.prepared(drawn(15)), drawn(5, 2)]
+        found = []
+        for compute in (eager, graphs):
+            graphs.reset()
+            likelihood = sum(compute(each, 20) for each in batches)
+            found.append(
+                (likelihood, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+            )
+        torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-12)
+    assert len(graphs.recordings) == min(2, most)

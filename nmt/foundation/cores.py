@@ -95,12 +95,16 @@ class CpuTime:
         own = times.user + times.system + times.children_user + times.children_system
         return cls(time.perf_counter(), busy, own)
 
-    def others_since(self, before: Self) -> float | None:
+    def others_until(self, after: Self) -> float | None:
         """Return how many cores other programs have used on average; None where that cannot be measured."""
-        seconds = self.wall - before.wall
-        if seconds < SHORTEST or math.isnan(self.machine):
+        seconds = after.wall - self.wall
+        if seconds < SHORTEST or math.isnan(after.machine):
             return None
-        return max(0.0, (self.machine - before.machine - (self.own - before.own)) / seconds)
+        return max(0.0, (after.machine - self.machine - (after.own - self.own)) / seconds)
+
+    def others_until_now(self) -> float | None:
+        """As :meth:`others_until`, until the present moment."""
+        return self.others_until(self.now())
 
 
 SHORTEST = 0.5

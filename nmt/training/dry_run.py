@@ -25,6 +25,7 @@ from nmt.training.log import Log
 from nmt.training.output import run_directory
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
+from nmt.training.trust import EVERY_DEVICE, PASSED
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
@@ -75,7 +76,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
-        pipeline.train_run(once, say=say, narrow=narrow)
+        pipeline.train_run(once, say=say, narrow=narrow, distrusted=EVERY_DEVICE)
         _refuse_small_disks(config, run, Path(folder))
         whole, hardest = found
         say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), done))
@@ -162,7 +163,8 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config.data)
-    encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
+    entries = (entry for entry in cache.iterdir() if entry.name != PASSED)
+    encoded = sum(_size(entry) for entry in entries if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
     for what, place, needed, there in (
         (f"output: {run.path}: the checkpoints need", run.path, checkpoints, _size(run.checkpoints)),

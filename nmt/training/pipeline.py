@@ -1,7 +1,7 @@
 """From a configuration to a trained and scored run."""
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -40,6 +40,7 @@ from nmt.training.refusals import (
 )
 from nmt.training.summary import hyperparameters, summary
 from nmt.training.trainer import Trainer
+from nmt.training.trust import GPUS, trusted
 from nmt.training.validation import gold_pairs
 
 Say = Callable[[str], None]
@@ -58,6 +59,7 @@ def train_run(
     stop_request: AbstractContextManager[Callable[[], bool]] = NO_STOP_REQUEST,
     narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
     world: World = ONE_PROCESS,
+    distrusted: Collection[str] = GPUS,
 ) -> bool:
     """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
@@ -65,6 +67,7 @@ def train_run(
     ``overwrite`` replaces it. ``stop_request`` is entered before anything is written into the run; its value says,
     between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data. ``world``:
     the processes that train together, each of which calls this function; one of them reads and writes the run.
+    ``distrusted``: the types of devices on which the fast kernels are tried before they are used.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
@@ -80,15 +83,12 @@ def train_run(
     on_writer(world, examine)
     run = RunDirectory(config.output or "")
     begun = CpuTime.now()
-    device = resolve_device(config.device)
-    if device.type == "cpu":
-        keep_freed_memory()
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
+    device = _machine(config)
     prepared = _prepared(config, narrow, say, world)
     if not resume:
         say(table(prepared.report))
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
+    used = trusted(config, prepared, device, world, say, distrusted)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -103,9 +103,9 @@ def train_run(
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:
-            trainer = Trainer(config, prepared, model, run, log, device, world, token_seconds)
-            others = CpuTime.now().others_since(begun) if world.size == 1 else None
-            _say_all(summary(config, prepared, model, device, trainer.extent, rate, others), say)
+            trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds)
+            others = begun.others_until_now() if world.size == 1 else None
+            _say_all(summary(used, prepared, model, device, trainer.extent, rate, others), say)
             if resume:
                 trainer.resume("last")
                 _say_all([f"resumed after update {trainer.progress.update}", *ending.left], say)
@@ -121,13 +121,23 @@ def train_run(
                 if not ending.averaged:
                     trainer.average_best(check_stop)
                 if prepared.test_pairs:
-                    best = best_run(config, prepared, run, device, world)
+                    best = best_run(used, prepared, run, device, world)
                     score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
             except Stopped:
                 return False
             log.hyperparameters(hyperparameters(config), final_metrics(read_metrics(run.metrics)))
             _say_all(final_lines(run), log.say)
     return True
+
+
+def _machine(config: Config) -> torch.device:
+    """Set up the process for training, and return its device."""
+    device = resolve_device(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return device
 
 
 def _prepared(config: Config, narrow: Callable[[PreparedData], PreparedData], say: Say, world: World) -> PreparedData:

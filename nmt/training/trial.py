@@ -1,0 +1,268 @@
+"""One real batch by the fast path and by the plain one: the loss, and the gradient of every parameter.
+
+The trial runs in a process of its own, because what it looks for may end the process: an error of a GPU cannot be
+recovered from, a kernel may crash or never return.
+
+Both paths are judged by the plain path in float64, in fp32 and in the precision of training. The fast one may be as
+wrong as ``TOLERANCES``, or ``FACTOR`` times as wrong as the plain path in the same precision: that is how much rounding
+alone does to this network on this device. fp32 finds what is slightly wrong, bf16 what fails in that type alone.
+"""
+
+import math
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from nmt.config import Config
+from nmt.config.schema import Kernels
+from nmt.data.batching import Batch, Specials, collate
+from nmt.data.dataset import PreparedData
+from nmt.data.tokenizer import Ids
+from nmt.foundation.device import out_of_memory, resolve_device, resolve_precision
+from nmt.model import Seq2Seq, build_model
+from nmt.model.dropout import Dropout, WordDropout
+from nmt.training.build import objective_of
+from nmt.training.gradients import SENTENCES, GraphedGradients, gradients_on
+from nmt.training.summary import PRECISIONS
+
+TOLERANCES = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.02, 0.5)}
+"""The relative errors of the loss and of the gradient of a parameter: those that tests/test_gpu.py allows, except for
+gradients in bf16, which kernels without a mistake have wrong by up to 0.25 in tiny networks."""
+FACTOR = 4.0
+"""How many times the error of the plain path in the same precision an error may be."""
+SMALL = 1e-3
+"""The share of the norm of all gradients that the error of a smaller gradient is measured against."""
+PAIRS = SENTENCES
+"""Pairs of the batch: enough for several blocks of every kernel, and for a CUDA graph."""
+SECONDS = 600.0
+"""How long a trial may take, compilation included."""
+PATIENCE = 10.0
+"""Seconds after which a process whose trial took too long ends itself, if nobody has ended it."""
+SEED = 1
+
+
+class Disagreement(Exception):
+    """The fast path computes something else."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is tried, as another process can be told it."""
+
+    config: Config
+    vocabularies: tuple[int, int]
+    specials: Specials
+    sources: Sequence[Ids]
+    targets: Sequence[Ids]
+    links: Sequence[npt.NDArray[np.float32]] | None
+    device: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial."""
+
+    problem: str | None
+    """Why the fast path is not to be used; None if it passed."""
+    agreement: str = ""
+    """How close the paths were."""
+
+
+def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Trial:
+    """Take a batch of the training set: pairs of all lengths, the longest among them, so that there is padding.
+
+    Dropout is off. Scheduled sampling chooses words by the network's own outputs, of which rounding may change one, so
+    the objective inside it is tried.
+    """
+    pairs = prepared.train
+    longest = np.maximum(pairs.source_lengths, pairs.target_lengths) + 1
+    order = np.argsort(longest, kind="stable")
+    count = min(len(order), PAIRS, max(2, config.training.batch_tokens // int(longest.max())))
+    rows = order[np.linspace(len(order) - 1, 0, count).round().astype(np.int64)]
+    training = config.training.model_copy(update={"scheduled_sampling": None})
+    tokenizers = prepared.tokenizers
+    return Trial(
+        config.model_copy(update={"training": training}),
+        (tokenizers.source.size, tokenizers.target.size),
+        Specials.of(tokenizers),
+        *pairs.rows(rows),
+        pairs.links(rows),
+        str(device),
+    )
+
+
+# --- the comparison ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a path computed."""
+
+    loss: float
+    """The negative log-likelihood, nats."""
+    gradients: Mapping[str, Tensor]
+
+
+def compare(trial: Trial) -> str:
+    """Compute the batch by both paths; return how close they are. Raises Disagreement."""
+    device = resolve_device(trial.device)
+    model = _network(trial)
+    batch = collate(trial.sources, trial.targets, trial.specials, trial.links)
+    while (agreement := _try_paths(trial, model, batch, device)) is None:
+        batch = batch.halves()[0]  # training halves a batch that is too large, too
+    return agreement
+
+
+def _network(trial: Trial) -> Seq2Seq:
+    """The network without dropout and with numbers everywhere: a zero, such as the first bias, would hide mistakes."""
+    torch.manual_seed(SEED)
+    model = build_model(trial.config.model, *trial.vocabularies).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            bound = 1 / max(parameter.shape[-1:], default=1) ** 0.5
+            parameter.add_(torch.empty_like(parameter).uniform_(-bound, bound))
+    for module in model.modules():
+        if isinstance(module, Dropout | WordDropout):
+            module.p = 0.0
+        elif isinstance(module, nn.RNNBase):
+            module.dropout = 0.0
+    return model
+
+
+def _try_paths(trial: Trial, model: Seq2Seq, batch: Batch, device: torch.device) -> str | None:
+    """Compare the paths in each precision; None if memory is too small for more than one pair."""
+    agreements = []
+    try:
+        exact = _compute(trial, model, batch, device, torch.float64, "plain")
+        for precision in dict.fromkeys((torch.float32, resolve_precision(trial.config.precision, device))):
+            plain = _compute(trial, model, batch, device, precision, "plain")
+            fast = _compute(trial, model, batch, device, precision, "auto")
+            agreements.append(judge(exact, plain, fast, precision))
+        return "; ".join(agreements)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error) or len(batch.source) == 1:
+            raise
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return None
+
+
+def _compute(
+    trial: Trial, model: Seq2Seq, batch: Batch, device: torch.device, precision: torch.dtype, kernels: Kernels
+) -> Found:
+    """Loss and gradients of the batch. A CUDA graph is recorded with another of its shape, which takes two."""
+    model = deepcopy(model).to(device, torch.promote_types(precision, torch.float32))
+    objective = objective_of(trial.config, model)
+    gradients = gradients_on(model, objective, device, precision, trial.specials, kernels)
+    first = batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    likelihood = torch.zeros(())
+    for each in (first, first, batch) if isinstance(gradients, GraphedGradients) else (batch,):
+        gradients.reset()
+        for name, buffer in model.named_buffers():  # the moving average of rewards
+            buffer.copy_(buffers[name])
+        torch.manual_seed(SEED)
+        likelihood = gradients(gradients.prepared(each), batch.target_tokens)
+    found = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in model.named_parameters()}
+    return Found(likelihood.item(), {name: gradient.detach().double().cpu() for name, gradient in found.items()})
+
+
+def judge(exact: Found, plain: Found, fast: Found, precision: torch.dtype) -> str:
+    """Compare the errors of the fast path with those of the plain one in a precision; return the worst that is allowed.
+
+    Raises Disagreement, which names the loss or the parameter that is most of all beyond what is allowed.
+    """
+    whole = sum(float(gradient.square().sum()) for gradient in exact.gradients.values()) ** 0.5
+    scales = {name: max(float(gradient.norm()), SMALL * whole) for name, gradient in exact.gradients.items()}
+
+    def errors(found: Found) -> list[float]:
+        gradients = (
+            float((found.gradients[name] - gradient).norm()) / scales[name]
+            for name, gradient in exact.gradients.items()
+        )
+        return [abs(found.loss - exact.loss) / abs(exact.loss), *gradients]
+
+    of_loss, of_gradient = TOLERANCES[precision]
+    names = ["the loss", *(f"the gradient of {name}" for name in exact.gradients)]
+    tolerances = [of_loss, *[of_gradient] * len(exact.gradients)]
+    rows = [
+        (error, max(tolerance, FACTOR * usual), usual, name)
+        for error, usual, tolerance, name in zip(errors(fast), errors(plain), tolerances, names, strict=True)
+    ]
+    # NaN counts as the worst
+    error, allowed, usual, name = max(rows, key=lambda row: math.inf if math.isnan(row[0]) else row[0] / row[1])
+    kind = PRECISIONS[precision]
+    if not error <= allowed:
+        raise Disagreement(
+            f"in {kind} {name} is wrong: relative error {error:.2g} instead of {allowed:.2g} at most "
+            f"(plain kernels: {usual:.2g})"
+        )
+    return f"in {kind} relative errors of up to {error:.1g}, in {name} (plain kernels: {usual:.1g})"
+
+
+# --- in a process of its own ------------------------------------------------------------------------------------------
+
+
+def tried(trial: Trial) -> Outcome:
+    """Make a trial in a process of its own, and wait for it for up to ``SECONDS``."""
+    # only a new process can use a GPU; where there is none, a copy of this one is made at once
+    context = get_context("spawn") if torch.cuda.is_available() else get_context("fork")
+    receives, sends = context.Pipe(duplex=False)
+    with tempfile.NamedTemporaryFile() as output, receives:
+        child = context.Process(target=_in_child, args=(sends, trial, SECONDS, output.name), daemon=True)
+        try:
+            child.start()
+        except (OSError, AssertionError) as error:  # a daemonic process may start none
+            return Outcome(f"its process could not be started: {error}")
+        sends.close()
+        try:
+            if not connection.wait([receives], SECONDS):
+                return Outcome(f"it did not end within {SECONDS:g} seconds")
+            outcome: Outcome = receives.recv()
+            return outcome
+        except EOFError:
+            child.join()
+            return Outcome(_crash(child.exitcode, output.read()))
+        finally:
+            child.kill()
+            child.join()
+
+
+def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: float, output: str) -> None:
+    """Make the trial and send its outcome; what libraries print goes to the file ``output``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + PATIENCE)  # if the parent is gone
+    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    torch.set_num_threads(1)  # a copy of a process has none of its other threads
+    try:
+        outcome = Outcome(None, compare(trial))
+    except Disagreement as error:
+        outcome = Outcome(str(error))
+    except BaseException as error:
+        outcome = Outcome(f"{type(error).__name__}: {_first_line(str(error))}")
+    sends.send(outcome)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _crash(code: int | None, output: bytes) -> str:
+    """Describe how a process ended that sent nothing, with the last line that it printed."""
+    how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
+    said = _first_line("\n".join(reversed(output.decode(errors="replace").splitlines())))
+    return f"its process {how}" + (f": {said}" if said else "")

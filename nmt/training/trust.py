@@ -1,0 +1,172 @@
+"""Whether the fast kernels are used on a device: where nobody has tried them, a trial decides.
+
+What passed is remembered in the cache, by everything that decides which kernels run: device, driver, versions, network,
+objective and precision. A failure is not remembered, so that a new driver or compiler helps at once.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt import __version__, fast
+from nmt.config import Config
+from nmt.data.cache import cache_folder
+from nmt.data.dataset import PreparedData
+from nmt.errors import FileError
+from nmt.foundation.device import instructions, resolve_precision
+from nmt.foundation.files import read_json, replacing
+from nmt.foundation.messages import Highlight, step
+from nmt.foundation.world import World
+from nmt.training import gradients
+from nmt.training.summary import PRECISIONS
+from nmt.training.trial import trial_of, tried
+
+GPUS = frozenset({"cuda"})
+"""Types of devices whose kernels are not trusted before a trial; those of CPUs are tested wherever the tests run."""
+EVERY_DEVICE = GPUS | {"cpu"}
+PASSED = "kernels"
+"""The folder of the cache with what passed, a file for each setting."""
+DRIVER = Path("/proc/driver/nvidia/version")
+
+Setting = dict[str, Any]
+"""Everything that decides which kernels run, as JSON."""
+Verdict = dict[str, Any]
+"""``lines`` to say, and the ``problem`` because of which the fast kernels are not used, or null."""
+Say = Callable[[str], None]
+
+
+def trusted(
+    config: Config,
+    prepared: PreparedData,
+    device: torch.device,
+    world: World,
+    say: Say,
+    distrusted: Collection[str] = GPUS,
+) -> Config:
+    """Return the configuration, with plain kernels if the fast ones fail their trial on the device of any process.
+
+    Of the processes with the same setting the first makes the trial, or remembers one; then all agree. No random number
+    of this process is drawn. ``distrusted``: the types of devices on which there is a trial.
+    """
+    wanted = config.kernels == "auto" and device.type in distrusted
+    setting = setting_of(config, prepared, device) if wanted else None
+    first = world.gather(setting).index(setting) == world.rank
+    verdict = _verdict(config, prepared, device, setting) if setting is not None and first else None
+    verdicts = [each for each in world.gather(verdict, patiently=True) if each is not None]
+    for line in (line for each in verdicts for line in each["lines"]):
+        say(line)
+    problems = [each["problem"] for each in verdicts if each["problem"]]
+    if not problems:
+        return config
+    say(
+        Highlight(
+            f"warning: the fast kernels failed their trial on {'; '.join(problems)}. Training goes on with the plain "
+            "kernels, which are slower (kernels: plain leaves the trial out)"
+        )
+    )
+    return config.model_copy(update={"kernels": "plain"})
+
+
+def _verdict(config: Config, prepared: PreparedData, device: torch.device, setting: Setting) -> Verdict:
+    """Remember a trial or make it."""
+    where = f"{setting['device']['name']} in {setting['precision']}"
+    digest = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
+    memory = cache_folder(config.data) / PASSED / f"{digest}.json"
+    lines = []
+    try:
+        if memory.exists() and (passed := _read(memory, setting)):
+            line = f"kernels: the fast ones passed their trial on {where} on {passed}, as {memory} remembers"
+            return {"lines": [line], "problem": None}
+    except FileError as error:
+        lines.append(f"{error}; the fast kernels are tried again")
+    with step("trying the fast kernels", None, "batches"):
+        outcome = tried(trial_of(config, prepared, device))
+    if outcome.problem:
+        return {"lines": lines, "problem": f"{where}: {outcome.problem}"}
+    lines.append(f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    content = json.dumps({"passed": now, "agreement": outcome.agreement, "setting": setting}, indent=1)
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(memory, f".{platform.node()}.{os.getpid()}") as file:
+            file.write(f"{content}\n".encode())
+    except OSError as error:
+        lines.append(f"{memory}: the trial cannot be remembered: {error.strerror or error}")
+    return {"lines": lines, "problem": None}
+
+
+def _read(memory: Path, setting: Setting) -> str | None:
+    """Return when a setting passed; None if the file is of another one. Raises FileError if it is damaged."""
+    content = read_json(memory)
+    passed = content.get("passed") if isinstance(content, dict) else None
+    if not isinstance(passed, str) or "setting" not in content:
+        raise FileError(f"{memory}: not the memory of a trial")
+    return passed if content["setting"] == setting else None
+
+
+# --- what decides which kernels run -----------------------------------------------------------------------------------
+
+
+def setting_of(config: Config, prepared: PreparedData, device: torch.device) -> Setting:
+    """Name what a trial holds for, as JSON."""
+    training = config.training.model_dump(mode="json", include={"label_smoothing", "guided_attention"})
+    setting = {
+        "device": _gpu(device) if device.type == "cuda" else _cpu(),
+        "versions": {
+            "nmt-attention": __version__,
+            "kernels": _sources(),
+            "torch": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version() if device.type == "cuda" else None,
+            "triton": _triton(),
+            "compiler": os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"),  # Triton needs one
+        },
+        "precision": PRECISIONS[resolve_precision(config.precision, device)],
+        "network": config.model.model_dump(mode="json"),
+        "objective": training,
+        "vocabularies": [prepared.tokenizers.source.size, prepared.tokenizers.target.size],
+    }
+    json_value: Setting = json.loads(json.dumps(setting))
+    return json_value
+
+
+def _gpu(device: torch.device) -> Setting:
+    found = torch.cuda.get_device_properties(device)
+    driver = DRIVER.read_text("utf-8", "replace").partition("\n")[0] if DRIVER.exists() else None
+    return {
+        "name": found.name,
+        "capability": f"{found.major}.{found.minor}",
+        "driver": driver,
+        "cuda of the driver": getattr(torch._C, "_cuda_getDriverVersion", lambda: None)(),
+    }
+
+
+def _cpu() -> Setting:
+    return {"name": f"cpu ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})", "has": instructions()}
+
+
+def _sources() -> str:
+    """The digest of the code of the fast paths, which changes more often than the version."""
+    folder = Path(fast.__file__).parent
+    digest = hashlib.sha256()
+    for path in (*sorted(folder.rglob("*.py")), Path(gradients.__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _triton() -> str | None:
+    for name in ("triton", "pytorch-triton"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
