@@ -19,7 +19,7 @@ from matplotlib.transforms import Bbox
 
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS, Bin, LengthRow, SystemScores
-from nmt.evaluation.diagnosis import MEASURES, Diagnosis
+from nmt.evaluation.diagnosis import MEASURES, Diagnosis, shown
 from nmt.evaluation.metrics import STATISTICS, Score
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import BinnedBy
@@ -516,7 +516,7 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
     for axes, measure in zip(panels, measures, strict=True):
         drawn = several if name != "attention" else several[1:]
         lines = [line.get_ydata() for line in axes.get_lines()]
-        np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] for each in drawn])
+        np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] * shown(measure) for each in drawn])
         assert len(axes.collections) == len(drawn) * (2 if len(bins) == 1 else 1), "a band, and alone an upright line"
     for axes in bars:
         assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]

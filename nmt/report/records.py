@@ -64,7 +64,8 @@ class System:
     length_pieces: list[Row]
     """Likewise by source pieces."""
     diagnosis: list[Row]
-    """Reasons by source length, as ``nmt-diagnose`` has them, from forced decoding of the references."""
+    """Reasons by source length, as ``nmt-diagnose`` shows them, from forced decoding of the references; entropy in
+    bits."""
     training: dict[str, list[list[Any]]]
     """train: step, loss, tokens/s, learning rate; validation: step, loss, perplexity, BLEU, whether it is the best."""
     samples: list[Row]

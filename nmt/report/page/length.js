@@ -21,7 +21,7 @@ const REASONS = {
   attention: [
     "Attention",
     [
-      ["entropy", "Entropy, in nats"],
+      ["entropy", "Entropy, in bits"],
       ["distance_from_diagonal", "Distance from the diagonal"],
     ],
     "Means over the pieces of the reference; the distance is a share of the source.",
