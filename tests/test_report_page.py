@@ -212,6 +212,41 @@ def test_senseless_addresses_show_something(page: Page, path: Path) -> None:
         assert len(page.all("main > section:not([hidden])")) == 1
 
 
+@pytest.mark.parametrize(
+    ("fragment", "missing", "shown"),
+    [
+        ("attention=999&system=nope", ["no sentence “999”", "no system “nope”"], "attention=260&system=vector-32"),
+        ("attention=118&system=luong-64", ["no sentence “118”"], "attention=120&system=luong-64"),
+        ("attention=100&view=head 9", ["no layer and head “head 9”"], "attention=100&view=attention"),
+        ("sentences&system=x&against=y", ["no system “x”", "no system “y”"], "sentences&system=vector-32"),
+        ("length&systems=luong-64,y", ["no system “y”"], "length&systems=luong-64"),
+        ("training&systems=<b>", ["no system “<b>”"], "training"),
+        ("bottleneck&width=50", ["no vector of width “50”"], "bottleneck&width=64"),
+        ("nonsense=3", ["no panel “nonsense”"], "overview"),
+    ],
+)
+def test_a_link_to_what_is_not_there_says_so(
+    page: Page, path: Path, fragment: str, missing: list[str], shown: str
+) -> None:
+    page.open(path, f"#{fragment}")
+    assert page.text("#notice") == f"This report has {', '.join(missing)}. What comes nearest is shown."
+    assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
+    assert page.fragment == shown
+    page.size(1000)  # drawing again does not take it back; going on does
+    assert page.text("#notice")
+    page.find("nav a[data-panel=sentences]").click()
+    page.until("return document.getElementById('notice').textContent === ''")
+
+
+def test_links_that_the_page_makes_are_not_refused(page: Page, path: Path) -> None:
+    for fragment in STATES:
+        page.open(path, fragment)
+        assert page.text("#notice") == "" and f"#{page.fragment}" == fragment
+    page.open(path, "#attention=100&system=nope")
+    page.find("[aria-label='Next step']").click()
+    assert page.text("#notice") == ""
+
+
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
@@ -502,6 +537,37 @@ def test_points_of_a_chart_are_where_the_numbers_say(page: Page, path: Path) -> 
     (low, bottom), (high, top) = ticks[0], ticks[-1]
     values = [low + (bottom - y) / (bottom - top) * (high - low) for y in points]
     np.testing.assert_allclose(values, [row["bleu"] for row in REPORT["systems"][0]["length"]], atol=0.05)
+
+
+def test_bins_of_few_sentences_are_weak_evidence(page: Page, tmp_path: Path) -> None:
+    """Hollow, apart from the line, without an interval and no say in the scale; 30 are enough."""
+    report = fake_report()
+    for system in report["systems"]:
+        for number, n in ((1, 30), (2, 29), (3, 3)):
+            for part in ("length", "length_pieces", "diagnosis"):
+                system[part][number]["n"] = n
+        system["length"][3]["bleu_high"] = 1000.0
+    file = tmp_path / "few.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    colors = "return [...document.querySelectorAll(arguments[0])].map((marker) => getComputedStyle(marker).fill)"
+    for panel, chart, intervals in (
+        ("length", ".beside", 2),
+        ("length", ".multiples figure:first-child", 0),
+        ("bottleneck", ".pair figure:first-child", 2),
+    ):
+        page.open(file, f"#{panel}")
+        last = f"section[data-panel={panel}] {chart} .series:last-child"
+        assert [str(each).endswith("weak") for each in page.attributes(f"{last} .marker", "class")] == [0, 0, 1, 1]
+        [line] = page.attributes(f"{last} .line", "d")
+        assert line is not None and (line.count("L"), line.count("M")) == (1, 3)
+        assert len(page.all(f"{last} .interval")) == intervals
+        fills = page.js(colors, f"{last} .marker")
+        assert fills[0] != fills[2] == fills[3] == "rgb(255, 255, 255)"
+        assert "Hollow points: fewer than 30 sentences" in page.text(f"section[data-panel={panel}]")
+        assert max(float(text) for text in page.texts(f"{chart} .axes text") if text.isdigit()) <= 100
+    page.open(file, "#length")
+    page.hover(page.all(".beside .stop")[3])
+    assert page.text(".detail h3") == "31–40 words n = 3"
 
 
 def test_bottleneck(page: Page, path: Path) -> None:

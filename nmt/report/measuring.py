@@ -110,8 +110,7 @@ def diagnosis(measured: Measured, bins: Mapping[int, Bin]) -> list[Row]:
     for each in bins.values():
         means = mean(measured.measures[each.members])
         values = {
-            name: None if np.isnan(one) else float(one) * shown(name)
-            for name, one in zip(MEASURES, means, strict=True)
+            name: None if np.isnan(one) else float(one) * shown(name) for name, one in zip(MEASURES, means, strict=True)
         }
         rows.append({"low": each.low, "high": each.high, "n": len(each.members), **values})
     return rows

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nmt.plots.about import MIN_SENTENCES
+
 DIGITS = 6
 """Significant digits of a number in JSON, at most."""
 VERSION = 1
@@ -125,6 +127,8 @@ class Report:
     sentences: list[Sentence]
     selection: str
     """How the sentences were chosen, in words."""
+    min_sentences: int = field(default=MIN_SENTENCES)
+    """A bin of lengths with fewer sentences is weak evidence, and drawn as such."""
     version: int = field(default=VERSION)
 
 

@@ -20,13 +20,14 @@ function bottleneckPanel(report, go) {
   const curve = element("div", { class: "plot" });
   const byWidth = element("div", { class: "plot" });
   const says = element("p", { class: "says", role: "status" });
+  const few = element("p", { class: "note" }, weakNote(runs[0].length, report.min_sentences));
   const body = [
     element("div", { class: "controls" }, width.node, kinds.length > 1 ? attention.node : null),
     says,
     element(
       "div",
       { class: "pair" },
-      figure("BLEU by source length; faint lines are the other widths", curve),
+      figure("BLEU by source length; faint lines are the other widths", curve, few.textContent ? few : null),
       figure("BLEU of the whole test set by width", byWidth),
     ),
   ];
@@ -46,7 +47,7 @@ function bottleneckPanel(report, go) {
 
   function drawCurve(mine, run, others) {
     const line = (each, weight) => {
-      const points = bleuPoints(each.length);
+      const points = bleuPoints(each.length, report.min_sentences);
       const look = lookOf(each.attention ? 1 : 0);
       const tag = each.attention === run.attention ? String(each.width) : each.attention ? "with" : "without";
       return {
@@ -54,7 +55,7 @@ function bottleneckPanel(report, go) {
         look,
         weight,
         tag,
-        points: weight === "strong" ? points : points.map(({ x, y }) => ({ x, y })),
+        points: weight === "strong" ? points : points.map(({ x, y, weak }) => ({ x, y, weak })),
       };
     };
     columnChart(curve, {
@@ -64,7 +65,7 @@ function bottleneckPanel(report, go) {
       texts: run.length.map((row) => `${binText(row)}: ${scoreText(row)}, ${row.n} sentences`),
       y: axisOf(
         "BLEU",
-        runs.flatMap((each) => each.length.flatMap((row) => [row.bleu, row.bleu_high])),
+        runs.flatMap((each) => bleuExtent(each.length, report.min_sentences)),
       ),
       series: [
         ...mine.filter((each) => each !== run).map((each) => line(each, "faint")),

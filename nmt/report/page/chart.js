@@ -54,7 +54,7 @@ function columnChart(host, { names, axis, texts, ...spec }) {
  * Draw a chart into `host`.
  *
  * spec: label; x {label, low, high, ticks [{at, text}]}; y {label, low, high, ticks}; height;
- * series [{name, look, points [{x, y, low, high}], tag: a text at its first point, weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
+ * series [{name, look, points [{x, y, low, high, weak}], tag: a text at its first point, weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
  * stops [{x, width, text}]; selected: the number of a stop, or -1; hover(number); choose(number, whether by an arrow key).
  */
 function chart(host, spec) {
@@ -82,6 +82,11 @@ function chart(host, spec) {
   );
   host.replaceChildren(svg);
   if (hadFocus) svg.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
+}
+
+/** What weak points mean, if any of the `rows` of a chart, one for each bin, is weak; else nothing. */
+function weakNote(rows, least) {
+  return rows.some(({ n }) => n < least) ? `Hollow points: fewer than ${least} sentences, weak evidence, no interval.` : "";
 }
 
 function axes(spec, frame, x, y) {
@@ -131,15 +136,19 @@ function barsOf(spec, frame, x, height) {
   );
 }
 
+/** A line through its points; weak ones stand apart from it, hollow and without an interval, as in the figures. */
 function lineOf({ name, look, points, tag, weight = "" }, x, y) {
   const there = points.filter((point) => point.y !== null && point.y !== undefined);
-  const path = there.map((point, k) => `${k ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`).join("");
+  const joined = there.map(({ weak }, k) => k > 0 && !weak && !there[k - 1].weak);
+  const path = there
+    .map((point, k) => `${joined[k] ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`)
+    .join("");
   const color = `series-${look.color}`;
   return shape(
     "g",
     { class: `series ${weight}`, data: { series: name } },
     there
-      .filter((point) => point.low !== null && point.low !== undefined)
+      .filter((point) => !point.weak && point.low !== null && point.low !== undefined)
       .map((point) =>
         shape("path", { class: `interval ${color}`, d: `M${x(point.x)} ${y(point.low)}V${y(point.high)}` }),
       ),
@@ -150,7 +159,7 @@ function lineOf({ name, look, points, tag, weight = "" }, x, y) {
     there.length <= 40
       ? there.map((point) =>
           shape("path", {
-            class: `marker ${color}`,
+            class: `marker ${color}${point.weak ? " weak" : ""}`,
             d: look.marker,
             transform: `translate(${x(point.x)} ${y(point.y)})`,
           }),
