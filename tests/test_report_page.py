@@ -449,20 +449,42 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     page.open(path, f"#attention={exact['id']}&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"
     assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact["gold"]))
+    assert f"{len(exact['gold'])} of {len(exact['gold'])} are framed." in page.text("section[data-panel=attention]")
     page.js("document.querySelector('input[type=radio][value=pieces]').click()")
     groups = (exact["source_words"], exact["systems"][HEADS]["target_words"])
     words = [[k for k, word in enumerate(group) for _ in word] for group in groups]
     links = {tuple(link) for link in exact["gold"]}
     expected = [(s, t) for s, i in enumerate(words[0]) for t, j in enumerate(words[1]) if (i, j) in links]
     assert sorted(map(tuple, page.js(script))) == expected
+    page.open(path, "#attention=20")
+    assert "This sentence has no gold links." in page.text("section[data-panel=attention] .pictures")
+
+
+def test_the_page_says_which_gold_links_are_shown_and_why_not_all(page: Page, path: Path) -> None:
+    """Half of the words of the reference are in the output: so are their links."""
+    page.open(path)
+    report = fake_report()
+    this = report["sentences"][0]
+    reading = this["systems"][LUONG]
+    words = this["reference"].split()
+    said = [word if k % 2 else "xyz" for k, word in enumerate(words)]
+    reading["target_words"] = [[f"▁{word}"] for word in said]
+    this["gold"] = [[0, k] for k in range(len(words))]
+    links = page.js("return sharedGold(arguments[0], arguments[1], 'words')", this, reading["target_words"])
+    assert links == [[0, k] for k in range(len(words)) if k % 2]
+    text = page.js("return goldInWords(arguments[0], arguments[1])", this["gold"], len(links))
+    left = len(words) - len(links)
+    assert text.startswith("Gold links are of the reference")
+    assert text.endswith(
+        f"{len(links)} of {len(words)} are framed; the words of the other {left} are not in this output."
+    )
 
 
 def test_gold_links_of_a_language_without_spaces(page: Page, path: Path) -> None:
     page.open(path)
     this = {"reference": "我 爱猫。", "gold": [[0, 0], [1, 1], [2, 2]]}
-    pieces = [[["▁I"], ["▁love"], ["▁cats"]], [["▁我爱"], ["猫"], ["。"]]]
-    cells = page.js("return goldCells(arguments[0], ...arguments[1], true, 'characters')", this, pieces)
-    assert cells == [[0, 0], [1, 0], [2, 1]]
+    links = page.js("return sharedGold(arguments[0], arguments[1], 'characters')", this, [["▁我爱"], ["猫"], ["。"]])
+    assert links == [[0, 0], [1, 0], [2, 1]]
 
 
 def test_right_to_left(page: Page, path: Path) -> None:

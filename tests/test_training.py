@@ -32,6 +32,7 @@ from nmt.foundation.messages import Detail, duration, shown_on
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
+from nmt.runs.metrics import last_progress
 from nmt.training import reports
 from nmt.training import trainer as trainer_module
 from nmt.training.log import Log
@@ -714,7 +715,10 @@ def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
     assert all(0 < value < math.log2(5) for value in entropies)
     best = max(recorded, key=lambda line: line["bleu"])
     assert board.Scalars("best/bleu")[-1].value == pytest.approx(best["bleu"])
-    assert all(line["matrix_share"] > 0 for line in metrics(folder / "everything", "train"))
+    lines = metrics(folder / "everything", "train")
+    assert all(line["matrix_share"] > 0 for line in lines)
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "everything")["seconds"]
     hparams = board.SummaryMetadata("_hparams_/session_start_info").plugin_data
     assert hparams.plugin_name == "hparams" and b"model.attention.type" in hparams.content
     experiment = board.SummaryMetadata("_hparams_/experiment").plugin_data.content

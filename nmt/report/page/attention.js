@@ -157,6 +157,7 @@ function exploredSentence(report, state) {
   const encoded = output.attention?.[view];
   const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
   const joined = unit === "words";
+  const links = sharedGold(sentence, output.target_words, report.languages.target_unit);
   const ofOnePiece = targetPieces.map((piece) => [piece]);
   return {
     sentence,
@@ -174,14 +175,18 @@ function exploredSentence(report, state) {
     rows: joined ? output.target_words.map(wordText) : targetPieces,
     rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
     entropies: matrix ? matrix.map(entropyBits) : [],
-    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
+    links, // gold ones, of words
+    gold: joined ? links : linksOfPieces(links, sourceWords, output.target_words),
     sourceRtl: report.languages.source_rtl,
     step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
   };
 }
 
-/** Gold links as cells [column, row]: those whose word of the reference is in the output too, in order. */
-function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) {
+/**
+ * Gold links as [source word, target word]. They join the source to the reference, and the rows are the output: a link is
+ * shown if the output has its word of the reference too, in the same order.
+ */
+function sharedGold({ gold, reference }, targetWords, unit) {
   if (!gold) return [];
   const parts = (text) =>
     unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
@@ -192,25 +197,33 @@ function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) 
       output.map(([text]) => text),
     ),
   );
-  const links = gold
+  return gold
     .filter(([, place]) => common.has(place))
     .map(([source, place]) => [source, output[common.get(place)][1]]);
-  if (joined) return links;
+}
+
+/** Links of words as links of all their pieces. */
+function linksOfPieces(links, sourceWords, targetWords) {
   const places = (words, word) => wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
   return links.flatMap(([source, target]) =>
     places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row])),
   );
 }
 
-function legendOf({ gold, unit, sentence }, hasGold) {
+function legendOf({ links, unit, sentence }, hasGold) {
   const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
   const joined =
     unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
   if (!hasGold) return scale + joined;
-  const links = sentence.gold
-    ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).`
-    : "This sentence has no gold links.";
-  return `${scale}${joined} ${links}`;
+  return `${scale}${joined} ${goldInWords(sentence.gold, links.length)}`;
+}
+
+/** How many of a sentence's gold links are shown, and why not all. */
+function goldInWords(gold, shown) {
+  if (!gold?.length) return "This sentence has no gold links.";
+  const why = "Gold links are of the reference: one is framed where the output has the reference's word, in the same order";
+  const left = gold.length - shown;
+  return `${why}. ${shown} of ${gold.length} are framed${left ? `; the words of the other ${left} are not in this output` : ""}.`;
 }
 
 function translationsOf(report, sentence, chosen) {
