@@ -606,6 +606,32 @@ def test_bottleneck(page: Page, path: Path) -> None:
     assert page.js("return document.querySelector('.pair .series.strong').dataset.series") == LUONG
 
 
+def test_bottleneck_compares_with_the_nearest_width(page: Page, path: Path) -> None:
+    """Attention was trained with 64 units alone: it stands beside every width without, and its slider cannot move."""
+    page.open(path, "#bottleneck&width=32")
+    shown = "return [...document.querySelectorAll('.pair figure:first-child .series')].map((s) => s.dataset.series)"
+    assert page.js(shown) == ["vector-64", LUONG, "vector-32"]
+    assert "64 units with attention" in page.text(".says")
+    slider = page.find("section[data-panel=bottleneck] input[type=range]")
+    assert slider.is_enabled()
+    page.find("section[data-panel=bottleneck] .segments label:nth-child(2)").click()
+    page.until("return document.querySelector('.says').textContent.startsWith('64 units with attention')")
+    assert not slider.is_enabled() and slider.get_attribute("aria-valuetext") == "64 units"
+    assert page.js(shown) == ["vector-64", LUONG]
+
+
+def test_no_label_of_a_chart_covers_another(page: Page, path: Path) -> None:
+    page.open(path, "#bottleneck")
+    script = """
+        const series = arguments[0].map((y, k) => ({ tag: String(k), points: [{ x: 20, y }] }));
+        const tags = tagsOf(series, (x) => x, (y) => 100 - y);
+        return tags.map((tag) => [tag.textContent, +tag.getAttribute("x"), +tag.getAttribute("y")]);
+    """
+    assert page.js(script, [50, 52, 90]) == [["2", 12, 14], ["1", 12, 52], ["0", 12, 63]]
+    page.open(path, "#training")
+    assert page.texts("section[data-panel=training] .axes text[text-anchor=middle]")[0] == "0"
+
+
 def ids(page: Page) -> list[int]:
     return [int(text.removeprefix("No. ")) for text in page.texts(".sentences .facts a")]
 

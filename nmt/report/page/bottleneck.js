@@ -1,6 +1,12 @@
 "use strict";
 // What a vector of fixed width costs: the same system with encoders of several widths, with and without attention.
 
+/** The run whose width is nearest; of two the narrower. Undefined without runs. */
+function nearestRun(runs, width) {
+  const distance = (run) => Math.abs(run.width - width);
+  return [...runs].sort((a, b) => distance(a) - distance(b) || a.width - b.width)[0];
+}
+
 function bottleneckPanel(report, go) {
   const systemOf = new Map(report.systems.map((system) => [system.name, system]));
   const runs = report.bottleneck
@@ -21,40 +27,44 @@ function bottleneckPanel(report, go) {
   const byWidth = element("div", { class: "plot" });
   const says = element("p", { class: "says", role: "status" });
   const few = element("p", { class: "note" }, weakNote(runs[0].length, report.min_sentences));
+  const legend = kinds.map(([kind, name]) => [" ", swatch(lookOf(kind === "on" ? 1 : 0)), ` ${name} attention`]);
   const body = [
     element("div", { class: "controls" }, width.node, kinds.length > 1 ? attention.node : null),
     says,
     element(
       "div",
       { class: "pair" },
-      figure("BLEU by source length; faint lines are the other widths", curve, few.textContent ? few : null),
+      figure(["BLEU by source length", legend, "; faint lines are other widths"], curve, few.textContent ? few : null),
       figure("BLEU of the whole test set by width", byWidth),
     ),
   ];
 
   function update(state) {
-    const at = choice(state, "width", widths.map(String));
+    const at = Number(choice(state, "width", widths.map(String)));
     const kind = choice(state, "on", keysOf(kinds));
     const mine = runs.filter((run) => run.attention === (kind === "on"));
-    const run = mine.find((each) => String(each.width) === at) ?? mine[0];
-    const others = runs.filter((each) => each.width === run.width && each.attention !== run.attention);
+    const run = nearestRun(mine, at);
+    const other = nearestRun(
+      runs.filter((each) => each.attention !== run.attention),
+      run.width,
+    );
     width.set(widths.indexOf(run.width));
+    width.control.disabled = mine.length < 2;
     attention.set(kind);
-    says.replaceChildren(...sentence(run, others[0]));
-    drawCurve(mine, run, others);
+    says.replaceChildren(...sentence(run, other));
+    drawCurve(mine, run, other);
     drawWidths(run);
   }
 
-  function drawCurve(mine, run, others) {
+  function drawCurve(mine, run, other) {
     const line = (each, weight) => {
       const points = bleuPoints(each.length, report.min_sentences);
       const look = lookOf(each.attention ? 1 : 0);
-      const tag = each.attention === run.attention ? String(each.width) : each.attention ? "with" : "without";
       return {
         name: each.system,
         look,
         weight,
-        tag,
+        tag: String(each.width),
         points: weight === "strong" ? points : points.map(({ x, y, weak }) => ({ x, y, weak })),
       };
     };
@@ -69,7 +79,7 @@ function bottleneckPanel(report, go) {
       ),
       series: [
         ...mine.filter((each) => each !== run).map((each) => line(each, "faint")),
-        ...others.map((each) => line(each, "")),
+        ...(other ? [line(other, "")] : []),
         line(run, "strong"),
       ],
     });
@@ -127,7 +137,9 @@ function bottleneckPanel(report, go) {
     if (!other) return [...parts, "."];
     return [
       ...parts,
-      `; ${other.attention ? "with" : "without"} attention `,
+      `; ${other.width} units ${other.attention ? "with" : "without"} attention: BLEU `,
+      strong(other.bleu?.value),
+      " in all, ",
       strong(other.length[0]?.bleu),
       " and ",
       strong(other.length.at(-1)?.bleu),

@@ -11,6 +11,7 @@ const MARKERS = [
   "M-4 0L3 -3.8V3.8Z",
   "M4 0L-3 -3.8V3.8Z",
 ];
+const TAG_HEIGHT = 11;
 const DASHES = [null, "6 2.5", "2 2", "7 2.5 1.5 2.5"];
 
 /** Color, marker and dashes of the n-th series: 28 differ, as in the toolkit's figures. */
@@ -24,7 +25,8 @@ function roundTicks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((value) => value >= raw * 0.999);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(k * step);
+  const first = Math.ceil(low / step - 1e-9) + 0; // without + 0 it may be -0
+  for (let k = first; k * step <= high + step * 1e-9; k++) ticks.push(k * step);
   return ticks;
 }
 
@@ -78,6 +80,7 @@ function chart(host, spec) {
       "g",
       { class: "lines", "aria-hidden": "true" },
       spec.series.map((series) => lineOf(series, x, y)),
+      tagsOf(spec.series, x, y),
     ),
   );
   host.replaceChildren(svg);
@@ -137,7 +140,7 @@ function barsOf(spec, frame, x, height) {
 }
 
 /** A line through its points; weak ones stand apart from it, hollow and without an interval, as in the figures. */
-function lineOf({ name, look, points, tag, weight = "" }, x, y) {
+function lineOf({ name, look, points, weight = "" }, x, y) {
   const there = points.filter((point) => point.y !== null && point.y !== undefined);
   const joined = there.map(({ weak }, k) => k > 0 && !weak && !there[k - 1].weak);
   const path = there
@@ -153,9 +156,6 @@ function lineOf({ name, look, points, tag, weight = "" }, x, y) {
         shape("path", { class: `interval ${color}`, d: `M${x(point.x)} ${y(point.low)}V${y(point.high)}` }),
       ),
     shape("path", { class: `line ${color}`, d: path, "stroke-dasharray": look.dash }),
-    tag && there.length
-      ? shape("text", { class: "tag", x: x(there[0].x) - 8, y: y(there[0].y) + 4, "text-anchor": "end" }, tag)
-      : null,
     there.length <= 40
       ? there.map((point) =>
           shape("path", {
@@ -166,6 +166,19 @@ function lineOf({ name, look, points, tag, weight = "" }, x, y) {
         )
       : null,
   );
+}
+
+/** The tags of series, left of their first points, from top to bottom and none on another. */
+function tagsOf(series, x, y) {
+  const tagged = series
+    .map(({ tag, points }) => ({ tag, at: points.find((point) => point.y !== null && point.y !== undefined) }))
+    .filter(({ tag, at }) => tag && at)
+    .sort((one, other) => other.at.y - one.at.y);
+  let last = -Infinity;
+  return tagged.map(({ tag, at }) => {
+    last = Math.max(y(at.y) + 4, last + TAG_HEIGHT);
+    return shape("text", { class: "tag", x: x(at.x) - 8, y: last, "text-anchor": "end" }, tag);
+  });
 }
 
 /** The stops as a list box: hover and arrow keys show a stop, click and Enter choose it. */
