@@ -229,7 +229,7 @@ def test_a_link_to_what_is_not_there_says_so(
     page: Page, path: Path, fragment: str, missing: list[str], shown: str
 ) -> None:
     page.open(path, f"#{fragment}")
-    assert page.text("#notice") == f"This report has {', '.join(missing)}. What comes nearest is shown."
+    assert page.text("#notice") == f"This report has {' and '.join(missing)}. What comes nearest is shown."
     assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
     assert page.fragment == shown
     page.size(1000)  # drawing again does not take it back; going on does
@@ -495,6 +495,24 @@ def test_right_to_left(page: Page, path: Path) -> None:
     assert page.js(script, ".translation:first-child span[dir=auto]") == "rtl"
 
 
+def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
+    report = fake_report()
+    reading = report["sentences"][0]["systems"][LUONG]
+    size = sum(map(len, report["sentences"][0]["source_words"]))
+    codes = np.full((len(reading["chosen"]), size), 255, np.uint8)
+    codes[np.arange(len(codes)), np.arange(len(codes)) % size] = 0
+    reading["attention"] = {"attention": base64.b64encode(codes.tobytes()).decode()}
+    file = tmp_path / "hard.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    slider = "section[data-panel=attention] input[type=range]"
+    page.open(file, f"#attention=10&system={LUONG}&unit=pieces")
+    np.testing.assert_array_equal(painted(page, len(codes)), codes == 0)
+    assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
+    assert "one position alone" in page.text("section[data-panel=attention] .pictures")
+    page.open(file, f"#attention=100&system={LUONG}&temperature=0.125")
+    assert page.find(slider).is_displayed()
+
+
 # --- the other panels -------------------------------------------------------------------------------------------------
 
 
@@ -578,7 +596,7 @@ def test_bins_of_few_sentences_are_weak_evidence(page: Page, tmp_path: Path) -> 
         ("bottleneck", ".pair figure:first-child", 2),
     ):
         page.open(file, f"#{panel}")
-        last = f"section[data-panel={panel}] {chart} .series:last-child"
+        last = f"section[data-panel={panel}] {chart} .series:last-of-type"
         assert [str(each).endswith("weak") for each in page.attributes(f"{last} .marker", "class")] == [0, 0, 1, 1]
         [line] = page.attributes(f"{last} .line", "d")
         assert line is not None and (line.count("L"), line.count("M")) == (1, 3)

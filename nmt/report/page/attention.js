@@ -110,7 +110,8 @@ function attentionPanel(report, go) {
     steps.draw(model);
     pictures.hidden = !model.weights;
     none.hidden = Boolean(model.weights);
-    controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
+    controls.unit.node.hidden = !model.weights;
+    controls.sharpness.node.hidden = !model.weights || model.hard;
     const room = pictures.clientWidth;
     if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
     legend.textContent = legendOf(model, hasGold);
@@ -155,7 +156,8 @@ function exploredSentence(report, state) {
   const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
   const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
   const encoded = output.attention?.[view];
-  const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
+  const trained = encoded ? decodeWeights(encoded, targetPieces.length) : null;
+  const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
   const links = sharedGold(sentence, output.target_words, report.languages.target_unit);
   const ofOnePiece = targetPieces.map((piece) => [piece]);
@@ -169,6 +171,7 @@ function exploredSentence(report, state) {
     sourcePieces,
     targetPieces,
     matrix,
+    hard: trained !== null && trained.every((row) => Math.max(...row) === 1), // no temperature changes that
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
     stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
@@ -210,8 +213,10 @@ function linksOfPieces(links, sourceWords, targetWords) {
   );
 }
 
-function legendOf({ links, unit, sentence }, hasGold) {
-  const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
+function legendOf({ links, unit, sentence, hard }, hasGold) {
+  const scale = hard
+    ? "Each step looks at one position alone, which no temperature would change."
+    : "An empty cell is 0, full color is 1; a row sums to 1.";
   const joined =
     unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
   if (!hasGold) return scale + joined;

@@ -27,14 +27,17 @@ function bottleneckPanel(report, go) {
   const byWidth = element("div", { class: "plot" });
   const says = element("p", { class: "says", role: "status" });
   const few = element("p", { class: "note" }, weakNote(runs[0].length, report.min_sentences));
-  const legend = kinds.map(([kind, name]) => [" ", swatch(lookOf(kind === "on" ? 1 : 0)), ` ${name} attention`]);
+  const legend = kinds.map(([kind, name]) => [
+    " ",
+    element("span", { class: "named" }, swatch(lookOf(kind === "on" ? 1 : 0)), `${name} attention`),
+  ]);
   const body = [
     element("div", { class: "controls" }, width.node, kinds.length > 1 ? attention.node : null),
     says,
     element(
       "div",
       { class: "pair" },
-      figure(["BLEU by source length", legend, "; faint lines are other widths"], curve, few.textContent ? few : null),
+      figure(["BLEU by source length (faint: other widths)", legend], curve, few.textContent ? few : null),
       figure("BLEU of the whole test set by width", byWidth),
     ),
   ];

@@ -57,7 +57,7 @@ async function start() {
   }
 
   function tell(missing) {
-    notice.textContent = missing.length ? `This report has ${missing.join(", ")}. What comes nearest is shown.` : "";
+    notice.textContent = missing.length ? `This report has ${missing.join(" and ")}. What comes nearest is shown.` : "";
   }
 
   function go(changes, how) {
