@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.plots.about import MIN_SENTENCES
+from nmt.evaluation.by_length import MIN_SENTENCES
 
 DIGITS = 6
 """Significant digits of a number in JSON, at most."""
