@@ -171,6 +171,21 @@ def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None
     assert read_learning(learned(tmp_path / "b", runs["none"], None))["loss"].hours is None
 
 
+def test_hours_are_the_seconds_that_lines_say(tmp_path: Path) -> None:
+    """However many tokens an update had, and without a checkpoint: 70 s, a validation of 20 s, 30 s more."""
+    records: list[object] = [
+        {"step": 100, "split": "train", "loss": 5.0, "target_tokens_per_second": 1000.0, "seconds": 70.0},
+        {"step": 100, "split": "validation", "bleu": 3.0, "seconds": 20.0},
+        {"step": 200, "split": "train", "loss": 4.0, "target_tokens_per_second": 1000.0, "seconds": 100.0},
+        {"step": 200, "split": "validation", "bleu": 4.0, "seconds": 40.0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
+    curves = read_learning(tmp_path, "a").curves
+    assert curves["loss"].hours is not None and curves["bleu"].hours is not None
+    np.testing.assert_allclose(curves["loss"].hours * 3600, [70, 120])
+    np.testing.assert_allclose(curves["bleu"].hours * 3600, [90, 160])
+
+
 def test_a_validation_between_two_lines_of_training_has_the_hours_of_its_update(tmp_path: Path) -> None:
     """Lines after 100 and 200 updates of 1,000 tokens at 1,000 tokens/s; validations of 20 s at 50, 150 and 200."""
     records: list[object] = [{"step": 50, "split": "validation", "bleu": 1.0, "seconds": 20.0}, "no record"]

@@ -7,6 +7,7 @@ import pytest
 
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import (
+    BITS,
     MEASURES,
     Failure,
     bootstrap_means,
@@ -20,6 +21,7 @@ from nmt.evaluation.diagnosis import (
     most_frequent,
     recall_by_third,
     sentence_measures,
+    shown,
 )
 
 
@@ -135,6 +137,16 @@ def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
     lines = format_diagnoses([diagnosis], "source words").splitlines()
     assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
     assert lines[2].split()[:4] == ["a", "5-6", "2", "28.500/29.500/30.500"]
+
+
+def test_entropy_is_shown_in_bits_and_kept_in_nats() -> None:
+    values = np.zeros((1, len(MEASURES)))
+    values[0, MEASURES.index("entropy")] = math.log(4)  # uniform over four pieces
+    diagnosis = diagnose("a", bins_by_length(np.array([3]), [4]), [values], 10)
+    heading, line = format_diagnoses([diagnosis], "words").splitlines()
+    assert "entropy (bits)" in heading and "2.000" in line.split()
+    assert diagnosis.rows()[0]["entropy"] == pytest.approx(math.log(4))
+    assert shown("entropy") == BITS == pytest.approx(math.log2(math.e)) and shown("recall_early") == 1
 
 
 def test_an_interval_of_few_values_is_one() -> None:

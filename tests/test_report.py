@@ -17,7 +17,7 @@ import yaml
 
 from nmt.cli.report import main
 from nmt.config import Config, dump_config
-from nmt.report import measuring, records
+from nmt.report import making, measuring, records
 from nmt.report.fitting import fitted
 from nmt.report.render import decoded, render
 from nmt.report.weights import restored
@@ -248,13 +248,15 @@ def test_kept_translations_are_used_only_while_they_are_current(
     translated: list[int] = []
     original = measuring.translated
 
-    def counted(loaded: Any, sources: Sequence[str], device: Any) -> list[str]:
+    def counted(loaded: Any, sources: Sequence[str], device: Any) -> Any:
         translated.append(len(sources))
         return original(loaded, sources, device)
 
     monkeypatch.setattr(measuring, "translated", counted)
-    report(folder, str(folder / "runs/none"))
-    assert translated == []
+    monkeypatch.setattr(making, "translated", counted)
+    _, data = report(folder, str(folder / "runs/none"))
+    assert translated == [len(data["sentences"])]  # a text says nothing of its pieces
+    translated.clear()
     kept = folder / "runs/none/test.hypotheses.txt"
     before = kept.read_text("utf-8")
     try:
@@ -263,6 +265,8 @@ def test_kept_translations_are_used_only_while_they_are_current(
             kept.write_text(damaged, "utf-8")
             _, data = report(folder, str(folder / "runs/none"))
             assert data["systems"][0]["bleu"] == made[1]["systems"][0]["bleu"]
+            for one, other in zip(data["sentences"], made[1]["sentences"], strict=True):
+                assert one["systems"]["none"] == other["systems"]["none"]
     finally:
         kept.write_text(before, "utf-8")
     assert translated == [30, 30]

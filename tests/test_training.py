@@ -25,13 +25,14 @@ from nmt.data.batching import Batch, Position, collate
 from nmt.data.dataset import prepare
 from nmt.data.lines import read_lines
 from nmt.errors import CheckpointError, ConfigError, Stopped
-from nmt.evaluation.diagnosis import entropy
+from nmt.evaluation.diagnosis import BITS, entropy
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.foundation.device import resolve_device
 from nmt.foundation.messages import Detail, duration, shown_on
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
+from nmt.runs.metrics import last_progress
 from nmt.training import reports
 from nmt.training import trainer as trainer_module
 from nmt.training.ending import final_lines, final_metrics
@@ -771,12 +772,15 @@ def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
     assert bins == ["validation/bleu_by_length/1-2", "validation/bleu_by_length/3-4"]
     assert [event.step for event in board.Scalars(bins[0])] == [2, 4]
     recorded = metrics(folder / "everything", "validation")
-    entropies = [event.value for event in board.Scalars("validation/attention_entropy")]
-    assert entropies == pytest.approx([line["attention_entropy"] for line in recorded])
-    assert all(0 < value < math.log(5) for value in entropies)
+    entropies = [event.value for event in board.Scalars("validation/attention_entropy_bits")]
+    assert entropies == pytest.approx([line["attention_entropy_bits"] for line in recorded])
+    assert all(0 < value < math.log2(5) for value in entropies)
     best = max(recorded, key=lambda line: line["bleu"])
     assert board.Scalars("best/bleu")[-1].value == pytest.approx(best["bleu"])
-    assert all(line["matrix_share"] > 0 for line in metrics(folder / "everything", "train"))
+    lines = metrics(folder / "everything", "train")
+    assert all(line["matrix_share"] > 0 for line in lines)
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "everything")["seconds"]
     hparams = board.SummaryMetadata("_hparams_/session_start_info").plugin_data
     assert hparams.plugin_name == "hparams" and b"model.attention.type" in hparams.content
     experiment = board.SummaryMetadata("_hparams_/experiment").plugin_data.content
@@ -804,12 +808,12 @@ def test_samples_over_time_are_a_file_that_is_cut_back(folder: Path) -> None:
 
 
 def test_the_entropy_of_the_attention_by_hand() -> None:
-    """ln 2, 0 and ln 3 / 3 + 2/3 ln 3/2 nats; the fourth token is padding."""
+    """1, 0 and log2(3) / 3 + 2/3 log2(3/2) bits; the fourth token is padding."""
     weights = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [1 / 3, 0.0, 2 / 3], [0.2, 0.3, 0.5]]])
     mask = torch.tensor([[True, True, True, False]])
-    expected = math.log(2) + 0 + math.log(3) / 3 + 2 / 3 * math.log(3 / 2)
+    expected = 1 + 0 + math.log2(3) / 3 + 2 / 3 * math.log2(3 / 2)
     assert entropy_sum(weights, mask).item() == pytest.approx(expected)
-    assert entropy(weights[0, :3].numpy()) == pytest.approx(expected / 3)
+    assert entropy(weights[0, :3].numpy()) * BITS == pytest.approx(expected / 3)
 
 
 EPOCHS = {"updates": None, "epochs": 2, "log_every": 1}

@@ -12,10 +12,11 @@ from nmt.cli.options import given, refuse_useless, whole
 from nmt.config import Config, load_run_config
 from nmt.data.test_set import read_aligned
 from nmt.errors import ConfigError, DataError, tried
+from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.files import printable
 from nmt.library.systems import origin_of
-from nmt.plots.about import MIN_SENTENCES, About, Origin
+from nmt.plots.about import About, Origin
 from nmt.plots.files import stem_of
 from nmt.plots.style import DPI
 

@@ -9,6 +9,8 @@ import numpy as np
 from nmt.config.schema import BleuTokenizer
 from nmt.evaluation.metrics import Integers, Score, bleu, bleu_of_statistics, bootstrap_bleu, chrf, sentence_statistics
 
+MIN_SENTENCES = 30
+"""A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
 SEED = 1
 """Seed of the bootstrap: intervals are reproducible, and all systems share their resamples."""
 PERCENTILES = (2.5, 97.5)

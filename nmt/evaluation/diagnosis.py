@@ -4,6 +4,7 @@ words missing from one part of the sentence, output that stops early, repeats it
 Each measure describes one sentence; :func:`diagnose` averages them by length. S source pieces, T target pieces.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -115,6 +116,15 @@ BY_THIRD = ("recall", "log_probability")
 WHOLE = ("entropy", "distance_from_diagonal", "stops_early", "runs_on", "repeats")
 MEASURES = (*(f"{measure}_{part}" for measure in BY_THIRD for part in PARTS), *WHOLE)
 """The columns of :func:`sentence_measures`."""
+BITS = 1 / math.log(2)
+"""Bits per nat."""
+SHOWN = {"entropy": BITS}
+"""Factors of measures that people read in another unit than files have them: entropy in bits instead of nats."""
+
+
+def shown(measure: str) -> float:
+    """The factor from the unit of :func:`sentence_measures` and of files to the unit in which a measure is shown."""
+    return SHOWN.get(measure, 1.0)
 
 
 def sentence_measures(
@@ -203,10 +213,10 @@ def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
     """
 
     def cells(row: dict[str, Any]) -> list[str]:
-        values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}
+        values = {name: "-" if row[name] is None else f"{row[name] * shown(name):.3f}" for name in MEASURES}
         thirds = ["/".join(values[f"{measure}_{part}"] for part in PARTS) for measure in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 
-    headings = ["system", lengths, "sentences", "recall", "log-probability", "entropy", "from diagonal"]
+    headings = ["system", lengths, "sentences", "recall", "log-probability", "entropy (bits)", "from diagonal"]
     headings += ["stops early", "runs on", "repeats"]
     return aligned([headings, *(cells(row) for each in diagnoses for row in each.rows())])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_test_set
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import SystemScores, format_rows, format_scores, score_system
+from nmt.evaluation.by_length import MIN_SENTENCES, SystemScores, format_rows, format_scores, score_system
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.retention import Range, Retention, format_retention, ranges, retention
 from nmt.evaluation.scoring import Scoring, scoring
@@ -26,7 +26,7 @@ from nmt.evaluation.significance import (
 )
 from nmt.evaluation.writing import BinnedBy, lengths
 from nmt.library.systems import System, config_of, hypotheses_of, origin_of, warn
-from nmt.plots.about import MIN_SENTENCES, About, Origin
+from nmt.plots.about import About, Origin
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import png
 

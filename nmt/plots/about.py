@@ -7,12 +7,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from nmt.evaluation.by_length import SEED
+from nmt.evaluation.by_length import MIN_SENTENCES, SEED
 from nmt.evaluation.writing import BinnedBy
 from nmt.plots.style import GREY, plain
 
-MIN_SENTENCES = 30
-"""A bin with fewer sentences is drawn hollow by default."""
 LONGEST_LINE = 130
 """Maximum characters in a line of a caption; fewer if they are wide or the figure is narrow."""
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
+from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis, shown
 from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
@@ -24,7 +24,7 @@ FIGURES = {
         {f"log_probability_{part}": name for part, name in THIRDS.items()},
     ),
     "attention": (
-        ("Nats", "Share of the source"),
+        ("Bits", "Share of the source"),
         {"entropy": "Entropy of the attention", "distance_from_diagonal": "Distance from the diagonal"},
     ),
     "failures": (
@@ -94,7 +94,9 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
             for number, each in enumerate(diagnoses):
                 if each.has(measure):
                     column = MEASURES.index(measure)
-                    means, *interval = (values[:, column] for values in (each.means, each.lows, each.highs))
+                    means, *interval = (
+                        values[:, column] * shown(measure) for values in (each.means, each.lows, each.highs)
+                    )
                     places = centers(spans, number, len(diagnoses))
                     smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}
                     handles[each.system] = draw_points(axes, places, means, solid, smaller, interval)

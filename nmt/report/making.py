@@ -16,7 +16,7 @@ from nmt.evaluation.significance import compare_overall, mean_bleu
 from nmt.evaluation.writing import lengths, unit_of
 from nmt.report import history
 from nmt.report.collecting import Collected, Say
-from nmt.report.measuring import Measured, diagnosis, measure
+from nmt.report.measuring import Measured, diagnosis, measure, translated
 from nmt.report.reading import read
 from nmt.report.records import Languages, Report, Row, System
 from nmt.report.selection import choose, typical
@@ -51,11 +51,9 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         np.array([list(map(bool, one.failures)) for one in measured]),
     )
     readings = []
-    for system in systems:
+    for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(selection.indices):,} sentences")
-        loaded = load_run(system.run.path, device)
-        lines = [test.sources[each] for each in selection.indices]
-        readings.append(Readings(loaded.tokenizers, read(loaded, lines, device)))
+        readings.append(_reading(system, one, test.sources, selection.indices, device))
     settings = differing_settings([system.config for system in systems])
     resamples = collected.resamples
     return Report(
@@ -80,6 +78,19 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         sentence_records(collected, selection.indices, readings),
         selection.described,
     )
+
+
+def _reading(
+    system: Trained, measured: Measured, sources: Sequence[str], shown: Sequence[int], device: torch.device
+) -> Readings:
+    """Read what the system made of the sentences that are ``shown``; they are translated if only their texts are there,
+    which say nothing of their pieces."""
+    loaded = load_run(system.run.path, device)
+    if measured.translations is None:
+        translations = translated(loaded, [sources[each] for each in shown], device)
+    else:
+        translations = [measured.translations[each] for each in shown]
+    return Readings(loaded.tokenizers, read(loaded, translations, device))
 
 
 def _pairs(measured: Sequence[Measured], resamples: int) -> list[Row]:

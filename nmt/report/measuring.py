@@ -12,7 +12,7 @@ import torch
 
 from nmt.evaluation.alignment import word_weights
 from nmt.evaluation.by_length import Bin, LengthRow, SystemScores, bins_by_length, length_rows, score_system
-from nmt.evaluation.diagnosis import MEASURES, failure, mean, most_frequent, sentence_measures
+from nmt.evaluation.diagnosis import MEASURES, failure, mean, most_frequent, sentence_measures, shown
 from nmt.evaluation.links import likeliest, score_alignments
 from nmt.evaluation.metrics import Floats, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
@@ -22,6 +22,7 @@ from nmt.report.systems import Trained
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
+from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 
 SAME = 1e-6
@@ -36,6 +37,8 @@ class Measured:
 
     hypotheses: list[str]
     """N."""
+    translations: list[Translation] | None
+    """N, with their pieces; None where the hypotheses were there before, as text."""
     scores: SystemScores
     pieces: list[LengthRow]
     """Scores by source pieces."""
@@ -74,16 +77,19 @@ def measure(
             resamples=resamples,
         )
 
-    kept = kept_translations(system, test)
-    hypotheses = kept.lines if kept else translated(loaded, test.sources, device)
-    scores = score(hypotheses)
-    if kept and kept.bleu is not None and abs(kept.bleu - scores.scores[0].value) > SAME:
-        hypotheses = translated(loaded, test.sources, device)  # a text has changed, or the scoring
+    kept, translations = kept_translations(system, test), None
+    scores = score(kept.lines) if kept else None
+    if kept and scores and (kept.bleu is None or abs(kept.bleu - scores.scores[0].value) <= SAME):
+        hypotheses = kept.lines
+    else:  # there are none, or a text or the scoring has changed
+        translations = translated(loaded, test.sources, device)
+        hypotheses = [each.text for each in translations]
         scores = score(hypotheses)
     unit = unit_of(system.config.data.target_language)
     measures, aer = _forced(loaded, collected, hypotheses, unit, device)
     return Measured(
         hypotheses,
+        translations,
         scores,
         length_rows(system.name, scores.statistics, bins_by_length(pieces, bins), resamples),
         bleu_of_statistics(scores.statistics[0], effective_order=True),
@@ -93,10 +99,10 @@ def measure(
     )
 
 
-def translated(loaded: LoadedRun, sources: Sequence[str], device: torch.device) -> list[str]:
+def translated(loaded: LoadedRun, sources: Sequence[str], device: torch.device) -> list[Translation]:
     """Translate lines as the run's own decoding options say."""
     translator = Translator.of(loaded, device, torch.float32)
-    return [each.text for each in translator.translate(sources, SearchOptions.from_config(translator.decoding))]
+    return list(translator.translate(sources, SearchOptions.from_config(translator.decoding)))
 
 
 def failures_of(hypothesis: str, reference: str, unit: Unit) -> list[str]:
@@ -105,11 +111,13 @@ def failures_of(hypothesis: str, reference: str, unit: Unit) -> list[str]:
 
 
 def diagnosis(measured: Measured, bins: Mapping[int, Bin]) -> list[Row]:
-    """Average the measures in each bin; None for an undefined one."""
+    """Average the measures in each bin, in the units that the page shows; None for an undefined one."""
     rows = []
     for each in bins.values():
         means = mean(measured.measures[each.members])
-        values = {name: None if np.isnan(one) else float(one) for name, one in zip(MEASURES, means, strict=True)}
+        values = {
+            name: None if np.isnan(one) else float(one) * shown(name) for name, one in zip(MEASURES, means, strict=True)
+        }
         rows.append({"low": each.low, "high": each.high, "n": len(each.members), **values})
     return rows
 

@@ -1,4 +1,4 @@
-"""A system on the sentences of the page: its translations step by step, and where its attention looked.
+"""The translations of the sentences of the page step by step, and where the attention looked.
 
 Shapes: S source and T target pieces, end symbols included.
 """
@@ -16,9 +16,7 @@ from nmt.data.tokenizer import Ids, Tokenizer
 from nmt.model.by_head import by_head
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
-from nmt.translation.translator import Translator
 
 TOP = 5
 """Candidates of each step, at most."""
@@ -40,13 +38,11 @@ class ReadSentence:
     """Attention by name, each (T, S)."""
 
 
-def read(loaded: LoadedRun, lines: Sequence[str], device: torch.device) -> list[ReadSentence]:
-    """Translate lines, none of them blank, as the run's own decoding options say, and read the translations again.
+def read(loaded: LoadedRun, translations: Sequence[Translation], device: torch.device) -> list[ReadSentence]:
+    """Read the translations of lines, none of them blank, again: each step's candidates, and the attention.
 
     A translation that was cut off at its greatest length has no end symbol: T is one less then.
     """
-    translator = Translator.of(loaded, device, torch.float32)
-    translations = list(translator.translate(lines, SearchOptions.from_config(translator.decoding)))
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     sources = [_ids(source, each.source_pieces) for each in translations]
     targets = [_ids(target, each.hypotheses[0].pieces) for each in translations]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nmt.evaluation.by_length import MIN_SENTENCES
+
 DIGITS = 6
 """Significant digits of a number in JSON, at most."""
 VERSION = 1
@@ -64,7 +66,8 @@ class System:
     length_pieces: list[Row]
     """Likewise by source pieces."""
     diagnosis: list[Row]
-    """Reasons by source length, as ``nmt-diagnose`` has them, from forced decoding of the references."""
+    """Reasons by source length, as ``nmt-diagnose`` shows them, from forced decoding of the references; entropy in
+    bits."""
     training: dict[str, list[list[Any]]]
     """train: step, loss, tokens/s, learning rate; validation: step, loss, perplexity, BLEU, whether it is the best."""
     samples: list[Row]
@@ -124,6 +127,8 @@ class Report:
     sentences: list[Sentence]
     selection: str
     """How the sentences were chosen, in words."""
+    min_sentences: int = field(default=MIN_SENTENCES)
+    """A bin of lengths with fewer sentences is weak evidence, and drawn as such."""
     version: int = field(default=VERSION)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from nmt.foundation.messages import duration
 from nmt.report.records import Report, plain
 
 PAGE = "page"
@@ -31,6 +32,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["duration"] = duration
     return environment.get_template(TEMPLATE).render(
         title=report.title,
         csp=policy(style, script),

@@ -35,8 +35,10 @@ def values_of(records: Iterable[Mapping[str, Any]], split: str, names: Sequence[
 def read_learning(path: str | Path) -> dict[str, Points]:
     """Read the learning curves of the run directory ``path``, by measure; a measure may be missing.
 
-    Hours are those of training and validation: the updates between two lines take their tokens, of which each update
-    has about as many, divided by the rate of the line. Without a checkpoint the tokens, and so the hours, are unknown.
+    Hours are those of training and validation. A line of training says the seconds of all updates so far. Lines from
+    before it did say the rate alone: then each update is taken to have as many tokens as the mean of the run, which
+    needs a checkpoint; without one the hours are unknown.
+
     Raises CheckpointError if the run has no metrics.
     """
     file = Path(path) / "metrics.jsonl"
@@ -63,7 +65,8 @@ def _hours(records: Sequence[dict[str, Any]], tokens_per_update: float) -> list[
     for record in records:
         if record.get("split") == "train":
             rate = record.get("target_tokens_per_second") or np.nan
-            training.append(training[-1] + (record["step"] - updates[-1]) * tokens_per_update / rate)
+            guessed = training[-1] + (record["step"] - updates[-1]) * tokens_per_update / rate
+            training.append(record.get("seconds", guessed))
             updates.append(record["step"])
     validation, hours = 0.0, []
     for record in records:

@@ -113,6 +113,7 @@ class Reports:
             loss=window.mean,
             perplexity=math.exp(min(window.mean, 700)),
             target_tokens_per_second=window.rate,
+            seconds=progress.seconds,
             matrix_share=share,
             learning_rate=made.learning_rate,
             gradient_norm=made.gradient_norm,

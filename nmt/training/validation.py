@@ -16,6 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
+from nmt.evaluation.diagnosis import BITS
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
@@ -47,8 +48,8 @@ class ValidationResult:
     seconds: float
     aer: float | None = None
     """Alignment error rate of the attention, where evaluation.gold is configured."""
-    attention_entropy: float | None = None
-    """Mean entropy of the attention over the source, per real target token, in nats; None without attention."""
+    attention_entropy_bits: float | None = None
+    """Mean entropy of the attention over the source, per real target token; None without attention."""
 
     def as_dict(self) -> dict[str, float]:
         """Return the measured values by name."""
@@ -139,8 +140,8 @@ class Validator:
 
     @torch.inference_mode()
     def loss(self, check_stop: CheckStop = never_stop) -> tuple[float, float | None]:
-        """Negative log-likelihood per real target token of the validation set, and the mean entropy of the attention;
-        like decoding, it reads no more than the first ``decoding.max_source`` pieces of a side."""
+        """Negative log-likelihood per real target token of the validation set, and the mean entropy of the attention
+        in bits; like decoding, it reads no more than the first ``decoding.max_source`` pieces of a side."""
         plan = self.corpus.plan(self.config.training.batch_tokens)
         with evaluating(self.model), autocast(self.device, self.precision):
             sums = in_shares(self.world, plan, lambda share: self._losses(share, check_stop))
@@ -216,9 +217,10 @@ class Validator:
 
 
 def entropy_sum(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Add up the entropy -sum_j alpha_j ln alpha_j of the attention (B, T, S) of the real target tokens of a mask
-    (B, T), in nats: (), float64."""
-    return -torch.xlogy(weights.float(), weights.float()).sum(-1).masked_fill(~mask, 0.0).sum(dtype=torch.float64)
+    """Add up the entropy -sum_j alpha_j log2 alpha_j of the attention (B, T, S) of the real target tokens of a mask
+    (B, T), in bits: (), float64."""
+    nats = -torch.xlogy(weights.float(), weights.float()).sum(-1).masked_fill(~mask, 0.0)
+    return nats.sum(dtype=torch.float64) * BITS
 
 
 def gold_pairs(config: Config) -> GoldPairs | None:

@@ -110,7 +110,8 @@ function attentionPanel(report, go) {
     steps.draw(model);
     pictures.hidden = !model.weights;
     none.hidden = Boolean(model.weights);
-    controls.sharpness.node.hidden = controls.unit.node.hidden = !model.weights;
+    controls.unit.node.hidden = !model.weights;
+    controls.sharpness.node.hidden = !model.weights || model.hard;
     const room = pictures.clientWidth;
     if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
     legend.textContent = legendOf(model, hasGold);
@@ -155,8 +156,10 @@ function exploredSentence(report, state) {
   const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
   const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
   const encoded = output.attention?.[view];
-  const matrix = encoded ? decodeWeights(encoded, targetPieces.length).map((row) => sharpened(row, temperature)) : null;
+  const trained = encoded ? decodeWeights(encoded, targetPieces.length) : null;
+  const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
+  const links = sharedGold(sentence, output.target_words, report.languages.target_unit);
   const ofOnePiece = targetPieces.map((piece) => [piece]);
   return {
     sentence,
@@ -168,20 +171,25 @@ function exploredSentence(report, state) {
     sourcePieces,
     targetPieces,
     matrix,
+    hard: trained !== null && trained.every((row) => Math.max(...row) === 1), // no temperature changes that
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
     stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
     rows: joined ? output.target_words.map(wordText) : targetPieces,
     rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
     entropies: matrix ? matrix.map(entropyBits) : [],
-    gold: goldCells(sentence, sourceWords, output.target_words, joined, report.languages.target_unit),
+    links, // gold ones, of words
+    gold: joined ? links : linksOfPieces(links, sourceWords, output.target_words),
     sourceRtl: report.languages.source_rtl,
     step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
   };
 }
 
-/** Gold links as cells [column, row]: those whose word of the reference is in the output too, in order. */
-function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) {
+/**
+ * Gold links as [source word, target word]. They join the source to the reference, and the rows are the output: a link is
+ * shown if the output has its word of the reference too, in the same order.
+ */
+function sharedGold({ gold, reference }, targetWords, unit) {
   if (!gold) return [];
   const parts = (text) =>
     unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
@@ -192,25 +200,35 @@ function goldCells({ gold, reference }, sourceWords, targetWords, joined, unit) 
       output.map(([text]) => text),
     ),
   );
-  const links = gold
+  return gold
     .filter(([, place]) => common.has(place))
     .map(([source, place]) => [source, output[common.get(place)][1]]);
-  if (joined) return links;
+}
+
+/** Links of words as links of all their pieces. */
+function linksOfPieces(links, sourceWords, targetWords) {
   const places = (words, word) => wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
   return links.flatMap(([source, target]) =>
     places(sourceWords, source).flatMap((column) => places(targetWords, target).map((row) => [column, row])),
   );
 }
 
-function legendOf({ gold, unit, sentence }, hasGold) {
-  const scale = "An empty cell is 0, full color is 1; a row sums to 1.";
+function legendOf({ links, unit, sentence, hard }, hasGold) {
+  const scale = hard
+    ? "Each step looks at one position alone, which no temperature would change."
+    : "An empty cell is 0, full color is 1; a row sums to 1.";
   const joined =
     unit === "words" ? " A word's weight is the sum over its source pieces, averaged over its target pieces." : "";
   if (!hasGold) return scale + joined;
-  const links = sentence.gold
-    ? `Framed cells are gold links of words that the output shares with the reference (${gold.length}).`
-    : "This sentence has no gold links.";
-  return `${scale}${joined} ${links}`;
+  return `${scale}${joined} ${goldInWords(sentence.gold, links.length)}`;
+}
+
+/** How many of a sentence's gold links are shown, and why not all. */
+function goldInWords(gold, shown) {
+  if (!gold?.length) return "This sentence has no gold links.";
+  const why = "Gold links are of the reference: one is framed where the output has the reference's word, in the same order";
+  const left = gold.length - shown;
+  return `${why}. ${shown} of ${gold.length} are framed${left ? `; the words of the other ${left} are not in this output` : ""}.`;
 }
 
 function translationsOf(report, sentence, chosen) {

@@ -1,6 +1,12 @@
 "use strict";
 // What a vector of fixed width costs: the same system with encoders of several widths, with and without attention.
 
+/** The run whose width is nearest; of two the narrower. Undefined without runs. */
+function nearestRun(runs, width) {
+  const distance = (run) => Math.abs(run.width - width);
+  return [...runs].sort((a, b) => distance(a) - distance(b) || a.width - b.width)[0];
+}
+
 function bottleneckPanel(report, go) {
   const systemOf = new Map(report.systems.map((system) => [system.name, system]));
   const runs = report.bottleneck
@@ -20,41 +26,49 @@ function bottleneckPanel(report, go) {
   const curve = element("div", { class: "plot" });
   const byWidth = element("div", { class: "plot" });
   const says = element("p", { class: "says", role: "status" });
+  const few = element("p", { class: "note" }, weakNote(runs[0].length, report.min_sentences));
+  const legend = kinds.map(([kind, name]) => [
+    " ",
+    element("span", { class: "named" }, swatch(lookOf(kind === "on" ? 1 : 0)), `${name} attention`),
+  ]);
   const body = [
     element("div", { class: "controls" }, width.node, kinds.length > 1 ? attention.node : null),
     says,
     element(
       "div",
       { class: "pair" },
-      figure("BLEU by source length; faint lines are the other widths", curve),
+      figure(["BLEU by source length (faint: other widths)", legend], curve, few.textContent ? few : null),
       figure("BLEU of the whole test set by width", byWidth),
     ),
   ];
 
   function update(state) {
-    const at = choice(state, "width", widths.map(String));
+    const at = Number(choice(state, "width", widths.map(String)));
     const kind = choice(state, "on", keysOf(kinds));
     const mine = runs.filter((run) => run.attention === (kind === "on"));
-    const run = mine.find((each) => String(each.width) === at) ?? mine[0];
-    const others = runs.filter((each) => each.width === run.width && each.attention !== run.attention);
+    const run = nearestRun(mine, at);
+    const other = nearestRun(
+      runs.filter((each) => each.attention !== run.attention),
+      run.width,
+    );
     width.set(widths.indexOf(run.width));
+    width.control.disabled = mine.length < 2;
     attention.set(kind);
-    says.replaceChildren(...sentence(run, others[0]));
-    drawCurve(mine, run, others);
+    says.replaceChildren(...sentence(run, other));
+    drawCurve(mine, run, other);
     drawWidths(run);
   }
 
-  function drawCurve(mine, run, others) {
+  function drawCurve(mine, run, other) {
     const line = (each, weight) => {
-      const points = bleuPoints(each.length);
+      const points = bleuPoints(each.length, report.min_sentences);
       const look = lookOf(each.attention ? 1 : 0);
-      const tag = each.attention === run.attention ? String(each.width) : each.attention ? "with" : "without";
       return {
         name: each.system,
         look,
         weight,
-        tag,
-        points: weight === "strong" ? points : points.map(({ x, y }) => ({ x, y })),
+        tag: String(each.width),
+        points: weight === "strong" ? points : points.map(({ x, y, weak }) => ({ x, y, weak })),
       };
     };
     columnChart(curve, {
@@ -64,11 +78,11 @@ function bottleneckPanel(report, go) {
       texts: run.length.map((row) => `${binText(row)}: ${scoreText(row)}, ${row.n} sentences`),
       y: axisOf(
         "BLEU",
-        runs.flatMap((each) => each.length.flatMap((row) => [row.bleu, row.bleu_high])),
+        runs.flatMap((each) => bleuExtent(each.length, report.min_sentences)),
       ),
       series: [
         ...mine.filter((each) => each !== run).map((each) => line(each, "faint")),
-        ...others.map((each) => line(each, "")),
+        ...(other ? [line(other, "")] : []),
         line(run, "strong"),
       ],
     });
@@ -126,7 +140,9 @@ function bottleneckPanel(report, go) {
     if (!other) return [...parts, "."];
     return [
       ...parts,
-      `; ${other.attention ? "with" : "without"} attention `,
+      `; ${other.width} units ${other.attention ? "with" : "without"} attention: BLEU `,
+      strong(other.bleu?.value),
+      " in all, ",
       strong(other.length[0]?.bleu),
       " and ",
       strong(other.length.at(-1)?.bleu),

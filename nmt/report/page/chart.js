@@ -11,6 +11,7 @@ const MARKERS = [
   "M-4 0L3 -3.8V3.8Z",
   "M4 0L-3 -3.8V3.8Z",
 ];
+const TAG_HEIGHT = 11;
 const DASHES = [null, "6 2.5", "2 2", "7 2.5 1.5 2.5"];
 
 /** Color, marker and dashes of the n-th series: 28 differ, as in the toolkit's figures. */
@@ -24,7 +25,8 @@ function roundTicks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((value) => value >= raw * 0.999);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(k * step);
+  const first = Math.ceil(low / step - 1e-9) + 0; // without + 0 it may be -0
+  for (let k = first; k * step <= high + step * 1e-9; k++) ticks.push(k * step);
   return ticks;
 }
 
@@ -54,7 +56,7 @@ function columnChart(host, { names, axis, texts, ...spec }) {
  * Draw a chart into `host`.
  *
  * spec: label; x {label, low, high, ticks [{at, text}]}; y {label, low, high, ticks}; height;
- * series [{name, look, points [{x, y, low, high}], tag: a text at its first point, weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
+ * series [{name, look, points [{x, y, low, high, weak}], tag: a text at its first point, weight "faint" | "strong"}]; bars [{x, width, value}] under the axis;
  * stops [{x, width, text}]; selected: the number of a stop, or -1; hover(number); choose(number, whether by an arrow key).
  */
 function chart(host, spec) {
@@ -78,10 +80,16 @@ function chart(host, spec) {
       "g",
       { class: "lines", "aria-hidden": "true" },
       spec.series.map((series) => lineOf(series, x, y)),
+      tagsOf(spec.series, x, y),
     ),
   );
   host.replaceChildren(svg);
   if (hadFocus) svg.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
+}
+
+/** What weak points mean, if any of the `rows` of a chart, one for each bin, is weak; else nothing. */
+function weakNote(rows, least) {
+  return rows.some(({ n }) => n < least) ? `Hollow points: fewer than ${least} sentences, weak evidence, no interval.` : "";
 }
 
 function axes(spec, frame, x, y) {
@@ -131,32 +139,46 @@ function barsOf(spec, frame, x, height) {
   );
 }
 
-function lineOf({ name, look, points, tag, weight = "" }, x, y) {
+/** A line through its points; weak ones stand apart from it, hollow and without an interval, as in the figures. */
+function lineOf({ name, look, points, weight = "" }, x, y) {
   const there = points.filter((point) => point.y !== null && point.y !== undefined);
-  const path = there.map((point, k) => `${k ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`).join("");
+  const joined = there.map(({ weak }, k) => k > 0 && !weak && !there[k - 1].weak);
+  const path = there
+    .map((point, k) => `${joined[k] ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`)
+    .join("");
   const color = `series-${look.color}`;
   return shape(
     "g",
     { class: `series ${weight}`, data: { series: name } },
     there
-      .filter((point) => point.low !== null && point.low !== undefined)
+      .filter((point) => !point.weak && point.low !== null && point.low !== undefined)
       .map((point) =>
         shape("path", { class: `interval ${color}`, d: `M${x(point.x)} ${y(point.low)}V${y(point.high)}` }),
       ),
     shape("path", { class: `line ${color}`, d: path, "stroke-dasharray": look.dash }),
-    tag && there.length
-      ? shape("text", { class: "tag", x: x(there[0].x) - 8, y: y(there[0].y) + 4, "text-anchor": "end" }, tag)
-      : null,
     there.length <= 40
       ? there.map((point) =>
           shape("path", {
-            class: `marker ${color}`,
+            class: `marker ${color}${point.weak ? " weak" : ""}`,
             d: look.marker,
             transform: `translate(${x(point.x)} ${y(point.y)})`,
           }),
         )
       : null,
   );
+}
+
+/** The tags of series, left of their first points, from top to bottom and none on another. */
+function tagsOf(series, x, y) {
+  const tagged = series
+    .map(({ tag, points }) => ({ tag, at: points.find((point) => point.y !== null && point.y !== undefined) }))
+    .filter(({ tag, at }) => tag && at)
+    .sort((one, other) => other.at.y - one.at.y);
+  let last = -Infinity;
+  return tagged.map(({ tag, at }) => {
+    last = Math.max(y(at.y) + 4, last + TAG_HEIGHT);
+    return shape("text", { class: "tag", x: x(at.x) - 8, y: last, "text-anchor": "end" }, tag);
+  });
 }
 
 /** The stops as a list box: hover and arrow keys show a stop, click and Enter choose it. */

@@ -60,7 +60,7 @@ function segments(label, options, choose) {
   };
 }
 
-/** A slider with its value in words beside the label: {node, set(value)}. `move` while it is dragged, `done` after. */
+/** A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after. */
 function slider(label, { min, max, step, say }, move, done = move) {
   const value = element("output", {});
   const control = element("input", { type: "range", min, max, step });
@@ -72,6 +72,7 @@ function slider(label, { min, max, step, say }, move, done = move) {
   control.addEventListener("change", () => done(Number(control.value)));
   return {
     node: element("label", { class: "control slider" }, element("span", {}, label, " ", value), control),
+    control,
     set(position) {
       control.value = position;
       show();

@@ -21,7 +21,7 @@ const REASONS = {
   attention: [
     "Attention",
     [
-      ["entropy", "Entropy, in nats"],
+      ["entropy", "Entropy, in bits"],
       ["distance_from_diagonal", "Distance from the diagonal"],
     ],
     "Means over the pieces of the reference; the distance is a share of the source.",
@@ -42,6 +42,7 @@ const binText = ({ low, high }) => (low === high ? String(low) : `${low}–${hig
 function lengthPanel(report, go) {
   const names = report.systems.map((system) => system.name);
   const word = report.languages.unit;
+  const least = report.min_sentences;
   const pieces = report.systems.some((system) => system.length_pieces.length);
   const unitOptions = [[word, word], ...(pieces ? [["pieces", "pieces"]] : [])];
   const reasons = Object.keys(REASONS).filter((key) =>
@@ -63,10 +64,11 @@ function lengthPanel(report, go) {
   const why = element("div", { class: "multiples" });
   const note = element("p", { class: "note" });
   let drawn = "";
+  const few = element("p", { class: "note" });
   const numbers = element("details", {}, element("summary", {}, "All numbers of this chart"));
   const body = [
     element("div", { class: "controls" }, controls.systems.node, unitOptions.length > 1 ? controls.unit.node : null),
-    element("div", { class: "beside" }, element("div", {}, curve, numbers), detail),
+    element("div", { class: "beside" }, element("div", {}, curve, few, numbers), detail),
   ];
   if (reasons.length) {
     body.push(element("h3", {}, "Reasons"), element("div", { class: "controls" }, controls.reason.node), note, why);
@@ -89,12 +91,12 @@ function lengthPanel(report, go) {
       texts: bins.map((bin, k) => binLabel(shown, rowsOf, k, unit)),
       y: axisOf(
         "BLEU",
-        shown.flatMap((system) => rowsOf(system).flatMap((row) => [row.bleu, row.bleu_high])),
+        shown.flatMap((system) => bleuExtent(rowsOf(system), least)),
       ),
       series: shown.map(({ name, look, ...system }, number) => ({
         name,
         look,
-        points: bleuPoints(rowsOf(system), dodge(number, shown.length)),
+        points: bleuPoints(rowsOf(system), least, dodge(number, shown.length)),
       })),
       bars: bins.map((bin, k) => ({ x: k, width: 1, value: bin.n })),
       selected,
@@ -102,6 +104,8 @@ function lengthPanel(report, go) {
       choose: (k, replace) => go({ bin: String(k + 1) }, { replace }),
     });
     explain(selected);
+    few.textContent = weakNote(bins, least);
+    few.hidden = !few.textContent;
     numbers.replaceChildren(numbers.firstChild, allNumbers(shown, rowsOf, bins, unit));
     if (reasons.length) drawReasons(choice(state, "reason", reasons), shown, unit === "pieces" ? -1 : selected);
   }
@@ -112,7 +116,7 @@ function lengthPanel(report, go) {
     const [title, measures, meaning] = REASONS[reason];
     const bins = shown.find((system) => system.diagnosis.length)?.diagnosis ?? [];
     const together = reason === "attention" ? null : keysOf(measures); // measures of one unit share an axis
-    note.textContent = `${meaning} Source length in ${word}.`;
+    note.textContent = `${meaning} Source length in ${word}. ${weakNote(bins, least)}`;
     const hosts = measures.map(([, caption], k) => why.children[k]?.children[1] ?? element("div", { class: "plot" }));
     if (reason !== drawn) why.replaceChildren(...measures.map(([, caption], k) => figure(caption, hosts[k])));
     drawn = reason;
@@ -134,7 +138,7 @@ function lengthPanel(report, go) {
         series: shown.map(({ name, look, diagnosis }) => ({
           name,
           look,
-          points: diagnosis.map((row, x) => ({ x, y: row[measure] })),
+          points: diagnosis.map((row, x) => ({ x, y: row[measure], weak: row.n < least })),
         })),
         selected,
         choose: (at, replace) => go({ bin: String(at + 1), unit: "" }, { replace }),
@@ -145,9 +149,20 @@ function lengthPanel(report, go) {
   return { body, update };
 }
 
-/** The points of a length curve with their intervals. */
-function bleuPoints(rows, offset = 0) {
-  return rows.map((row, k) => ({ x: k + offset, y: row.bleu, low: row.bleu_low, high: row.bleu_high }));
+/** The points of a length curve with their intervals; those of fewer than `least` sentences are weak. */
+function bleuPoints(rows, least, offset = 0) {
+  return rows.map((row, k) => ({
+    x: k + offset,
+    y: row.bleu,
+    low: row.bleu_low,
+    high: row.bleu_high,
+    weak: row.n < least,
+  }));
+}
+
+/** What the axis of a length curve has to hold: its points, and the intervals that are drawn. */
+function bleuExtent(rows, least) {
+  return rows.flatMap((row) => [row.bleu, row.n < least ? null : row.bleu_high]);
 }
 
 /** Systems beside one another within a bin, so that their intervals do not cover each other. */

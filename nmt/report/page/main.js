@@ -45,11 +45,29 @@ async function start() {
     links.delete(name);
   }
   const panels = new Map();
-  const place = navigation([...sections.keys()], (state) => show(state));
+  const notice = document.getElementById("notice");
+  const place = navigation(read, (state) => show(state));
+
+  /** The state of an address. If the report lacks what it names, say so, and write the state that is shown instead. */
+  function read(fragment) {
+    const { state, missing } = readAddress(report, fragment, [...sections.keys()]);
+    tell(missing);
+    if (missing.length) history.replaceState(null, "", formatState(state));
+    return state;
+  }
+
+  function tell(missing) {
+    notice.textContent = missing.length ? `This report has ${missing.join(" and ")}. What comes nearest is shown.` : "";
+  }
+
+  function go(changes, how) {
+    tell([]);
+    place.go(changes, how);
+  }
 
   function panelOf(name) {
     if (!panels.has(name) && PANELS[name]) {
-      const panel = PANELS[name](report, place.go);
+      const panel = PANELS[name](report, go);
       sections.get(name).append(...panel.body);
       panels.set(name, panel);
     }

@@ -32,15 +32,20 @@ function numberIn(state, key, low, high, otherwise) {
     : Math.min(Math.max(value, low), high);
 }
 
-/** Several names, separated by commas and each percent-encoded; all of them where none is named. */
-function namesIn(state, key, all) {
-  const wanted = (state[key] ?? "").split(",").map((name) => {
+/** Names that are separated by commas, each percent-encoded. */
+function listed(text = "") {
+  return text.split(",").map((name) => {
     try {
       return decodeURIComponent(name);
     } catch {
       return name; // an address that somebody typed
     }
   });
+}
+
+/** Those of all names that a value of the state lists; all of them where it lists none. */
+function namesIn(state, key, all) {
+  const wanted = listed(state[key]);
   const found = all.filter((name) => wanted.includes(name));
   return found.length ? found : all;
 }
@@ -50,9 +55,12 @@ function formatNames(names, all) {
   return names.length === all.length ? "" : names.map(encodeURIComponent).join(",");
 }
 
-/** Keep the state in the address; `show(state)` draws it. Choices add to the history; steps and sliders replace. */
-function navigation(panels, show) {
-  let state = parseState(location.hash, panels);
+/**
+ * Keep the state in the address, which `read(fragment)` reads; `show(state)` draws it. Choices add to the history; steps
+ * and sliders replace.
+ */
+function navigation(read, show) {
+  let state = read(location.hash);
   let pending = 0;
   const write = () => {
     clearTimeout(pending);
@@ -62,7 +70,7 @@ function navigation(panels, show) {
   window.addEventListener("popstate", () => {
     clearTimeout(pending);
     pending = 0;
-    state = parseState(location.hash, panels);
+    state = read(location.hash);
     show(state);
   });
   document.addEventListener("click", () => pending && write(), true); // before a link is followed

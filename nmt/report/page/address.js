@@ -1,0 +1,47 @@
+"use strict";
+// Addresses that name what the report does not have: a link may be of another report, or typed. The nearest state is
+// shown, and the page says what is missing. Only names are told of; sliders and steps stop at their ends in silence.
+
+/** What the values of a panel's state name: key to [kind, all names of that kind]. */
+function namesOf(report, panel) {
+  const system = ["system", report.systems.map(({ name }) => name)];
+  return {
+    overview: {},
+    length: { systems: system },
+    bottleneck: { width: ["vector of width", report.bottleneck.map(({ width }) => String(width))] },
+    attention: {
+      attention: ["sentence", report.sentences.map(({ id }) => String(id))],
+      system,
+      view: ["layer and head", report.systems.flatMap(({ views }) => views)],
+    },
+    sentences: { system, against: system },
+    training: { systems: system, system },
+  }[panel];
+}
+
+/** Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced. */
+function readAddress(report, fragment, panels) {
+  const state = parseState(fragment, panels);
+  const [panel] = new URLSearchParams(fragment.replace(/^#/, "")).keys();
+  if (panel !== undefined && !panels.includes(panel)) {
+    return { state: { panel: state.panel }, missing: [`no panel “${panel}”`] };
+  }
+  const missing = [];
+  for (const [key, [kind, names]] of Object.entries(namesOf(report, state.panel))) {
+    const several = key === "systems";
+    const wanted = several ? listed(state[key]) : [state[key] ?? ""];
+    const unknown = wanted.filter((name) => name !== "" && !names.includes(name));
+    if (!unknown.length) continue;
+    missing.push(...unknown.map((name) => `no ${kind} “${name}”`));
+    const found = names.filter((name) => wanted.includes(name));
+    if (several) state[key] = found.length ? formatNames(found, names) : "";
+    else state[key] = key === "against" ? "" : nearest(unknown[0], names);
+  }
+  return { state, missing };
+}
+
+/** The name that is nearest as a number; the first where names are no numbers. */
+function nearest(wanted, names) {
+  const distance = (name) => Math.abs(Number(name) - Number(wanted));
+  return names.reduce((best, name) => (distance(name) < distance(best) ? name : best));
+}

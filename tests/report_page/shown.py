@@ -1,0 +1,73 @@
+"""What the page of the made-up report shows, and the same numbers in NumPy."""
+
+import math
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.report.records import Languages, Reading, Report, Sentence, System
+from tests.browser import Page
+from tests.report_page.made_up import decoded, fake_report
+
+REPORT = fake_report()
+LUONG, HEADS = "luong-64", "<i>heads</i> & co"
+STATES = (
+    "#overview",
+    "#length&bin=2&reason=failures",
+    "#bottleneck&width=64",
+    "#attention=100&system=luong-64&step=4",
+    "#attention=100&unit=pieces&view=layer+1+head+2&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co&temperature=0.5",
+    "#attention=250&system=vector-32",
+    "#sentences&against=vector-64&system=luong-64&sort=gain",
+    "#training&curve=train&step=500",
+)
+
+
+def as_record(report: dict[str, Any]) -> Report:
+    sentences = [
+        Sentence(**each | {"systems": {name: Reading(**reading) for name, reading in each["systems"].items()}})
+        for each in report["sentences"]
+    ]
+    systems = [System(**each) for each in report["systems"]]
+    languages = Languages(**report["languages"])
+    return Report(**report | {"languages": languages, "systems": systems, "sentences": sentences})
+
+
+def sentence(number: int) -> dict[str, Any]:
+    return next(each for each in REPORT["sentences"] if each["id"] == number)
+
+
+def matrix(number: int, system: str, view: str, temperature: float = 1.0) -> npt.NDArray[np.float64]:
+    """The attention between pieces, (T, S), in NumPy."""
+    reading = sentence(number)["systems"][system]
+    weights = decoded(reading["attention"][view], len(reading["chosen"]))
+    with np.errstate(divide="ignore"):
+        energies = np.log(weights) / temperature
+    weights = np.exp(energies - energies.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def of_words(weights: npt.NDArray[np.float64], number: int, system: str) -> npt.NDArray[np.float64]:
+    """Sums over the pieces of a source word, means over those of a target word."""
+    columns = np.array([k for k, word in enumerate(sentence(number)["source_words"]) for _ in word])
+    rows = np.array([k for k, word in enumerate(sentence(number)["systems"][system]["target_words"]) for _ in word])
+    return np.array(
+        [
+            [weights[rows == j][:, columns == i].sum(axis=1).mean() for i in range(columns.max() + 1)]
+            for j in range(rows.max() + 1)
+        ]
+    )
+
+
+def bits(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.array([-sum(a * math.log2(a) for a in row if a > 0) for row in weights.tolist()])
+
+
+def painted(page: Page, rows: int) -> npt.NDArray[np.float64]:
+    return np.array(page.weights("table.heat tbody td")).reshape(rows, -1)
+
+
+def state(page: Page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(page.fragment, keep_blank_values=True).items()}

@@ -1,0 +1,167 @@
+"""The length curve: nothing clipped or overlapping, every number in its place, weak evidence hollow."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.transforms import Bbox
+
+from nmt.evaluation.by_length import SystemScores
+from nmt.evaluation.diagnosis import MEASURES
+from nmt.evaluation.writing import BinnedBy
+from nmt.plots.about import Origin
+from nmt.plots.diagnosis import draw_diagnosis
+from nmt.plots.length_curve import write_length_curve
+from nmt.plots.style import style
+from tests.figures import ABOUT, DECADES, FEW, boxes, centre_of_last, draw, inside, reasons, system, systems, with_few
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        systems(1),
+        systems(2),
+        systems(6),
+        systems(3, [(k, k + 1) for k in range(1, 80, 2)]),
+        systems(2, [(1, 3), (4, 5), (6, 70), (71, 412)]),
+        systems(2, [(k, k) for k in range(1, 9)] + [(9, 900)]),
+        systems(4, [(7, 7)]),
+        [system("a rather long name of a system, longer than a line", n=1), system("b", n=1)],
+        [system("no attention"), system("Bahdanau"), system("Luong")],
+        [system("漢" * 50), system("W" * 50)],
+    ],
+    ids=["one", "two", "six", "narrow", "uneven", "outlier", "single bin", "long names", "demo", "wide names"],
+)
+def test_nothing_is_clipped_and_no_text_overlaps(several: list[SystemScores]) -> None:
+    figure = draw(several)
+    found = boxes(figure)
+    whole = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
+    for text, box in found:
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+    for k, (one, box) in enumerate(found):
+        for other, another in found[k + 1 :]:
+            assert not box.overlaps(another), (one, other)
+    [legend] = figure.legends
+    with style():
+        assert not legend.get_window_extent().overlaps(figure.axes[0].bbox)
+
+
+def test_what_the_figure_says() -> None:
+    texts = [text for text, _ in boxes(draw(systems(2)))]
+    for text in ("BLEU (0 to 100)", "Source length (words)", "Sentences", "A title", "1–10", "71–98", "400"):
+        assert text in texts
+    assert "RNNsearch-00 (BLEU 31.2)" in texts
+    [caption] = [text for text in texts if "sacreBLEU" in text]
+    assert caption == (
+        "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals (1,000 resamples).\n"
+        "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    )
+
+
+def test_the_curve_goes_through_the_numbers() -> None:
+    several = systems(2)
+    upper, middle, lower = draw(several).axes
+    for line, each in zip(upper.get_lines(), several, strict=True):
+        assert np.asarray(line.get_ydata()).tolist() == [row.bleu for row in each.rows]
+        assert np.asarray(line.get_xdata()).tolist()[:3] == [5.5, 15.5, 25.5]
+    one, *ratios = middle.get_lines()
+    assert np.asarray(one.get_ydata()).tolist() == [1, 1]
+    for line, each in zip(ratios, several, strict=True):
+        assert np.asarray(line.get_ydata()).tolist() == [row.length_ratio for row in each.rows]
+    low, high = middle.get_ylim()
+    assert all(low < row.length_ratio < high for each in several for row in each.rows)
+    heights = [bar.get_window_extent().height / lower.bbox.height for bar in lower.patches]
+    assert heights == pytest.approx([1 / 1.4] * 8)
+    assert upper.get_ylim()[0] == 0
+
+
+def test_no_marker_is_clipped() -> None:
+    perfect = system("perfect", best=100.0)
+    inside(draw([replace(perfect, seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
+    worst = reasons("a", DECADES)
+    means = np.tile([[0.0], [1.0]], (4, len(MEASURES)))
+    for name, values in (("recall", means), ("attention", 0.25 + 0.02 * means), ("failures", 0 * means)):
+        inside(
+            draw_diagnosis([replace(worst, means=values, lows=values, highs=values)], name, about=ABOUT, unit="words")
+        )
+
+
+def test_bins_of_few_sentences_are_hollow() -> None:
+    figure = draw([with_few(each) for each in systems(2)])
+    upper, middle, _ = figure.axes
+    for axes in (upper, middle):
+        hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+        joined = [line for line in axes.get_lines() if len(np.asarray(line.get_xdata())) == 8]
+        assert [line.get_color() for line in hollow] == [line.get_color() for line in joined]
+        for points, line in zip(hollow, joined, strict=True):
+            assert points.get_linestyle() == "None" and points.get_markeredgecolor() == points.get_color()
+            assert np.asarray(points.get_xdata()).tolist() == [55.5, centre_of_last(figure)]
+            assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
+    for band in upper.collections:
+        assert band.get_datalim(upper.transData).y1 < 60, "neither a band nor an upright line where few are"
+    assert 60 < upper.get_ylim()[1] < 70, "the point counts, its interval does not"
+    [caption] = [text for text, _ in boxes(figure) if "sacreBLEU" in text]
+    assert "Hollow points: fewer than 30 sentences, no interval." in caption
+    figure = draw([with_few(each) for each in systems(2)], about=replace(ABOUT, min_sentences=2))
+    assert not any(line.get_markerfacecolor() == "white" for axes in figure.axes for line in axes.get_lines())
+    assert not any("Hollow" in text for text, _ in boxes(figure))
+
+
+def test_a_narrow_bin_leaves_the_others_their_counts() -> None:
+    figure = draw([system("a", [(1, 10), (11, 20), (21, 21)])])
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["400", "400", ""]
+
+
+def test_the_table_keeps_what_is_drawn_hollow(tmp_path: Path) -> None:
+    paths = write_length_curve([with_few(system("a"))], tmp_path / "x", about=ABOUT)
+    last = paths[3].read_text("utf-8").splitlines()[-1]
+    assert last == "a,71,98,2,60.0,5.0,98.0,0.9877"
+
+
+def test_all_bins_may_be_hollow() -> None:
+    figure = draw([system("a", n=3), system("b", DECADES, n=3)])
+    assert len([line for line in figure.axes[0].get_lines() if line.get_markerfacecolor() == "white"]) == 2
+
+
+def test_the_caption_tells_what_is_known_of_the_runs() -> None:
+    run = Origin("en", "fr", 5, 1.0, 20000)
+    about = replace(ABOUT, origins={"a": [run, run], "b": [run]})
+    assert about.caption([40, 60])[0] == (
+        "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Updates: 20,000."
+    )
+    about = replace(ABOUT, origins={"a": [run, replace(run, updates=500)], "b": [replace(run, beam_size=12)], "c": []})
+    assert about.caption([100])[0].endswith(
+        "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
+        "Updates: 20,000 and 500 (a); 20,000 (b)."
+    )
+    about = replace(ABOUT, origins={"a": [replace(run, updates=None)], "b": [run]})
+    assert about.caption([100])[0].endswith("length penalty 1. Updates: 20,000 (b).")
+    about = replace(ABOUT, origins={"a": [replace(run, search_options="coverage penalty 0.2")]})
+    assert "Search: beam 5, length penalty 1, coverage penalty 0.2. Updates" in about.caption([100])[0]
+    assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
+    several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
+    origins = {each.name: [replace(run, updates=10 ** (k + 1))] for k, each in enumerate(several)}
+    figure = draw(several, about=replace(ABOUT, origins=origins))
+    for text, box in boxes(figure):
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text
+
+
+def test_the_axis_says_what_is_counted() -> None:
+    about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
+    assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
+    texts = [
+        text for text, _ in boxes(draw_diagnosis([reasons("a", DECADES)], "failures", about=about, unit="characters"))
+    ]
+    assert {"Source length (characters)", "The same four characters 3 times"} <= set(texts)
+
+
+def test_every_seed_is_drawn_beside_their_mean() -> None:
+    one, other = systems(2)
+    seeds = tuple(tuple(row.bleu + change for row in one.rows) for change in (-1.0, 12.0))
+    figure = draw([replace(one, seeds=seeds), other])
+    drawn = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].get_lines()]
+    assert drawn == [list(seeds[0]), list(seeds[1]), [row.bleu for row in one.rows], [row.bleu for row in other.rows]]
+    assert figure.axes[0].get_ylim()[1] > max(seeds[1])
+    assert any("thin lines: each seed" in text for text, _ in boxes(figure))
+    assert not any("thin lines" in text for text, _ in boxes(draw([one, other])))

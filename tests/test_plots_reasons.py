@@ -1,0 +1,102 @@
+"""Reasons by length, error rates of alignment, learning curves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt.evaluation.by_length import Bin
+from nmt.evaluation.diagnosis import MEASURES, shown
+from nmt.plots.alignment import draw_error_rates
+from nmt.plots.diagnosis import FIGURES, draw_diagnosis
+from nmt.plots.learning import Curve, Learning, draw_learning
+from nmt.plots.style import style
+from tests.figures import ABOUT, DECADES, FEW, NASTY, boxes, inside, reasons
+
+
+def test_reasons_of_few_sentences_are_hollow() -> None:
+    few = replace(
+        reasons("a", DECADES),
+        bins=tuple(Bin(low, high, np.arange(n)) for (low, high), n in zip(DECADES, FEW, strict=True)),
+    )
+    figure = draw_diagnosis([few], "recall", about=ABOUT, unit="words")
+    for axes in figure.axes[:3]:
+        hollow, joined = axes.get_lines()
+        assert hollow.get_markerfacecolor() == "white" and len(np.asarray(hollow.get_xdata())) == 2
+        assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
+    assert any("Hollow points: fewer than 30" in text for text, _ in boxes(figure))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("bins", [DECADES, DECADES[:1]], ids=["decades", "one bin"])
+def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple[int, int]]) -> None:
+    several = [reasons("RNNencdec-50", bins, attention=False), reasons("RNNsearch-50", bins)]
+    figure = draw_diagnosis(several, name, about=ABOUT, unit="words")
+    _, measures = FIGURES[name]
+    panels, bars = figure.axes[: len(measures)], figure.axes[len(measures) :]
+    assert [axes.get_title() for axes in panels] == [heading.format(unit="words") for heading in measures.values()]
+    for axes, measure in zip(panels, measures, strict=True):
+        drawn = several if name != "attention" else several[1:]
+        lines = [line.get_ydata() for line in axes.get_lines()]
+        np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] * shown(measure) for each in drawn])
+        assert len(axes.collections) == len(drawn) * (2 if len(bins) == 1 else 1), "a band, and alone an upright line"
+    for axes in bars:
+        assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]
+    whole = figure.bbox
+    for text, box in boxes(figure):
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+
+
+def test_error_rates_are_drawn_against_their_thresholds() -> None:
+    rows = [{"threshold": k / 10, "error_rate": 1 / k} for k in range(1, 10)]
+    report: dict[str, Any] = {"thresholds": rows, "likeliest": {"error_rate": 0.4}, "diagonal": {"error_rate": 0.6}}
+    report |= {"gold": {"pairs": 447, "sure": 4038, "possible": 17438}}
+    figure = draw_error_rates({"a": report, NASTY: report}, test_set="Hansards")
+    [axes] = figure.axes
+    curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 9]  # type: ignore[arg-type]
+    for line in curves:
+        drawn = np.array([line.get_xdata(), line.get_ydata()], np.float64)
+        np.testing.assert_allclose(drawn, np.transpose([list(row.values()) for row in rows]))
+    assert len(curves) == 2 and len(axes.get_lines()) == 2 + 2 + 1
+    texts = {text for text, _ in boxes(figure)}
+    assert {"a", "diagonal"} <= texts
+    assert any(text.startswith("Hansards: 447 pairs, 17,438 links, 4,038 of them sure.") for text in texts)
+    inside(figure)
+
+
+def learning(name: str, points: int = 5, hours: bool = True, bleu: bool = True) -> Learning:
+    updates = np.arange(1, points + 1).astype(np.float64) * 100
+    at = updates / 50 if hours else None
+    curves = {
+        "loss": Curve(updates, at, np.log(updates)),
+        "perplexity": Curve(updates, at, 900 / np.sqrt(updates)),
+        "bleu": Curve(updates, at, 40 - np.abs(updates / 100 - points / 2)),
+    }
+    return Learning(name, curves if bleu else {"loss": curves["loss"]})
+
+
+@pytest.mark.parametrize(("count", "points"), [(1, 1), (5, 30), (9, 400)])
+def test_learning_curves_show_every_point_by_update_and_hour(count: int, points: int) -> None:
+    runs = [learning(f"$run {k}", points) for k in range(count)]
+    figure = draw_learning(runs, title="Title", caption=["A caption."])
+    with style():
+        figure.draw_without_rendering()
+    panels = np.array(figure.axes).reshape(3, 2)
+    for row, measure in zip(panels, ("loss", "perplexity", "bleu"), strict=True):
+        for axes, places in zip(row, ("updates", "hours"), strict=True):
+            lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
+            for line, run in zip(lines, runs, strict=True):
+                np.testing.assert_array_equal(line.get_xdata(), getattr(run.curves[measure], places))
+                np.testing.assert_array_equal(line.get_ydata(), run.curves[measure].values)
+    rings = [line for line in panels[2, 0].get_lines() if line.get_linestyle() == "None"]
+    assert [float(ring.get_ydata()[0]) for ring in rings] == [run.curves["bleu"].values.max() for run in runs]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [run.label for run in runs]
+
+
+def test_learning_curves_without_hours_or_bleu() -> None:
+    assert len(draw_learning([learning("a", hours=False)]).axes) == 3
+    mixed = draw_learning([learning("a", hours=False, bleu=False), learning("b")])
+    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 1, 1, 1, 2, 2]
+    assert learning("a", bleu=False).label == "a" and learning("b").label == "b (best BLEU 39.5)"
