@@ -180,7 +180,7 @@ def test_hours_are_the_seconds_that_lines_say(tmp_path: Path) -> None:
         {"step": 200, "split": "validation", "bleu": 4.0, "seconds": 40.0},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
-    curves = read_learning(tmp_path, "a").curves
+    curves = read_learning(tmp_path)
     assert curves["loss"].hours is not None and curves["bleu"].hours is not None
     np.testing.assert_allclose(curves["loss"].hours * 3600, [70, 120])
     np.testing.assert_allclose(curves["bleu"].hours * 3600, [90, 160])
