@@ -614,6 +614,7 @@ KEYS = sorted({key for keys in keys_by_name().values() for key in keys})
 
 
 @FUZZ
+@example(changes=[("data.train.mix", {"": None})])
 @given(changes=st.lists(st.tuples(st.sampled_from(KEYS), VALUES | st.sampled_from(["none", "luong", "adam", "word"]))))
 def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, changes: list[tuple[str, Any]]) -> None:
     data = copy.deepcopy(yaml.safe_load(MINIMAL))

@@ -450,8 +450,9 @@ def test_training_tensors_that_do_not_fit_are_named(folder: Path, tmp_path: Path
     change, problem = DAMAGES[damage]
     save_file(change(load_tensors(file)), file)
     reseal(file.parent)
+    longer = damaged.training.model_copy(update={"updates": 3})
     with pytest.raises(CheckpointError) as error:
-        train(damaged, resume=True)
+        train(damaged.model_copy(update={"training": longer}), resume=True)
     assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)
 
 

@@ -26,6 +26,10 @@ class Place(NamedTuple):
     """The type of the value; None for an unknown key."""
 
 
+KEY = "[key]"
+"""What pydantic appends to the location of a mapping's key that is wrong."""
+
+
 def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
     """Find a location of pydantic, which names the selected variant of each section."""
     key, annotation = "", annotation_of(root, "")
@@ -36,6 +40,8 @@ def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
             options = {str(part): options[str(part)]}
         elif isinstance(part, int):
             key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
+        elif part == KEY:  # not the value but the key itself, which the location already names
+            break
         elif values := _values_of(annotation):
             key, annotation = f"{key}.{part}", values
             options = siblings = variants_of(annotation)
