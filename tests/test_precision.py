@@ -21,12 +21,16 @@ def model(attention: str = "bahdanau") -> Seq2Seq:
     return network(small_tokenizers(), {"type": attention})
 
 
-def test_rates_are_of_each_precision_and_leave_the_random_numbers_and_threads_alone() -> None:
+def test_rates_are_of_each_precision_and_leave_random_numbers_and_threads_alone(
+    request: pytest.FixtureRequest,
+) -> None:
     built = model()
     before, threads = torch.get_rng_state(), torch.get_num_threads()
+    request.addfinalizer(lambda: torch.set_num_threads(threads))
+    torch.set_num_threads(threads + 1)
     found = fast.rates(built, (FP32, BF16, INT8), "auto", beam_size=3)
     assert list(found) == [FP32, BF16, INT8] and min(found.values()) > 0
-    assert torch.equal(torch.get_rng_state(), before) and torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), before) and torch.get_num_threads() == threads + 1
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
