@@ -4,8 +4,10 @@ import faulthandler
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -485,9 +487,13 @@ def test_judging_by_hand() -> None:
 
 @pytest.mark.slow
 def test_where_there_is_a_gpu_the_process_is_a_new_one(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of a process cannot use the GPU of the first."""
+    """A copy of a process cannot use the GPU of the first. The new one does not execute the program again."""
+    program = ModuleType("__main__")
+    program.__file__ = str(tmp_path / "program.py")
+    Path(program.__file__).write_text("raise SystemExit('executed again')\n", "utf-8")
+    monkeypatch.setitem(sys.modules, "__main__", program)
     config = Config.model_validate(settings)
     made = trial_of(config, prepared_of(config), CPU)
     install(monkeypatch, WrongGradient)  # which a new process does not have
@@ -495,3 +501,4 @@ def test_where_there_is_a_gpu_the_process_is_a_new_one(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     outcome = trial.tried(made)
     assert outcome.problem is None and "relative errors" in outcome.agreement
+    assert sys.modules["__main__"] is program

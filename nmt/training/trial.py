@@ -11,11 +11,14 @@ alone does to this network on this device. fp32 finds what is slightly wrong, bf
 import math
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -221,7 +224,8 @@ def tried(trial: Trial) -> Outcome:
     with tempfile.NamedTemporaryFile() as output, receives:
         child = context.Process(target=_in_child, args=(sends, trial, SECONDS, output.name), daemon=True)
         try:
-            child.start()
+            with _no_main_module():
+                child.start()
         except (OSError, AssertionError) as error:  # a daemonic process may start none
             return Outcome(f"its process could not be started: {error}")
         sends.close()
@@ -236,6 +240,17 @@ def tried(trial: Trial) -> Outcome:
         finally:
             child.kill()
             child.join()
+
+
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Hide the program's main module: a new process would execute it, and with it the training that called this one."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: float, output: str) -> None:
