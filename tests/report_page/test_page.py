@@ -144,6 +144,21 @@ def test_a_link_to_what_is_not_there_says_so(
     page.until("return document.getElementById('notice').textContent === ''")
 
 
+def test_a_link_to_a_head_opens_a_report_without_attention(page: Page, tmp_path: Path) -> None:
+    report = fake_report()
+    for system in report["systems"]:
+        system |= {"attends": False, "views": []}
+    for each in report["sentences"]:
+        for reading in each["systems"].values():
+            reading["attention"] = None
+    file = tmp_path / "none.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    page.open(file, "#attention=100&view=head 9")
+    assert page.text("#notice").startswith("This report has no layer and head “head 9”.")
+    assert page.fragment == "attention=100"
+    assert page.attributes("main > section:not([hidden])", "data-panel") == ["attention"]
+
+
 def test_links_that_the_page_makes_are_not_refused(page: Page, path: Path) -> None:
     for fragment in STATES:
         page.open(path, fragment)
