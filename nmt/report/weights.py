@@ -27,7 +27,7 @@ def quantized(weights: npt.NDArray[np.floating]) -> Bytes:
     codes = np.rint(ZERO * np.sqrt(np.clip(energies, 0.0, RANGE) / RANGE))
     codes = np.where(codes > FAINT, np.rint(codes / STEP) * STEP, codes)
     codes = np.where(codes > TAIL, np.rint(codes / TAIL_STEP) * TAIL_STEP, codes)
-    return np.clip(codes, 0, ZERO).astype(np.uint8)
+    return np.where(codes > ZERO, ZERO, codes).astype(np.uint8)
 
 
 def restored(codes: Bytes) -> npt.NDArray[np.float64]:
