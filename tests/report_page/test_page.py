@@ -135,7 +135,7 @@ def test_a_link_to_what_is_not_there_says_so(
     page: Page, path: Path, fragment: str, missing: list[str], shown: str
 ) -> None:
     page.open(path, f"#{fragment}")
-    assert page.text("#notice") == f"This report has {' and '.join(missing)}. What comes nearest is shown."
+    assert page.text("#notice") == f"This report has {' and '.join(missing)}. The nearest match is shown."
     assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
     assert page.fragment == shown
     page.size(1000)  # drawing again does not take it back; going on does
