@@ -28,7 +28,7 @@ from length_decay_results import (
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.config import load_run_config
-from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS, shown
+from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS, display_factor
 from nmt.evaluation.links import best_threshold
 from nmt.experiments.results import run_facts
 from nmt.foundation.files import read_json
@@ -141,7 +141,9 @@ def reasons_table(results: Results, measures: Mapping[str, Sequence[str]], place
 
 def slashed(row: Row, columns: Sequence[str], places: int = 2) -> str:
     """Some measures of one bin."""
-    return " / ".join("–" if row[column] is None else f"{row[column] * shown(column):.{places}f}" for column in columns)
+    return " / ".join(
+        "–" if row[column] is None else f"{row[column] * display_factor(column):.{places}f}" for column in columns
+    )
 
 
 def thirds(measure: str) -> list[str]:

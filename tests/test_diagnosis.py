@@ -13,6 +13,7 @@ from nmt.evaluation.diagnosis import (
     bootstrap_means,
     by_third,
     diagnose,
+    display_factor,
     distance_from_diagonal,
     entropy,
     failure,
@@ -21,7 +22,6 @@ from nmt.evaluation.diagnosis import (
     most_frequent,
     recall_by_third,
     sentence_measures,
-    shown,
 )
 
 
@@ -146,7 +146,7 @@ def test_entropy_is_shown_in_bits_and_kept_in_nats() -> None:
     heading, line = format_diagnoses([diagnosis], "words").splitlines()
     assert "entropy (bits)" in heading and "2.000" in line.split()
     assert diagnosis.rows()[0]["entropy"] == pytest.approx(math.log(4))
-    assert shown("entropy") == BITS == pytest.approx(math.log2(math.e)) and shown("recall_early") == 1
+    assert display_factor("entropy") == BITS == pytest.approx(math.log2(math.e)) and display_factor("recall_early") == 1
 
 
 def test_an_interval_of_few_values_is_one() -> None:

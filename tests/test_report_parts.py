@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from nmt.config import Config
@@ -14,7 +15,7 @@ from nmt.report.history import curves, samples, thinned
 from nmt.report.selection import choose, typical
 from nmt.report.settings import bottleneck, differing_settings, flat
 from nmt.report.test_set import right_to_left
-from nmt.report.weights import FAINT, LAST, ZERO, packed, quantized, restored
+from nmt.report.weights import FAINT, TAIL, TAIL_STEP, ZERO, packed, quantized, restored
 from nmt.report.words import gold_groups, grouped
 from nmt.runs.directory import RunDirectory
 from tests.small_run import config
@@ -30,7 +31,8 @@ from tests.small_run import config
         (math.exp(-4), 128),  # 255 sqrt(4/16) = 127.5, rounded to even
         (math.exp(-5), 144),  # 142.55, to a multiple of 4
         (math.exp(-8), 180),  # 180.31
-        (math.exp(-9.5), ZERO),  # 196.5 is beyond LAST
+        (math.exp(-12), 224),  # 220.8, to a multiple of 16
+        (math.exp(-15.5), ZERO),  # 251 is nearer to 256 than to 240
         (0.0, ZERO),
     ],
 )
@@ -46,7 +48,22 @@ def test_weights_come_back_within_the_stated_bound() -> None:
     assert np.abs(back - weights)[faint].max() < 0.0018
     assert (np.diff(quantized(np.sort(weights)).astype(int)) <= 0).all(), "a larger weight has no larger byte"
     codes = np.unique(quantized(weights))
-    assert all(code <= FAINT or code % 4 == 0 or code == ZERO for code in codes) and max(codes[codes < ZERO]) <= LAST
+    assert all(code <= FAINT or code % 4 == 0 for code in codes[codes < ZERO])
+    assert all(code <= TAIL or code % TAIL_STEP == 0 for code in codes[codes < ZERO])
+
+
+@pytest.mark.parametrize(("temperature", "bound"), [(0.5, 0.03), (1, 0.03), (2, 0.03), (8, 0.1)])
+def test_the_entropy_at_a_temperature_is_that_of_the_weights(temperature: float, bound: float) -> None:
+    """Weights that cannot be seen one by one count: at a high temperature they are most of the entropy."""
+    energies = 3.0 * np.random.default_rng(1).standard_normal((200, 60))
+    weights = np.exp(energies) / np.exp(energies).sum(axis=-1, keepdims=True)
+
+    def entropy(weights: npt.NDArray[np.float64]) -> float:
+        flat = weights ** (1 / temperature)
+        flat /= flat.sum(axis=-1, keepdims=True)
+        return float(-(flat * np.log2(flat, where=flat > 0, out=np.zeros_like(flat))).sum(axis=-1).mean())
+
+    assert abs(entropy(restored(quantized(weights))) - entropy(weights)) < bound
 
 
 def test_packed_rows_follow_one_another() -> None:

@@ -4,8 +4,10 @@ import faulthandler
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -185,7 +187,7 @@ def test_a_trial_changes_nothing_and_is_made_once(settings: dict[str, Any], tmp_
     for again, resume in ((config, False), (longer, True)):
         said = train(again, distrusted=EVERY_DEVICE, overwrite=not resume, resume=resume)
         [line] = [line for line in said if line.startswith("kernels: ")]
-        assert line.endswith(f" on {content['passed']}, as {memory} remembers")
+        assert line.endswith(f" on {content['passed']} (recorded in {memory})")
         if not resume:
             alone = config.model_copy(update={"output": str(tmp_path / "alone")})
             assert not any("kernels: " in line for line in train(alone))
@@ -209,7 +211,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[trial.Trial]:
         made.append(each)
         return Outcome(None, "close")
 
-    monkeypatch.setattr(trust, "tried", tried)
+    monkeypatch.setattr(trust, "run_trial", tried)
     return made
 
 
@@ -314,7 +316,7 @@ def test_a_cache_that_is_not_writable_is_said(
     (tmp_path / "cache" / trust.PASSED).write_text("a file where a folder should be")
     kernels, said = lines_of(config, prepared)
     assert kernels == "auto" and len(said) == 2
-    assert "the trial cannot be remembered: " in said[1]
+    assert "the trial cannot be recorded: " in said[1]
 
 
 def test_plain_kernels_and_processors_make_no_trial(settings: dict[str, Any], tries: list[trial.Trial]) -> None:
@@ -354,7 +356,7 @@ def decided(world: World, values: dict[str, Any], devices: list[str], wrong: str
     config = Config.model_validate(values)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trust, "_cpu", lambda: {"name": name})
-        patched.setattr(trust, "tried", tried)
+        patched.setattr(trust, "run_trial", tried)
         prepared = in_turn(world, lambda: prepared_of(config))
         used = trusted(config, prepared, CPU, world, said.append, EVERY_DEVICE)
     return used.kernels, len(made), said
@@ -485,13 +487,18 @@ def test_judging_by_hand() -> None:
 
 @pytest.mark.slow
 def test_where_there_is_a_gpu_the_process_is_a_new_one(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of a process cannot use the GPU of the first."""
+    """A copy of a process cannot use the GPU of the first. The new one does not execute the program again."""
+    program = ModuleType("__main__")
+    program.__file__ = str(tmp_path / "program.py")
+    Path(program.__file__).write_text("raise SystemExit('executed again')\n", "utf-8")
+    monkeypatch.setitem(sys.modules, "__main__", program)
     config = Config.model_validate(settings)
     made = trial_of(config, prepared_of(config), CPU)
     install(monkeypatch, WrongGradient)  # which a new process does not have
-    assert trial.tried(made).problem
+    assert trial.run_trial(made).problem
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    outcome = trial.tried(made)
+    outcome = trial.run_trial(made)
     assert outcome.problem is None and "relative errors" in outcome.agreement
+    assert sys.modules["__main__"] is program

@@ -122,7 +122,7 @@ SHOWN = {"entropy": BITS}
 """Factors of measures that people read in another unit than files have them: entropy in bits instead of nats."""
 
 
-def shown(measure: str) -> float:
+def display_factor(measure: str) -> float:
     """The factor from the unit of :func:`sentence_measures` and of files to the unit in which a measure is shown."""
     return SHOWN.get(measure, 1.0)
 
@@ -213,7 +213,7 @@ def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
     """
 
     def cells(row: dict[str, Any]) -> list[str]:
-        values = {name: "-" if row[name] is None else f"{row[name] * shown(name):.3f}" for name in MEASURES}
+        values = {name: "-" if row[name] is None else f"{row[name] * display_factor(name):.3f}" for name in MEASURES}
         thirds = ["/".join(values[f"{measure}_{part}"] for part in PARTS) for measure in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis, shown
+from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis, display_factor
 from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
 from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
@@ -95,7 +95,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
                 if each.has(measure):
                     column = MEASURES.index(measure)
                     means, *interval = (
-                        values[:, column] * shown(measure) for values in (each.means, each.lows, each.highs)
+                        values[:, column] * display_factor(measure) for values in (each.means, each.lows, each.highs)
                     )
                     places = centers(spans, number, len(diagnoses))
                     smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}

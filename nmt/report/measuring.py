@@ -12,7 +12,7 @@ import torch
 
 from nmt.evaluation.alignment import word_weights
 from nmt.evaluation.by_length import Bin, LengthRow, SystemScores, bins_by_length, length_rows, score_system
-from nmt.evaluation.diagnosis import MEASURES, failure, mean, most_frequent, sentence_measures, shown
+from nmt.evaluation.diagnosis import MEASURES, display_factor, failure, mean, most_frequent, sentence_measures
 from nmt.evaluation.links import likeliest, score_alignments
 from nmt.evaluation.metrics import Floats, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
@@ -116,7 +116,8 @@ def diagnosis(measured: Measured, bins: Mapping[int, Bin]) -> list[Row]:
     for each in bins.values():
         means = mean(measured.measures[each.members])
         values = {
-            name: None if np.isnan(one) else float(one) * shown(name) for name, one in zip(MEASURES, means, strict=True)
+            name: None if np.isnan(one) else float(one) * display_factor(name)
+            for name, one in zip(MEASURES, means, strict=True)
         }
         rows.append({"low": each.low, "high": each.high, "n": len(each.members), **values})
     return rows

@@ -1,4 +1,4 @@
-"""What the server says of the runs that translate: languages, updates, BLEU."""
+"""The description of the runs behind a server: languages, updates, BLEU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class About:
     languages: tuple[str, str]
     """Of source and target."""
     runs: Sequence[Mapping[str, Any]] = ()
-    """What is known of each run; see :func:`known_of`."""
+    """A description of each run; see :func:`known_of`."""
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> "About":
@@ -29,7 +29,7 @@ class About:
         return cls(" + ".join(map(run_name, paths)), languages, [known_of(Path(path)) for path in paths])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``/health`` says."""
+        """Return the description of the model in ``/health``."""
         source, target = self.languages
         return {"model": self.name, "source_language": source, "target_language": target, "runs": list(self.runs)}
 

@@ -1,4 +1,4 @@
-"""What follows the last update: which steps are left, the scores of the test set, the figures of the end."""
+"""The steps after the last update: those that are left, the scores of the test set, the results in words."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

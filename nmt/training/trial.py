@@ -1,21 +1,24 @@
 """One real batch by the fast path and by the plain one: the loss, and the gradient of every parameter.
 
-The trial runs in a process of its own, because what it looks for may end the process: an error of a GPU cannot be
-recovered from, a kernel may crash or never return.
+The trial runs in a process of its own, because a faulty kernel may crash it, hang, or leave the GPU in an error state
+from which a process cannot recover.
 
-Both paths are judged by the plain path in float64, in fp32 and in the precision of training. The fast one may be as
-wrong as ``TOLERANCES``, or ``FACTOR`` times as wrong as the plain path in the same precision: that is how much rounding
-alone does to this network on this device. fp32 finds what is slightly wrong, bf16 what fails in that type alone.
+Both paths are compared with the plain path in float64, in fp32 and in the precision of training. The fast path may have
+errors of up to ``TOLERANCES``, or of ``FACTOR`` times those of the plain path in the same precision, which measure the
+rounding of this network on this device. fp32 finds small mistakes, bf16 those of that type alone.
 """
 
 import math
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,8 +39,8 @@ from nmt.training.gradients import SENTENCES, GraphedGradients, gradients_on
 from nmt.training.summary import PRECISIONS
 
 TOLERANCES = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.02, 0.5)}
-"""The relative errors of the loss and of the gradient of a parameter: those that tests/test_gpu.py allows, except for
-gradients in bf16, which kernels without a mistake have wrong by up to 0.25 in tiny networks."""
+"""Relative errors of the loss and of the gradient of a parameter, as in tests/test_gpu.py, but for gradients in bf16:
+those of correct kernels reach 0.25 in tiny networks."""
 FACTOR = 4.0
 """How many times the error of the plain path in the same precision an error may be."""
 SMALL = 1e-3
@@ -57,7 +60,7 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """What is tried, as another process can be told it."""
+    """The input of a trial; it can be pickled."""
 
     config: Config
     vocabularies: tuple[int, int]
@@ -70,7 +73,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a trial."""
+    """The result of a trial."""
 
     problem: str | None
     """Why the fast path is not to be used; None if it passed."""
@@ -106,7 +109,7 @@ def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Tr
 
 @dataclass(frozen=True)
 class Found:
-    """What a path computed."""
+    """The loss and the gradients that a path computed."""
 
     loss: float
     """The negative log-likelihood, nats."""
@@ -213,7 +216,7 @@ def judge(exact: Found, plain: Found, fast: Found, precision: torch.dtype) -> st
 # --- in a process of its own ------------------------------------------------------------------------------------------
 
 
-def tried(trial: Trial) -> Outcome:
+def run_trial(trial: Trial) -> Outcome:
     """Make a trial in a process of its own, and wait for it for up to ``SECONDS``."""
     # only a new process can use a GPU; where there is none, a copy of this one is made at once
     context = get_context("spawn") if torch.cuda.is_available() else get_context("fork")
@@ -221,7 +224,8 @@ def tried(trial: Trial) -> Outcome:
     with tempfile.NamedTemporaryFile() as output, receives:
         child = context.Process(target=_in_child, args=(sends, trial, SECONDS, output.name), daemon=True)
         try:
-            child.start()
+            with _no_main_module():
+                child.start()
         except (OSError, AssertionError) as error:  # a daemonic process may start none
             return Outcome(f"its process could not be started: {error}")
         sends.close()
@@ -238,8 +242,19 @@ def tried(trial: Trial) -> Outcome:
             child.join()
 
 
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Hide the program's main module: a new process would execute it, and with it the training that called this one."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: float, output: str) -> None:
-    """Make the trial and send its outcome; what libraries print goes to the file ``output``."""
+    """Make the trial and send its outcome; the output of libraries goes to the file ``output``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -262,7 +277,7 @@ def _first_line(text: str) -> str:
 
 
 def _crash(code: int | None, output: bytes) -> str:
-    """Describe how a process ended that sent nothing, with the last line that it printed."""
+    """Describe the end of a process that sent no outcome, with the last line that it printed."""
     how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
     said = _first_line("\n".join(reversed(output.decode(errors="replace").splitlines())))
     return f"its process {how}" + (f": {said}" if said else "")

@@ -1,7 +1,7 @@
-"""Whether the fast kernels are used on a device: where nobody has tried them, a trial decides.
+"""Whether the fast kernels are used on a device: on a device without a record, a trial decides.
 
-What passed is remembered in the cache, by everything that decides which kernels run: device, driver, versions, network,
-objective and precision. A failure is not remembered, so that a new driver or compiler helps at once.
+The cache records each setting that has passed: device, driver, versions, network, objective and precision, which decide
+the kernels that run. A failure is not recorded, so that a new driver or compiler helps at once.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from nmt.foundation.messages import Highlight, step
 from nmt.foundation.world import World
 from nmt.training import gradients
 from nmt.training.summary import PRECISIONS
-from nmt.training.trial import trial_of, tried
+from nmt.training.trial import run_trial, trial_of
 
 GPUS = frozenset({"cuda"})
 """Types of devices whose kernels are not trusted before a trial; those of CPUs are tested wherever the tests run."""
 EVERY_DEVICE = GPUS | {"cpu"}
 PASSED = "kernels"
-"""The folder of the cache with what passed, a file for each setting."""
+"""The folder of the cache with the settings that have passed, a file for each."""
 DRIVER = Path("/proc/driver/nvidia/version")
 
 Setting = dict[str, Any]
@@ -54,7 +54,7 @@ def trusted(
 ) -> Config:
     """Return the configuration, with plain kernels if the fast ones fail their trial on the device of any process.
 
-    Of the processes with the same setting the first makes the trial, or remembers one; then all agree. No random number
+    The first process with a setting makes the trial, or finds its record; then all agree. No random number
     of this process is drawn. ``distrusted``: the types of devices on which there is a trial.
     """
     wanted = config.kernels == "auto" and device.type in distrusted
@@ -77,19 +77,19 @@ def trusted(
 
 
 def _verdict(config: Config, prepared: PreparedData, device: torch.device, setting: Setting) -> Verdict:
-    """Remember a trial or make it."""
+    """Find the record of a trial, or make one."""
     where = f"{setting['device']['name']} in {setting['precision']}"
     digest = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
     memory = cache_folder(config.data) / PASSED / f"{digest}.json"
     lines = []
     try:
         if memory.exists() and (passed := _read(memory, setting)):
-            line = f"kernels: the fast ones passed their trial on {where} on {passed}, as {memory} remembers"
+            line = f"kernels: the fast ones passed their trial on {where} on {passed} (recorded in {memory})"
             return {"lines": [line], "problem": None}
     except FileError as error:
         lines.append(f"{error}; the fast kernels are tried again")
     with step("trying the fast kernels", None, "batches"):
-        outcome = tried(trial_of(config, prepared, device))
+        outcome = run_trial(trial_of(config, prepared, device))
     if outcome.problem:
         return {"lines": lines, "problem": f"{where}: {outcome.problem}"}
     lines.append(f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}")
@@ -100,7 +100,7 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
         with replacing(memory, f".{platform.node()}.{os.getpid()}") as file:
             file.write(f"{content}\n".encode())
     except OSError as error:
-        lines.append(f"{memory}: the trial cannot be remembered: {error.strerror or error}")
+        lines.append(f"{memory}: the trial cannot be recorded: {error.strerror or error}")
     return {"lines": lines, "problem": None}
 
 
@@ -109,7 +109,7 @@ def _read(memory: Path, setting: Setting) -> str | None:
     content = read_json(memory)
     passed = content.get("passed") if isinstance(content, dict) else None
     if not isinstance(passed, str) or "setting" not in content:
-        raise FileError(f"{memory}: not the memory of a trial")
+        raise FileError(f"{memory}: not the record of a trial")
     return passed if content["setting"] == setting else None
 
 

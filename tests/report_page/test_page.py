@@ -135,13 +135,28 @@ def test_a_link_to_what_is_not_there_says_so(
     page: Page, path: Path, fragment: str, missing: list[str], shown: str
 ) -> None:
     page.open(path, f"#{fragment}")
-    assert page.text("#notice") == f"This report has {' and '.join(missing)}. What comes nearest is shown."
+    assert page.text("#notice") == f"This report has {' and '.join(missing)}. The nearest match is shown."
     assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
     assert page.fragment == shown
     page.size(1000)  # drawing again does not take it back; going on does
     assert page.text("#notice")
     page.find("nav a[data-panel=sentences]").click()
     page.until("return document.getElementById('notice').textContent === ''")
+
+
+def test_a_link_to_a_head_opens_a_report_without_attention(page: Page, tmp_path: Path) -> None:
+    report = fake_report()
+    for system in report["systems"]:
+        system |= {"attends": False, "views": []}
+    for each in report["sentences"]:
+        for reading in each["systems"].values():
+            reading["attention"] = None
+    file = tmp_path / "none.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    page.open(file, "#attention=100&view=head 9")
+    assert page.text("#notice").startswith("This report has no layer and head “head 9”.")
+    assert page.fragment == "attention=100"
+    assert page.attributes("main > section:not([hidden])", "data-panel") == ["attention"]
 
 
 def test_links_that_the_page_makes_are_not_refused(page: Page, path: Path) -> None:

@@ -40,8 +40,8 @@ function readAddress(report, fragment, panels) {
   return { state, missing };
 }
 
-/** The name that is nearest as a number; the first where names are no numbers. */
+/** The name that is nearest as a number; the first where names are no numbers; "" where there are none. */
 function nearest(wanted, names) {
   const distance = (name) => Math.abs(Number(name) - Number(wanted));
-  return names.reduce((best, name) => (distance(name) < distance(best) ? name : best));
+  return names.reduce((best, name) => (distance(name) < distance(best) ? name : best), names[0] ?? "");
 }

@@ -57,7 +57,7 @@ async function start() {
   }
 
   function tell(missing) {
-    notice.textContent = missing.length ? `This report has ${missing.join(" and ")}. What comes nearest is shown.` : "";
+    notice.textContent = missing.length ? `This report has ${missing.join(" and ")}. The nearest match is shown.` : "";
   }
 
   function go(changes, how) {
