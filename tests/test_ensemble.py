@@ -206,6 +206,17 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
     compare(list(twice.translate(LINES[:5], BEAM)), list(plain.translate(LINES[:5], BEAM)), 1e-6)
 
 
+def test_runs_that_choose_different_precisions_compute_in_the_most_exact_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run measures by itself; int8 may suit one and be impossible for another."""
+    runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
+    chosen = iter([torch.int8, torch.bfloat16])
+    monkeypatch.setattr("nmt.fast.rates", lambda model, precisions, kernels, beam_size: dict.fromkeys(precisions, 1.0))
+    monkeypatch.setattr("nmt.fast.fastest", lambda rates: next(chosen))
+    assert load_translator(runs, "cpu", "auto").precision == torch.bfloat16
+
+
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / name, NONE) for name in "abc"]
     learned = BpeTokenizer(type="bpe", vocabulary=90)

@@ -59,7 +59,7 @@ def format_of(precision: torch.dtype) -> str:
 
 
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
-"""Number formats of matrix products, by name."""
+"""Number formats of matrix products, by name, the most exact one first."""
 
 
 INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "amx_bf16", "amx_int8")

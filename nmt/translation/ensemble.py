@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt.config import load_run_config
 from nmt.errors import ConfigError
-from nmt.foundation.device import format_of
+from nmt.foundation.device import FORMATS, format_of
 from nmt.search import together
 from nmt.translation.translator import Translator
 
@@ -16,9 +16,13 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
     Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
     another order, that write other pieces, or that translate in other directions.
     """
-    first = Translator.load(runs[0], device, precision)
-    others = [Translator.load(run, device, format_of(first.precision)) for run in runs[1:]]
-    translators = [first, *others]
+    translators = [Translator.load(run, device, precision) for run in runs]
+    agreed = min((each.precision for each in translators), key=list(FORMATS.values()).index)
+    translators = [  # all compute in one precision, the most exact of those that auto has chosen
+        each if each.precision == agreed else Translator.load(run, device, format_of(agreed))
+        for run, each in zip(runs, translators, strict=True)
+    ]
+    first, *others = translators
     if not others:
         return first
     problems = []
