@@ -94,7 +94,7 @@ SURFACE = {
     "Translator.slow_precision": "(self) -> str | None",
     "Translator.stream": "(self, lines: Iterable[str], options: SearchOptions, *, prefixes: Sequence[str]=(), "
     "first: int=1, window: int=WINDOW, first_window: int=FIRST_WINDOW, warn: Warn=no_warning, "
-    "check_stop: CheckStop=never_stop) -> Iterator[Translation]",
+    "check_stop: CheckStop=never_stop, done: Done=uncounted) -> Iterator[Translation]",
     "Translator.translate": "(self, lines: Iterable[str], options: SearchOptions | None=None, "
     "**changes: Unpack[SearchChanges]) -> Translation | list[Translation] | Iterator[Translation]",
     "evaluate": "(system: System, source: Text, reference: Text, *, bins: Sequence[int]=(), "

@@ -189,6 +189,14 @@ def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) 
     assert [each.source for each in found] == lines
 
 
+def test_lines_are_counted_batch_by_batch_before_they_come_out(bahdanau: Translator) -> None:
+    lines, counts = ["", *LINES, " "], list[float]()
+    first = next(found := bahdanau.stream(lines, with_(GREEDY, batch_tokens=20), done=counts.append))
+    assert first.text == "" and sum(counts) == len(lines)
+    assert counts[0] == 2 and len(counts) > 3  # the blank lines, then batches
+    assert len(list(found)) == len(lines) - 1 and sum(counts) == len(lines)
+
+
 @given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]) -> None:

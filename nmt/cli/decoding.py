@@ -17,11 +17,12 @@ from nmt.config.schema import (
     LARGEST_REPETITION_PENALTY,
 )
 from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
+from nmt.foundation.messages import counted_early
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
-    from nmt.translation.translator import Translator, Warn
+    from nmt.translation.translator import Done, Translator, Warn
 
 SEARCH_OPTIONS = (
     "beam_size",
@@ -139,20 +140,24 @@ def translate_lines(
     source: str,
     typed: bool = False,
     prefixes: Sequence[str] = (),
+    what: str | None = None,
+    total: int | None = None,
 ) -> Iterator["Translation"]:
     """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`.
 
     Lines ``typed`` by a person are translated one by one. ``prefixes`` has what each translation must begin with.
+    ``what`` names the step in which ``total`` lines are counted; None shows no progress.
     """
+    from nmt.translation.translator import uncounted  # noqa: PLC0415
     from nmt.translation.windows import WINDOW  # noqa: PLC0415
 
-    return translator.stream(
-        watched_lines(translator, lines, arguments, run=run, source=source, typed=typed),
-        options,
-        prefixes=prefixes,
-        window=1 if typed else WINDOW,
-        warn=warn_of_line(arguments, source),
-    )
+    text = watched_lines(translator, lines, arguments, run=run, source=source, typed=typed)
+
+    def stream(done: "Done") -> Iterator["Translation"]:
+        window, tell = 1 if typed else WINDOW, warn_of_line(arguments, source)
+        return translator.stream(text, options, prefixes=prefixes, window=window, warn=tell, done=done)
+
+    return stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
 
 
 def watched_lines(

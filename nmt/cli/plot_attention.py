@@ -27,7 +27,7 @@ from nmt.config import Config, load_run_config
 from nmt.config.schema import TransformerAttention
 from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.foundation.files import printable
 from nmt.library.systems import origin_of
 from nmt.plots.about import made_with
@@ -148,6 +148,8 @@ def load_configs(arguments: argparse.Namespace, systems: Sequence[System]) -> li
     """
     configs, problems = [], []
     for system in systems:
+        if not Path(system.path).is_dir():
+            raise CheckpointError(f"{system.path}: no such run directory{tried(system.path)}; nmt-train makes one")
         config = load_run_config(system.path)
         attention = config.model.attention
         if attention.type == "none":

@@ -16,13 +16,13 @@ from nmt.cli.options import given, refuse_useless, whole
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.foundation.files import digest
-from nmt.foundation.messages import step, watched
+from nmt.foundation.messages import step
 from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
-    from nmt.translation.translator import Translator
+    from nmt.translation.translator import Done, Translator
 
 
 def add_shard_options(parser: argparse.ArgumentParser) -> None:
@@ -123,8 +123,8 @@ def translate_shard(
         kinds = {kind: form for kind, (_, form) in written.items()}
         try:
             with step(me, total, "lines") as progress:
-                for chunk, translations in _translated(arguments, shard, job, chunks, translator, options):
-                    write_chunk(job, chunk, watched(translations, progress), kinds)
+                for chunk, found in _translated(arguments, shard, job, chunks, translator, options, progress.advance):
+                    write_chunk(job, chunk, found, kinds)
         except FileNotFoundError:
             if not job.joined:  # by another process with the same shard, which has deleted what this one was writing
                 raise
@@ -138,6 +138,7 @@ def _translated(
     chunks: list[int],
     translator: "Translator",
     options: "SearchOptions",
+    done: "Done",
 ) -> "Iterator[tuple[int, Iterator[Translation]]]":
     """Yield the translations of each chunk, all of which must be taken before those of the next."""
     name, spans = arguments.input, [job.span(chunk) for chunk in chunks]
@@ -155,6 +156,7 @@ def _translated(
                 first=span.start + 1,
                 first_window=len(span),
                 warn=warn_of_line(arguments, name),
+                done=done,
             ),
         )
 

@@ -7,7 +7,6 @@ from nmt.cli.common import importing
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
 from nmt.cli.options import given
 from nmt.config.schema import Evaluation
-from nmt.foundation.messages import counted
 
 
 def add_test_set_options(arguments: argparse.ArgumentParser) -> None:
@@ -48,6 +47,14 @@ def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments:
     name = " + ".join(runs)
     translator = load_translator(runs, **given(arguments, DEVICE_OPTIONS))
     options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
-    translations = translate_lines(translator, lines, options, arguments, run=runs[0], source=source)
-    hypotheses = (each.text for each in translations)
-    return counted(hypotheses, f"{name}: translating", len(lines), "lines")
+    translations = translate_lines(
+        translator,
+        lines,
+        options,
+        arguments,
+        run=runs[0],
+        source=source,
+        what=f"{name}: translating",
+        total=len(lines),
+    )
+    return (each.text for each in translations)

@@ -33,7 +33,6 @@ from nmt.config import Config, load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import labelled_weights
-from nmt.foundation.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
@@ -129,13 +128,21 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     run = arguments.model[0]
     config = load_run_config(run)
     pictures = PicturesOfLines(arguments.attention_plot, config) if arguments.attention_plot else None
+    shown = not typed and (arguments.output is not None or not sys.stdout.isatty())
     translations = translate_lines(
-        translator, lines, options, arguments, run=run, source=name, typed=typed, prefixes=prefixes
+        translator,
+        lines,
+        options,
+        arguments,
+        run=run,
+        source=name,
+        typed=typed,
+        prefixes=prefixes,
+        what=name if shown else None,
+        total=count_lines(arguments.input) if shown else None,
     )
     with ExitStack() as stack:
         outputs = open_outputs(*forms(arguments).values(), stack=stack)
-        if not typed and (arguments.output is not None or not sys.stdout.isatty()):
-            translations = counted(translations, name, count_lines(arguments.input), "lines")
         for translation in translations:
             texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal

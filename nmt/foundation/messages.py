@@ -4,7 +4,7 @@ Messages go through the ``say`` that a caller passes down. Steps go to the :clas
 :func:`shown_on`; without one, as in a library, nothing is shown. Nothing here prints.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
@@ -104,6 +104,14 @@ def watched(items: Iterable[Item], progress: Step) -> Iterator[Item]:
     for item in items:
         yield item
         progress.advance()
+
+
+def counted_early(
+    make: Callable[[Callable[[float], None]], Iterable[Item]], what: str, total: float | None, unit: str
+) -> Iterator[Item]:
+    """Pass items through as a step; ``make`` gets what counts them, because they are done before they come out."""
+    with step(what, total, unit) as progress:
+        yield from make(progress.advance)
 
 
 def duration(seconds: float) -> str:

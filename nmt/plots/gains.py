@@ -121,6 +121,6 @@ def _draw_counts(axes: Axes, rows: Sequence[GainRow], spans: Sequence[Span]) -> 
     axes.set_ylabel("Sentences")
     wide = (right - left) >= (right[-1] - left[0]) / 16
     for bars, counts in ((above, gained), (below, lost)):
-        shown = [f"{count:,}" if label else "" for count, label in zip(counts, wide, strict=True)]
+        shown = [f"{count:,}" if count and label else "" for count, label in zip(counts, wide, strict=True)]
         axes.bar_label(bars, labels=shown, padding=1.5, fontsize=8, color="#333333")
     return {"sentences that gained": above, "sentences that lost": below}

@@ -63,7 +63,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
             say,
             "report those with the same one",
         ),
-        bins=files.bins or first.bins,
+        bins=files.bins or found.bins.get(Path(files.source).name) or first.bins,
         resamples=first.bootstrap,
     )
 

@@ -37,6 +37,8 @@ class Found:
     systems: list[Trained] = field(default_factory=list)
     planned: list[Files] = field(default_factory=list)
     """Test sets of experiments."""
+    bins: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """By the name of a test set's source file, the largest length of each bin in the curve of a finished experiment."""
     left_out: list[str] = field(default_factory=list)
     """Runs of experiments without a checkpoint, and why."""
 
@@ -65,6 +67,7 @@ def _add(found: Found, path: Path, test: Files | None) -> None:
             raise CheckpointError(f"{path}: {UNSAVED}")
         found.systems.append(Trained(name_of(path), run, load_run_config(path)))
     elif runs := _runs_below(path):
+        found.bins |= _bins_of_curve(path)
         several = Counter(name for name, _ in runs)
         for name, folder in runs:
             label = f"{name}:{folder.name.removeprefix('seed-')}" if several[name] > 1 else name
@@ -72,6 +75,16 @@ def _add(found: Found, path: Path, test: Files | None) -> None:
     else:
         problem = "holds no run" if path.is_dir() else f"no such file or directory{tried(path)}"
         raise DataError(f"{path}: {problem}; give a run directory, or an experiment's output directory or YAML file")
+
+
+def _bins_of_curve(path: Path) -> dict[str, tuple[int, ...]]:
+    """The bins of the length curve that a finished experiment drew, if it drew one."""
+    with suppress(FileError, LookupError, TypeError, AttributeError, ValueError):
+        curve = read_json(path / "length_curve.json")
+        rows = next(iter(curve["systems"].values()))["by_length"]
+        edges = {int(edge) for row in rows for edge in (row["low"] - 1, row["high"])} - {0}
+        return {str(curve["test_set"]): tuple(sorted(edges))} if edges else {}
+    return {}
 
 
 def _add_experiment(found: Found, path: Path, test: Files | None) -> None:

@@ -14,7 +14,7 @@ from nmt.evaluation.by_length import score_system
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import write_json, write_text
-from nmt.foundation.messages import Result, counted
+from nmt.foundation.messages import Result, counted_early
 from nmt.foundation.world import ONE_PROCESS, World, in_shares, share_tensors
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
@@ -23,7 +23,8 @@ from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import Log
 from nmt.training.progress import Progress
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop, Translator
+from nmt.translation.results import Translation
+from nmt.translation.translator import CheckStop, Done, Translator
 from nmt.translation.windows import WINDOW
 
 
@@ -114,9 +115,11 @@ def score_test(
     options = SearchOptions.from_config(config.decoding)
 
     def translate(share: Sequence[str]) -> Iterator[str]:
-        translations = translator.stream(share, options, first_window=WINDOW, check_stop=check_stop)
-        watched = counted(translations, "translating the test set", len(share), "sentences")
-        return (translation.text for translation in watched)
+        def stream(done: Done) -> Iterator[Translation]:
+            return translator.stream(share, options, first_window=WINDOW, check_stop=check_stop, done=done)
+
+        translations = counted_early(stream, "translating the test set", len(share), "sentences")
+        return (translation.text for translation in translations)
 
     hypotheses = in_shares(world, sources, translate)
     if not world.writes:

@@ -65,7 +65,8 @@ def summary(
     precision = PRECISIONS[resolve_precision(config.precision, device)]
     processes = extent.per_update // training.accumulation
     crowd = f", {processes} processes" if processes > 1 else ""
-    held_out = f"{len(prepared.validation_pairs):,} pairs for validation, {len(prepared.test_pairs):,} in the test set"
+    tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
+    held_out = f"{len(prepared.validation_pairs):,} pairs for validation, {tested}"
     if training.updates is not None:
         length = f"{training.updates:,} updates, {extent.epochs(training):,.1f} epochs"
     else:

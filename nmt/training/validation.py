@@ -21,7 +21,7 @@ from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignmen
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import autocast, resolve_precision
-from nmt.foundation.messages import counted, duration
+from nmt.foundation.messages import counted, counted_early, duration
 from nmt.foundation.world import ONE_PROCESS, World, in_shares
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
@@ -30,8 +30,9 @@ from nmt.plots.validation import bleu_by_length_image
 from nmt.training.log import Log
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
+from nmt.translation.results import Translation
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.translator import CheckStop, Translator, never_stop
+from nmt.translation.translator import CheckStop, Done, Translator, never_stop
 from nmt.translation.windows import WINDOW
 
 MOST_IMAGES = 2
@@ -161,9 +162,12 @@ class Validator:
             yield likelihood.item(), entropy, batch.target_tokens
 
     def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
-        translations = self.translator.stream(sources, self.options, first_window=WINDOW, check_stop=check_stop)
-        watched = counted(translations, "validation: translating", len(sources), "sentences")
-        return (translation.text for translation in watched)
+        def translated(done: Done) -> Iterator[Translation]:
+            stream = self.translator.stream
+            return stream(sources, self.options, first_window=WINDOW, check_stop=check_stop, done=done)
+
+        translations = counted_early(translated, "validation: translating", len(sources), "sentences")
+        return (translation.text for translation in translations)
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links."""

@@ -36,6 +36,8 @@ Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
 CheckStop = Callable[[], None]
 """Called between two batches; raises ``Stopped`` if a stop was requested."""
+Done = Callable[[float], None]
+"""Receives how many more lines are translated, batch by batch, before their translations come out in their order."""
 
 
 def no_warning(number: int, problem: str) -> None:
@@ -44,6 +46,10 @@ def no_warning(number: int, problem: str) -> None:
 
 def never_stop() -> None:
     """Go on."""
+
+
+def uncounted(lines: float) -> None:
+    """Count nothing."""
 
 
 def _warn(number: int, problem: str) -> None:
@@ -209,6 +215,7 @@ class Translator:
         first_window: int = FIRST_WINDOW,
         warn: Warn = no_warning,
         check_stop: CheckStop = never_stop,
+        done: Done = uncounted,
     ) -> Iterator[Translation]:
         """Translate each line, in the order of the lines, while they come in: what :meth:`translate` and the commands
         call.
@@ -216,17 +223,18 @@ class Translator:
         ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
-        ``check_stop`` is called between two batches. Raises ConfigError for a coverage penalty without attention.
+        ``check_stop`` is called between two batches, ``done`` is told how many lines each has. Raises ConfigError for a
+        coverage penalty without attention.
         """
-        done = 0
+        before = 0
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
         for text in windows(lines, first_window, window, _characters):
-            if done:  # batches of all sizes leave gaps, which would add up over the windows of a long text
+            if before:  # batches of all sizes leave gaps, which would add up over the windows of a long text
                 release_freed_memory()
-            begin = prefixes[done : done + len(text)]
-            yield from self._translate_window(searchable, text, begin, first + done, options, warn, check_stop)
-            done += len(text)
+            begin = prefixes[before : before + len(text)]
+            yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)
+            before += len(text)
 
     def _translate_window(
         self,
@@ -237,6 +245,7 @@ class Translator:
         options: SearchOptions,
         warn: Warn,
         check_stop: CheckStop,
+        done: Done,
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
@@ -249,6 +258,7 @@ class Translator:
                 warn(number, f"its prefix is too long: only the first {len(prefix)} pieces are forced")
             if ids:
                 lines.append(Line(number, ids, prefix))
+        done(len(text) - len(lines))  # blank ones
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
@@ -258,6 +268,7 @@ class Translator:
                 for line, hypotheses in zip(batch, found, strict=True):
                     place = line.number - first
                     results[place] = self._translation(text[place], line, hypotheses, options)
+                done(len(batch))
         return results
 
     @torch.inference_mode()
