@@ -131,7 +131,7 @@ class Terminal:
 
         self._bars += 1
         try:
-            with repeating(lambda: _refresh(bar), TICK) if total is None else contextlib.nullcontext():
+            with repeating(lambda: _refresh(bar), TICK):  # also before the first count
                 yield Shown(done, total, draw)
         finally:
             self._bars -= 1

@@ -107,8 +107,6 @@ def format_gains(rows: Sequence[GainRow], whole: GainRow, heading: str, metric: 
     lines = [f"{heading:>18}  sentences  gained  equal   lost  mean {NAMES[metric]} difference [95% interval]"]
     for name, row in [(f"{row.low}-{row.high}", row) for row in rows] + [("all", whole)]:
         equal = row.n - row.gained - row.lost
-        lines.append(
-            f"{name:>18}  {row.n:9,}  {row.gained:6,} {equal:6,} {row.lost:6,}  "
-            f"{row.mean:+.2f} [{row.mean_low:+.2f}, {row.mean_high:+.2f}]"
-        )
+        interval = f" [{row.mean_low:+.2f}, {row.mean_high:+.2f}]" if row.n > 1 else ""
+        lines.append(f"{name:>18}  {row.n:9,}  {row.gained:6,} {equal:6,} {row.lost:6,}  {row.mean:+.2f}{interval}")
     return "\n".join(lines)
