@@ -38,14 +38,20 @@ REPEATS = 9
 UPDATES = 40
 
 
-def training_cells(row: TrainingRow) -> dict[str, str]:
-    """Format a row of the training table."""
+def step_cells(row: TrainingRow | NeighborRow) -> dict[str, str]:
+    """Format what all tables of training steps begin with."""
     return {
         "variant": row.variant,
         "kernels": row.kernels,
         "precision": row.precision,
         "shape": row.shape,
         "target tokens/s": f"{row.target_tokens_per_second:,.0f}",
+    }
+
+
+def training_cells(row: TrainingRow) -> dict[str, str]:
+    """Format a row of the training table."""
+    return step_cells(row) | {
         "ms a step": f"{row.milliseconds_per_step:,.1f}",
         "GFLOP/s": f"{row.flops_per_second / 1e9:,.0f}",
         "product GFLOP/s": f"{row.product_flops_per_second / 1e9:,.0f}",
@@ -57,12 +63,7 @@ def training_cells(row: TrainingRow) -> dict[str, str]:
 
 def neighbor_cells(row: NeighborRow) -> dict[str, str]:
     """Format a row of the table of training beside a busy program."""
-    return {
-        "variant": row.variant,
-        "kernels": row.kernels,
-        "precision": row.precision,
-        "shape": row.shape,
-        "target tokens/s": f"{row.target_tokens_per_second:,.0f}",
+    return step_cells(row) | {
         "beside a busy program": f"{row.beside_tokens_per_second:,.0f}",
         "share": f"{row.beside_tokens_per_second / row.target_tokens_per_second:.2f}",
     }

@@ -67,8 +67,7 @@ def test_candidates_are_what_the_processor_multiplies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
-    if not hasattr(torch.ops.onednn, "qlinear_pointwise"):
-        pytest.skip("this PyTorch has no int8 layer")
+    monkeypatch.setattr(torch.ops.onednn, "qlinear_pointwise", None, raising=False)  # some builds of PyTorch lack it
     assert fast.candidates(model(), kernels, CPU) == expected
 
 

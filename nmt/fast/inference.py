@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
 from nmt.fast.inference_encoder import FastEncoder
@@ -356,3 +357,18 @@ def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searc
             "coverage; use fp32 or bf16"
         )
     return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)
+
+
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
+    """Return what search asks of the network, for as long as its weights stay as they are.
+
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, which plain kernels do not have.
+    """
+    refuse_precision(precision, kernels)
+    return fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
+
+
+def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
+    """Raise ConfigError for a precision that the kernels do not have."""
+    if precision == torch.int8 and kernels == "plain":
+        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")

@@ -1,16 +1,19 @@
 """Which precision translates fastest with a network on this machine, by measurement."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 
 from nmt.config.schema import Kernels
-from nmt.fast.inference import PlainSearch, fast_search, twin_of
+from nmt.fast.inference import search, twin_of
 from nmt.fast.kernels.int8 import multiplies_int8
 from nmt.foundation.device import multiplies_bf16
 from nmt.foundation.speed import brief_seconds
 from nmt.model import Seq2Seq
+from nmt.search import Searchable
 
 SENTENCES, PIECES = 16, 16
 """Of the batch that is translated for the measurement: as many steps as pieces."""
@@ -45,31 +48,22 @@ def rates(
     measured = {}
     with _one_thread(device), torch.inference_mode():
         for precision in precisions:
-            task = _translation(model, precision, kernels, source, lengths, rows, beam_size)
+            network = search(model, precision, kernels, beam_size=beam_size)
+            task = partial(_translate, network, source, lengths, rows, beam_size)
             measured[precision] = SENTENCES * PIECES / brief_seconds(task, device)
     return measured
 
 
-def _translation(
-    model: Seq2Seq,
-    precision: torch.dtype,
-    kernels: Kernels,
-    source: torch.Tensor,
-    lengths: torch.Tensor,
-    rows: torch.Tensor,
-    beam_size: int,
-) -> Callable[[], None]:
-    network = fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
+def _translate(
+    network: Searchable[Any], source: torch.Tensor, lengths: torch.Tensor, rows: torch.Tensor, beam_size: int
+) -> None:
+    """Encode a batch and take as many steps as it has pieces, each with a reordering of the rows."""
     previous = torch.zeros_like(rows)
-
-    def translate() -> None:
-        with network.searching():
-            state = network.start(network.encode(source, lengths)).expand(beam_size)
-            for _ in range(PIECES):
-                _, state, _ = network.step(previous, state)
-                state = state.select(rows)
-
-    return translate
+    with network.searching():
+        state = network.start(network.encode(source, lengths)).expand(beam_size)
+        for _ in range(PIECES):
+            _, state, _ = network.step(previous, state)
+            state = state.select(rows)
 
 
 @contextmanager

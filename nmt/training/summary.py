@@ -9,12 +9,11 @@ from torch import nn
 from nmt.config import Config
 from nmt.data.dataset import PreparedData
 from nmt.foundation.cores import cores, time_limit
-from nmt.foundation.device import resolve_precision
+from nmt.foundation.device import format_of, resolve_precision
 from nmt.model import Seq2Seq
 from nmt.training.extent import Extent
 from nmt.training.progress import Progress
 
-PRECISIONS = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 NOTABLE = 0.25
 """Cores; what an editor or a browser uses is not told."""
 FLOATS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
@@ -62,7 +61,7 @@ def summary(
     parts = parameters_by_part(model)
     parameters = sum(parts.values())
     attention = "no" if config.model.attention.type == "none" else config.model.attention.type
-    precision = PRECISIONS[resolve_precision(config.precision, device)]
+    precision = format_of(resolve_precision(config.precision, device))
     processes = extent.per_update // training.accumulation
     crowd = f", {processes} processes" if processes > 1 else ""
     tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"

@@ -31,12 +31,11 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Ids
-from nmt.foundation.device import out_of_memory, resolve_device, resolve_precision
+from nmt.foundation.device import format_of, out_of_memory, resolve_device, resolve_precision
 from nmt.model import Seq2Seq, build_model
 from nmt.model.dropout import Dropout, WordDropout
 from nmt.training.build import objective_of
 from nmt.training.gradients import SENTENCES, GraphedGradients, gradients_on
-from nmt.training.summary import PRECISIONS
 
 TOLERANCES = {torch.float32: (1e-5, 1e-4), torch.bfloat16: (0.02, 0.5)}
 """Relative errors of the loss and of the gradient of a parameter, as in tests/test_gpu.py, but for gradients in bf16:
@@ -204,7 +203,7 @@ def judge(exact: Found, plain: Found, fast: Found, precision: torch.dtype) -> st
     ]
     # NaN counts as the worst
     error, allowed, usual, name = max(rows, key=lambda row: math.inf if math.isnan(row[0]) else row[0] / row[1])
-    kind = PRECISIONS[precision]
+    kind = format_of(precision)
     if not error <= allowed:
         raise Disagreement(
             f"in {kind} {name} is wrong: relative error {error:.2g} instead of {allowed:.2g} at most "

@@ -22,12 +22,11 @@ from nmt.config import Config
 from nmt.data.cache import cache_folder
 from nmt.data.dataset import PreparedData
 from nmt.errors import FileError
-from nmt.foundation.device import instructions, resolve_precision
+from nmt.foundation.device import format_of, instructions, resolve_precision
 from nmt.foundation.files import read_json, replacing
 from nmt.foundation.messages import Highlight, step
 from nmt.foundation.world import World
 from nmt.training import gradients
-from nmt.training.summary import PRECISIONS
 from nmt.training.trial import run_trial, trial_of
 
 GPUS = frozenset({"cuda"})
@@ -130,7 +129,7 @@ def setting_of(config: Config, prepared: PreparedData, device: torch.device) -> 
             "triton": _triton(),
             "compiler": os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"),  # Triton needs one
         },
-        "precision": PRECISIONS[resolve_precision(config.precision, device)],
+        "precision": format_of(resolve_precision(config.precision, device)),
         "network": config.model.model_dump(mode="json"),
         "objective": training,
         "vocabularies": [prepared.tokenizers.source.size, prepared.tokenizers.target.size],
