@@ -27,6 +27,8 @@ class Collected:
     tokenizer: BleuTokenizer
     bins: tuple[int, ...]
     resamples: int
+    notes: list[str]
+    """What a reader of the scores has to know of single systems."""
 
 
 def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | None, int], say: Say) -> Collected:
@@ -34,7 +36,8 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
 
     Args:
         paths: these.
-        test: source and reference; None: those of the experiment, or else ``data.test``, which all runs must share.
+        test: source and reference; None: those of the experiment, or else ``data.test``, which is the same for all runs
+            that have one. The others are measured on it, too, and ``notes`` says so.
         gold: file with the word links of the test set, and the index of the first word in it; without a file, that of
             the experiment's test set, or ``evaluation.gold`` if it is of the same files.
         say: is told which runs of an experiment are left out, because they have no checkpoint yet.
@@ -48,7 +51,9 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         say(f"left out: {problem}")
     systems = found.systems
     _refuse_different(systems)
-    files = wanted or _common_test(found)
+    files, notes = _common_test(found) if wanted is None else (_planned(found, wanted), [])
+    for note in notes:
+        say(note)
     links, first_word = gold
     files = _with_gold(files, systems) if links is None else replace(files, gold=links, gold_first=first_word)
     test_set = read_test_set(files)
@@ -65,6 +70,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         ),
         bins=files.bins or found.bins.get(Path(files.source).name) or first.bins,
         resamples=first.bootstrap,
+        notes=notes,
     )
 
 
@@ -78,16 +84,24 @@ def _refuse_different(systems: Sequence[Trained]) -> None:
         raise ConfigError(f"the systems of a report translate in one direction; found {named}")
 
 
-def _common_test(found: Found) -> Files:
-    """The test set of the experiment, or the one that all runs have. Raises ConfigError."""
-    wanted = list(found.planned)
+def _planned(found: Found, wanted: Files) -> Files:
+    """The test set that was named, as the experiment that has it describes it."""
+    return next((each for each in found.planned if each.both == wanted.both), wanted)
+
+
+def _common_test(found: Found) -> tuple[Files, list[str]]:
+    """The test set of the experiment, or the one of the runs, and which systems have none. Raises ConfigError."""
+    wanted, without = list(found.planned), dict[str, str]()
     if not wanted:
         for system in found.systems:
             own = system.config.data.test
-            if not isinstance(own, FileCorpus) or own.limit is not None:
-                has = "no data.test" if own is None else "a data.test that is not two whole files"
-                raise ConfigError(f"{system.run.path}: has {has}; name a test set with --test SOURCE REFERENCE")
-            wanted.append(Files(own.source, own.target))
+            if isinstance(own, FileCorpus) and own.limit is None:
+                wanted.append(Files(own.source, own.target))
+            else:
+                without[system.name] = "no data.test" if own is None else "a data.test that is not two whole files"
+    if not wanted:
+        problems = [f"{name}: has {what}" for name, what in without.items()]
+        raise ConfigError(*problems, "no system has a test set to report on; name one with --test SOURCE REFERENCE")
     if len({files.both for files in wanted}) > 1:
         named = ", ".join(sorted({files.source for files in wanted}))
         raise ConfigError(f"the runs have different test sets ({named}); name one with --test SOURCE REFERENCE")
@@ -98,7 +112,11 @@ def _common_test(found: Found) -> Files:
             *(f"{path}: no such file{tried(path)}" for path in missing),
             "that is the test set of the runs; start where they were trained, or name one with --test SOURCE REFERENCE",
         )
-    return first
+    notes = [
+        f"{printable(name)} has {what}: it is measured on {printable(first.source)}, the test set of the others"
+        for name, what in without.items()
+    ]
+    return first, notes
 
 
 def _with_gold(files: Files, systems: Sequence[Trained]) -> Files:

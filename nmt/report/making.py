@@ -21,7 +21,7 @@ from nmt.report.reading import read
 from nmt.report.records import Languages, Report, Row, System
 from nmt.report.selection import choose, typical
 from nmt.report.sentences import Readings, sentence_records
-from nmt.report.settings import bottleneck, differing_settings
+from nmt.report.settings import bottleneck, differing_settings, is_hard
 from nmt.report.systems import Trained
 from nmt.report.test_set import right_to_left
 from nmt.runs.loading import load_run
@@ -77,6 +77,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         bottleneck([system.name for system in systems], [system.config for system in systems]),
         sentence_records(collected, selection.indices, readings),
         selection.described,
+        collected.notes,
     )
 
 
@@ -129,6 +130,7 @@ def _system(
         aer=aer,
         aer_of=None if aer is None else "validation" if measured.aer is None else "test",
         attends=bool(views),
+        hard=is_hard(system.config),
         views=views,
         length=_by_length(measured.scores.rows, by_words, measured, collected, shown),
         length_pieces=_by_length(measured.pieces, by_pieces, measured, collected, shown),

@@ -59,6 +59,8 @@ class System:
     aer_of: str | None
     """What ``aer`` was measured on: test or validation."""
     attends: bool
+    hard: bool
+    """Whether the attention looks at one position in each step, so that no temperature changes it."""
     views: list[str]
     """Names of the attention matrices of a sentence."""
     length: list[Row]
@@ -127,6 +129,8 @@ class Report:
     sentences: list[Sentence]
     selection: str
     """How the sentences were chosen, in words."""
+    notes: list[str] = field(default_factory=list)
+    """Remarks on single systems, below the table of scores."""
     min_sentences: int = field(default=MIN_SENTENCES)
     """A bin of lengths with fewer sentences is weak evidence, and drawn as such."""
     version: int = field(default=VERSION)

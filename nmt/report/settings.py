@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nmt.config import Config
+from nmt.config.schema import ScoredAttention
 from nmt.report.records import Row
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache", "data.processes")
@@ -31,6 +32,12 @@ def differing_settings(configs: Sequence[Config]) -> list[dict[str, str]]:
     keys = [key for key in dict.fromkeys(key for one in every for key in one) if key not in ELSEWHERE]
     differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
     return [{key: one.get(key, "") for key in differing} for one in every]
+
+
+def is_hard(config: Config) -> bool:
+    """Whether the attention reads one position in each step."""
+    attention = config.model.attention
+    return isinstance(attention, ScoredAttention) and attention.hard is not None
 
 
 def bottleneck(names: Sequence[str], configs: Sequence[Config]) -> list[Row]:

@@ -36,9 +36,9 @@ class Found:
 
     systems: list[Trained] = field(default_factory=list)
     planned: list[Files] = field(default_factory=list)
-    """Test sets of experiments."""
+    """Test sets of experiments: the one that was named, with the experiment's bins and links, or the first."""
     bins: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By the name of a test set's source file, the largest length of each bin in the curve of a finished experiment."""
+    """By the name of a test set's source file, the largest length of each bin in a curve of a finished experiment."""
     left_out: list[str] = field(default_factory=list)
     """Runs of experiments without a checkpoint, and why."""
 
@@ -67,7 +67,8 @@ def _add(found: Found, path: Path, test: Files | None) -> None:
             raise CheckpointError(f"{path}: {UNSAVED}")
         found.systems.append(Trained(name_of(path), run, load_run_config(path)))
     elif runs := _runs_below(path):
-        found.bins |= _bins_of_curve(path)
+        for curve in sorted(path.glob("*.json")):
+            found.bins |= _bins_of_curve(curve)
         several = Counter(name for name, _ in runs)
         for name, folder in runs:
             label = f"{name}:{folder.name.removeprefix('seed-')}" if several[name] > 1 else name
@@ -78,9 +79,9 @@ def _add(found: Found, path: Path, test: Files | None) -> None:
 
 
 def _bins_of_curve(path: Path) -> dict[str, tuple[int, ...]]:
-    """The bins of the length curve that a finished experiment drew, if it drew one."""
+    """The bins of a length curve that a finished experiment drew; nothing for a file that is no length curve."""
     with suppress(FileError, LookupError, TypeError, AttributeError, ValueError):
-        curve = read_json(path / "length_curve.json")
+        curve = read_json(path)
         rows = next(iter(curve["systems"].values()))["by_length"]
         edges = {int(edge) for row in rows for edge in (row["low"] - 1, row["high"])} - {0}
         return {str(curve["test_set"]): tuple(sorted(edges))} if edges else {}
@@ -90,7 +91,7 @@ def _bins_of_curve(path: Path) -> dict[str, tuple[int, ...]]:
 def _add_experiment(found: Found, path: Path, test: Files | None) -> None:
     plan = make_plan(load_experiment(path), str(path)).compared()
     name = _test_of(plan, test)
-    if test is None and name is not None:
+    if name is not None:
         of = plan.tests[name]
         links, first = (of.gold.links, of.gold.first) if of.gold else (None, 0)
         found.planned.append(Files(of.source, of.reference, links, first, of.bins))

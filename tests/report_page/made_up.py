@@ -178,6 +178,7 @@ def fake_report() -> dict[str, Any]:
                 "aer": round(0.5 - peak_share(name), 3) if attends else None,
                 "aer_of": "test" if attends else None,
                 "attends": attends,
+                "hard": False,
                 "views": views,
                 "length": length,
                 "length_pieces": [row | {"low": row["low"] * 2, "high": row["high"] * 2} for row in length],
@@ -211,6 +212,7 @@ def fake_report() -> dict[str, Any]:
         ],
         "sentences": sentences,
         "selection": f"{len(sentences)} of 1,000 sentences: some of each length.",
+        "notes": ["luong-64 has no data.test: it is measured on test.en, the test set of the others"],
     }  # fmt: skip
 
 

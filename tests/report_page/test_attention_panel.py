@@ -90,6 +90,36 @@ def test_hover_lights_the_source(page: Page, path: Path) -> None:
     assert page.text(".weights").startswith(f"{words[row][0][1:]} attends to {columns[best]} {joined[best]:.2f}")
 
 
+def written(pieces: list[str], step: int, candidate: str) -> str:
+    """A candidate as a reader expects it: behind what the output has of its word, without SentencePiece's marks."""
+    begins = candidate.startswith(("▁", "<"))
+    return (candidate if begins else "".join(pieces[:step]).rsplit("▁", 1)[-1] + candidate).removeprefix("▁")
+
+
+def test_candidates_are_words_among_words_and_pieces_among_pieces(page: Page, tmp_path: Path) -> None:
+    """Where two candidates are spelled alike, one begins a word and the other goes on with one."""
+    report = fake_report()
+    reading = report["sentences"][0]["systems"][LUONG]
+    pieces = [piece for word in reading["target_words"] for piece in word]
+    step = next(k for k, piece in enumerate(pieces) if k and not piece.startswith("▁"))
+    listed = [pieces[step], "▁on", "on", "▁", "</s>"]
+    reading["steps"][step] = [[piece, 0.5 / 2**k] for k, piece in enumerate(listed)]
+    for unit, shown in (
+        ("words", [f"{pieces[step - 1][1:]}{pieces[step]}", "on", f"{pieces[step - 1][1:]}on", "␣", "</s>"]),
+        ("pieces", listed),
+    ):
+        file = tmp_path / f"{unit}.html"
+        file.write_text(render(as_record(report)), encoding="utf-8")
+        page.open(file, f"#attention=10&system={LUONG}&step={step + 1}&unit={unit}")
+        assert page.texts(".candidates bdi") == shown
+    page.open(file, f"#attention=10&system={LUONG}&step={step + 1}")
+    assert page.texts(".candidates .begun") == [pieces[step - 1][1:]] * 2
+    report["languages"]["target_unit"] = "characters"  # no spaces: a piece is not behind the whole sentence
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    page.open(file, f"#attention=10&system={LUONG}&step={step + 1}")
+    assert page.texts(".candidates bdi") == [pieces[step], "on", "on", "␣", "</s>"]
+
+
 def test_step_by_step_with_candidates(page: Page, path: Path) -> None:
     page.open(path, f"#attention=100&system={LUONG}")
     reading = sentence(100)["systems"][LUONG]
@@ -98,9 +128,9 @@ def test_step_by_step_with_candidates(page: Page, path: Path) -> None:
         listed = [list(each) for each in reading["steps"][step]]
         if pieces[step] not in [piece for piece, _ in listed]:
             listed.append([pieces[step], reading["chosen"][step]])
-        assert page.texts(".candidates bdi") == [piece for piece, _ in listed]
+        assert page.texts(".candidates bdi") == [written(pieces, step, piece) for piece, _ in listed]
         assert page.texts(".candidates .count") == [f"{p:.3f}" for _, p in listed]
-        assert page.texts(".candidates .chosen bdi") == [pieces[step]]
+        assert page.texts(".candidates .chosen bdi") == [written(pieces, step, pieces[step])]
         assert page.text(".step-head h3") == f"Step {step + 1} of {len(pieces)}"
         assert page.texts(".tokens [aria-selected=true]") == [pieces[step].removeprefix("▁")]
         if step < len(pieces) - 1:
@@ -281,11 +311,15 @@ def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "hard.html"
     file.write_text(render(as_record(report)), encoding="utf-8")
     slider = "section[data-panel=attention] input[type=range]"
+    page.open(file, f"#attention=10&system={LUONG}")
+    assert page.find(slider).is_displayed(), "weights of one are no hard attention: the configuration says what is"
+    next(each for each in report["systems"] if each["name"] == LUONG)["hard"] = True
+    file.write_text(render(as_record(report)), encoding="utf-8")
     page.open(file, f"#attention=10&system={LUONG}&unit=pieces")
     np.testing.assert_array_equal(painted(page, len(codes)), codes == 0)
     assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
     assert "one position alone" in page.text("section[data-panel=attention] .pictures")
-    page.open(file, f"#attention=100&system={LUONG}&temperature=0.125")
+    page.open(file, f"#attention=100&system={HEADS.replace(' ', '+').replace('&', '%26')}&temperature=0.125")
     assert page.find(slider).is_displayed()
 
 

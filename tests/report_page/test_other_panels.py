@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import numpy as np
 from selenium.webdriver.common.keys import Keys
@@ -206,7 +207,38 @@ def test_training(page: Page, path: Path) -> None:
     assert len(page.all("section[data-panel=training] .stop")) == 20
     page.choose("Sentence", f"{sentence(100)['source'][:69]}…"[: len(sentence(100)["source"])])
     page.choose("System", LUONG)
+    assert not page.find(".missing").is_displayed()
     samples = REPORT["systems"][2]["samples"]
-    assert page.texts(".over-time dt") == ["Source", "Reference", *[f"{each['step']:,}" for each in samples]]
+    assert page.texts(".over-time dt") == ["Source", "Reference", *[f"Update {each['step']:,}" for each in samples]]
     assert page.texts(".over-time dd")[2:] == [each["lines"][1]["hypothesis"] for each in samples]
     assert len(page.all(".over-time dd:nth-of-type(3) mark")) > 0
+
+
+def test_samples_that_are_not_there_are_explained(page: Page, tmp_path: Path) -> None:
+    """Validated from update 100 on; one system has samples from 700 on, one has none, and one none of the sentence."""
+    report = fake_report()
+    none, late, fewer, whole = report["systems"]
+    none["samples"] = []
+    late["samples"] = [each for each in late["samples"] if each["step"] >= 700]
+    fewer["samples"] = [each | {"lines": each["lines"][1:]} for each in fewer["samples"]]
+    file = tmp_path / "late.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+
+    def said(system: str) -> str:
+        page.open(file, f"#training&system={quote_plus(system)}")
+        assert page.find(".missing").is_displayed()
+        return page.text(".missing")
+
+    without = "Without any samples: vector-32."
+    assert said(late["name"]) == (
+        "vector-64 was validated from update 100 on, and its samples begin at update 700: those before were not "
+        "stored, because the run began with an older version of the toolkit or with training.validation.samples: 0. "
+        f"{without}"
+    )
+    assert page.texts(".over-time dt")[2:] == ["Update 700", "Update 1,000"]
+    source = whole["samples"][0]["lines"][0]["source"]
+    page.choose("Sentence", f"{source[:69]}…" if len(source) > 70 else source)
+    page.choose("System", LUONG)
+    page.until("return location.hash.includes('luong')")
+    assert page.text(".missing") == f"luong-64 stored no sample of this sentence. {without}"
+    assert said(whole["name"]) == without

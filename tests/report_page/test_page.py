@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nmt.report.render import render
@@ -89,6 +90,7 @@ def test_overview_has_differences_and_settings(page: Page, path: Path) -> None:
     assert cells.count("p < ") + cells.count("p = ") == len(REPORT["pairs"])
     assert "p < 0.001" in cells and "p = 0.020" in cells
     assert "model.encoder.hidden" in cells
+    assert f"{REPORT['notes'][0]}." in cells
 
 
 def test_a_state_is_a_link(page: Page, path: Path) -> None:
@@ -184,6 +186,29 @@ def test_no_panel_is_wider_than_the_screen(page: Page, path: Path, width: int) -
     for fragment in STATES:
         page.open(path, fragment)
         assert page.js("return document.documentElement.scrollWidth") <= width, fragment
+
+
+@pytest.mark.parametrize("fragment", ["#overview", "#attention=240&system=luong-64"])
+def test_what_can_be_scrolled_sideways_fades_as_far_as_there_is_more(page: Page, path: Path, fragment: str) -> None:
+    page.size(390)
+    page.open(path, fragment)
+    script = """
+        const nodes = [...document.querySelectorAll("nav ul, main > section:not([hidden]) .scroll")];
+        const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        const fades = async (left) => {
+          for (const node of nodes) node.scrollLeft = left;
+          await frame();
+          return nodes.map((node) => parseFloat(getComputedStyle(node).getPropertyValue("--fade")));
+        };
+        const more = nodes.map((node) => node.scrollWidth - node.clientWidth);
+        return (async () => [more, await fades(0), await fades(1e4)])();
+    """
+    more, begin, end = page.js(script)
+    assert max(more) > 40
+    np.testing.assert_allclose(begin, np.minimum(more, 40), atol=0.5)
+    np.testing.assert_allclose(end, 0, atol=0.5)
+    regions = "main > section:not([hidden]) .scroll"
+    assert set(page.attributes(regions, "tabindex")) == {"0"} and all(page.attributes(regions, "aria-label"))
 
 
 def test_light_and_dark(page: Page, path: Path) -> None:

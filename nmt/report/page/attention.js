@@ -167,11 +167,12 @@ function exploredSentence(report, state) {
     output,
     view,
     unit,
+    targetUnit: report.languages.target_unit,
     temperature,
     sourcePieces,
     targetPieces,
     matrix,
-    hard: trained !== null && trained.every((row) => Math.max(...row) === 1), // no temperature changes that
+    hard: system.hard,
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
     stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,

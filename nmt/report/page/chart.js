@@ -11,7 +11,7 @@ const MARKERS = [
   "M-4 0L3 -3.8V3.8Z",
   "M4 0L-3 -3.8V3.8Z",
 ];
-const TAG_HEIGHT = 11;
+const [TAG_WIDTH, TAG_HEIGHT] = [20, 11];
 const DASHES = [null, "6 2.5", "2 2", "7 2.5 1.5 2.5"];
 
 /** Color, marker and dashes of the n-th series: 28 differ, as in the toolkit's figures. */
@@ -64,8 +64,10 @@ function chart(host, spec) {
   const width = Math.max(host.clientWidth || 640, 240);
   const height = spec.height ?? (width < 480 ? 240 : 340);
   const bars = spec.bars ? 34 : 0;
+  const tags = spec.series.some(({ tag }) => tag) ? TAG_WIDTH : 0;
   const frame = { left: 46, right: width - 12, top: 26, bottom: height - 44 - bars };
-  const x = (value) => frame.left + ((value - spec.x.low) / (spec.x.high - spec.x.low)) * (frame.right - frame.left);
+  const start = frame.left + tags;
+  const x = (value) => start + ((value - spec.x.low) / (spec.x.high - spec.x.low)) * (frame.right - start);
   const y = (value) => frame.bottom - ((value - spec.y.low) / (spec.y.high - spec.y.low)) * (frame.bottom - frame.top);
   const svg = shape("svg", {
     class: "chart",

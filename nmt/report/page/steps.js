@@ -70,7 +70,7 @@ function stepView({ point, leave, choose }) {
     next.disabled = at >= options.length - 1;
     weights.replaceChildren(...weightsInWords(model, step, whole, column));
     entropy.replaceChildren(...entropyInWords(model, step));
-    candidates.replaceChildren(...candidatesOf(model.output, step, model.targetPieces[step]));
+    candidates.replaceChildren(...candidatesOf(model, step));
   }
 
   const row = (label, tokens) =>
@@ -95,9 +95,14 @@ function shownPiece(piece) {
   return piece === "▁" ? "␣" : piece.replace(/^▁/, "");
 }
 
-/** Symbols such as </s> are read from left to right in any sentence; letters join across pieces. */
+/** Whether a piece is a symbol such as </s>, not text. */
+function isSymbol(piece) {
+  return /^<.*>$/.test(piece);
+}
+
+/** Symbols are read from left to right in any sentence; letters join across pieces. */
 function isolated(piece) {
-  return /^<.*>$/.test(piece) ? { dir: "ltr" } : {};
+  return isSymbol(piece) ? { dir: "ltr" } : {};
 }
 
 function spaced(nodes, pieces) {
@@ -139,7 +144,10 @@ function entropyInWords(model, step) {
   ];
 }
 
-function candidatesOf(output, step, piece) {
+function candidatesOf(model, step) {
+  const { output } = model;
+  const piece = model.targetPieces[step];
+  const shown = model.unit === "pieces" ? (candidate) => candidate : asWritten(shownPiece(wordSoFar(model, step)));
   const listed = output.steps[step] ?? [];
   const rows = listed.some(([candidate]) => candidate === piece)
     ? listed
@@ -148,10 +156,26 @@ function candidatesOf(output, step, piece) {
     element(
       "li",
       { class: candidate === piece ? "chosen" : null },
-      element("bdi", {}, candidate),
+      element("bdi", {}, shown(candidate)),
       element("span", { class: "bar", "aria-hidden": "true", css: { "--w": probability ?? 0 } }),
       element("span", { class: "count" }, probability === null ? "–" : probability.toFixed(3)),
       candidate === piece ? element("span", { class: "tag" }, "chosen") : null,
     ),
   );
+}
+
+/** What the output has of the word that a step may go on with; nothing in a language without spaces. */
+function wordSoFar({ targetPieces, targetUnit }, step) {
+  if (targetUnit !== "words") return "";
+  const before = targetPieces.slice(0, step);
+  const begin = before.findLastIndex((piece) => piece.startsWith("▁"));
+  return begin < 0 ? before.join("") : wordText(before.slice(begin));
+}
+
+/** A candidate as a reader expects it: without the mark where it begins a word, else behind the word that it continues. */
+function asWritten(begun) {
+  return (candidate) =>
+    !begun || candidate.startsWith("▁") || isSymbol(candidate)
+      ? shownPiece(candidate)
+      : [element("span", { class: "begun" }, begun), candidate];
 }

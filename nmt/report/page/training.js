@@ -42,6 +42,7 @@ function trainingPanel(report, go) {
   const plot = element("div", { class: "plot" });
   const readout = element("p", { class: "note", role: "status" });
   const samples = element("div", {});
+  const gaps = element("p", { class: "note missing", role: "status" });
   const body = [
     element("div", { class: "controls" }, controls.systems.node, curves.length ? controls.curve.node : null),
     readout,
@@ -56,6 +57,7 @@ function trainingPanel(report, go) {
         "The same sentence at each validation. Underlined words differ from the reference.",
       ),
       element("div", { class: "controls" }, controls.system.node, controls.sample.node),
+      gaps,
       samples,
     );
   }
@@ -69,7 +71,11 @@ function trainingPanel(report, go) {
       const number = numberIn(state, "sample", 1, sources.length, 1);
       controls.system.set(system.name);
       controls.sample.set(String(number));
-      samples.replaceChildren(overTime(system, lines.get(sources[number - 1])));
+      const line = lines.get(sources[number - 1]);
+      const found = samplesOf(system, line.source);
+      gaps.textContent = missingSamples(system, found, report.systems);
+      gaps.hidden = !gaps.textContent;
+      samples.replaceChildren(overTime(found, line));
     }
   }
 
@@ -127,14 +133,36 @@ function trainingPanel(report, go) {
   return { body, update };
 }
 
-/** The hypotheses of one sentence, a row for each validation. */
-function overTime({ samples }, { source, reference }) {
-  const found = samples
+/** What a system wrote for a sentence, as [updates, line] pairs. */
+function samplesOf({ samples }, source) {
+  return samples
     .map(({ step, lines }) => [step, lines.find((line) => line.source === source)])
     .filter(([, line]) => line);
+}
+
+/** Which validations and which systems have no sample, and why; "" if none is missing. */
+function missingSamples({ name, training }, found, systems) {
+  const first = training.validation[0]?.[0];
+  const begins = found[0]?.[0];
+  const without = systems.filter(({ samples }) => !samples.length).map((system) => system.name);
+  const parts = [];
+  if (begins === undefined) parts.push(`${name} stored no sample of this sentence.`);
+  else if (begins > first) {
+    parts.push(
+      `${name} was validated from update ${first.toLocaleString("en")} on, and its samples begin at update ` +
+        `${begins.toLocaleString("en")}: those before were not stored, because the run began with an older version of ` +
+        "the toolkit or with training.validation.samples: 0.",
+    );
+  }
+  if (without.length) parts.push(`Without any samples: ${without.join(", ")}.`);
+  return parts.join(" ");
+}
+
+/** The hypotheses of one sentence, a row for each validation. */
+function overTime(found, { source, reference }) {
   return pairList({ class: "over-time" }, [
     ["Source", plainText(source)],
     ["Reference", plainText(reference)],
-    ...found.map(([step, line]) => [step.toLocaleString("en"), marked(line.hypothesis, reference)]),
+    ...found.map(([step, line]) => [`Update ${step.toLocaleString("en")}`, marked(line.hypothesis, reference)]),
   ]);
 }
