@@ -12,6 +12,7 @@ from nmt.translation.results import TranslatedHypothesis, Translation
 from tests.test_serving import Client, serving, until
 
 webdriver = pytest.importorskip("selenium.webdriver")
+Keys = webdriver.Keys
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +28,8 @@ def capitals(lines: list[str], asked: Any, check_stop: Any) -> Answer:
         upper = [word.upper() for word in words]
         weights = np.eye(len(words), dtype=np.float32)
         best = TranslatedHypothesis(" ".join(upper), -1.0, -1.0, [f"▁{word}" for word in upper], weights)
-        found.append((Translation(line, [f"▁{word}" for word in words], [best]), None))
+        warning = "cut off at 1 piece" if line == "cut off" else None
+        found.append((Translation(line, [f"▁{word}" for word in words], [best]), warning))
     return found
 
 
@@ -92,3 +94,53 @@ def test_a_refusal_is_shown(browser: Any) -> None:
     browser.execute_script(script, "a\n" * 101)
     until(lambda: "102 lines; send at most 100 at a time" in browser.find_element("id", "status").text)
     browser.get_log("browser")  # which tells of the refusal, too
+
+
+def test_the_page_by_keyboard_alone(browser: Any) -> None:
+    """From the text to the lines of the translation, the choice of pieces, and the heat map, whose weights are read."""
+
+    def press(*keys: str, held: str | None = None) -> str:
+        actions = webdriver.ActionChains(browser, duration=0)
+        (actions.key_down(held).send_keys(*keys).key_up(held) if held else actions.send_keys(*keys)).perform()
+        script = "const e = document.activeElement; return e.getAttribute('aria-label') || e.innerText || e.id"
+        return str(browser.execute_script(script))
+
+    browser.find_element("id", "source").send_keys("one two\n\nthree")
+    until(lambda: texts(browser, "#target button") == ["ONE TWO", "", "THREE"])
+    assert [press(Keys.TAB) for _ in range(3)] == ["ONE TWO", "Line 2, empty", "THREE"]
+    assert press(Keys.TAB, Keys.TAB, held=Keys.SHIFT) == press(Keys.ENTER) == "ONE TWO"
+    assert press(Keys.TAB, Keys.TAB, Keys.TAB) == "pieces" and press(Keys.TAB) == "1.00"
+    assert browser.find_element("id", "reading").text == "ONE reads one: 1.000"
+    assert press(Keys.ARROW_LEFT) == press(Keys.ARROW_UP) == "1.00"  # the heads of rows and columns are no cells
+    assert press(Keys.ARROW_RIGHT) == "0.00" and browser.find_element("id", "reading").text == "ONE reads two: 0.000"
+    assert press(Keys.ARROW_DOWN) == "1.00" and browser.find_element("id", "reading").text == "TWO reads two: 1.000"
+    assert press(Keys.HOME) == "0.00" and browser.find_element("id", "reading").text == "TWO reads one: 0.000"
+    press(Keys.TAB)
+    assert press(Keys.TAB, held=Keys.SHIFT) == "0.00", "the heat map is one stop"
+    browser.find_element("id", "pieces").click()
+    assert browser.find_element("id", "reading").text.startswith("Point at a cell")
+
+
+def test_a_warning_is_text_that_everybody_can_read(browser: Any) -> None:
+    browser.find_element("id", "source").send_keys("cut off")
+    until(lambda: texts(browser, "#target .warning") == ["cut off at 1 piece"])
+
+
+def test_text_has_its_own_direction(browser: Any) -> None:
+    browser.find_element("id", "source").send_keys("שלום")
+    until(lambda: texts(browser, "#target button") == ["שלום"])
+    script = "return [...document.querySelectorAll(arguments[0])].map(each => getComputedStyle(each).direction)"
+    places = "textarea, #target button, #heat tbody th"
+    assert set(browser.execute_script(script, places)) == {"rtl"}
+
+
+def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.find_element("id", "source").send_keys("a sentence of many words whose heat map has no room on a phone")
+    until(lambda: len(texts(browser, "#heat thead th")) == 14)
+    wide, room = browser.execute_script(
+        "const heat = document.getElementById('heat'); return [document.documentElement.scrollWidth, "
+        "heat.scrollWidth - heat.clientWidth]"
+    )
+    assert wide == 390 and room > 0, "the heat map alone scrolls"
