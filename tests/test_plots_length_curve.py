@@ -14,6 +14,7 @@ from nmt.plots.about import Origin
 from nmt.plots.diagnosis import draw_diagnosis
 from nmt.plots.length_curve import write_length_curve
 from nmt.plots.style import style
+from nmt.plots.validation import bleu_by_length_image, draw_bleu_by_length
 from tests.figures import ABOUT, DECADES, FEW, boxes, centre_of_last, draw, inside, reasons, system, systems, with_few
 
 
@@ -106,6 +107,24 @@ def test_bins_of_few_sentences_are_hollow() -> None:
     figure = draw([with_few(each) for each in systems(2)], about=replace(ABOUT, min_sentences=2))
     assert not any(line.get_markerfacecolor() == "white" for axes in figure.axes for line in axes.get_lines())
     assert not any("Hollow" in text for text, _ in boxes(figure))
+
+
+def test_few_sentences_of_a_validation_are_hollow_too() -> None:
+    """As in every figure, and as the page of a report draws them."""
+    few = with_few(system("a")).rows
+    figure = draw_bleu_by_length(few, "Source length (words)", "BLEU 30.0")
+    hollow, joined = figure.axes[0].get_lines()
+    assert hollow.get_markerfacecolor() == "white" and hollow.get_linestyle() == "None"
+    assert len(np.asarray(hollow.get_xdata())) == sum(row.n < 30 for row in few) == 2
+    assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [row.n < 30 for row in few]
+    note = "Hollow points: fewer than 30 sentences"
+    assert any(note in text for text, _ in boxes(figure))
+    whole = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
+    assert all(whole.x0 <= box.x0 and whole.y0 <= box.y0 and box.x1 <= whole.x1 for _, box in boxes(figure))
+    enough = draw_bleu_by_length(system("a").rows, "Source length (words)", "BLEU 30.0")
+    assert len(enough.axes[0].get_lines()) == 1 and not any(note in text for text, _ in boxes(enough))
+    pixels = bleu_by_length_image(few, "Source length (words)", "BLEU 30.0")
+    assert pixels.shape == (320, 480, 3) and pixels.dtype == np.uint8
 
 
 def test_a_narrow_bin_leaves_the_others_their_counts() -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import fields
 from html.parser import HTMLParser
@@ -16,7 +17,7 @@ import pytest
 import yaml
 
 from nmt.cli.report import main
-from nmt.config import Config, dump_config
+from nmt.config import Config, dump_config, load_run_config
 from nmt.report import making, measuring, records
 from nmt.report.fitting import fitted
 from nmt.report.render import decoded, render
@@ -292,6 +293,62 @@ def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: 
     assert by_folder["title"] == "runs"
 
 
+def bins_of(data: Any) -> list[int]:
+    """The last length of each bin but the last, which is open."""
+    return [row["high"] for row in data["systems"][0]["length"]][:-1]
+
+
+def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_path: Path) -> None:
+    """Also where --test names that test set: by the experiment's file, and by its folder with the curves it drew."""
+    base = tmp_path / "base.yaml"
+    base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")
+    files = {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up")}
+    tests = {"other": files | {"bins": [2, 3]}}
+    values = {"base": str(base), "output": str(folder / "runs"), "systems": {"none": {}}, "tests": tests}
+    experiment = tmp_path / "experiment.yaml"
+    experiment.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
+    own = load_run_config(folder / "runs/none").evaluation.bins
+    other = ["--test", *files.values()]
+    _, data = report(tmp_path, str(experiment), *other)
+    assert bins_of(data) == [2, 3] and own[:2] != (2, 3)
+    assert sum(row["n"] for row in data["systems"][0]["length"]) == 20
+    _, data = report(tmp_path, str(experiment), "--test", str(folder / "test.low"), str(folder / "test.up"))
+    assert set(bins_of(data)) <= set(own), "a test set that the experiment does not have"
+    out = tmp_path / "out"
+    (out / "none").parent.mkdir()
+    (out / "none").symlink_to(folder / "runs/none")
+    rows = [{"low": low, "high": high} for low, high in ((1, 2), (3, 3), (4, 9))]
+    curve = {"test_set": "validation.low", "systems": {"none": {"by_length": rows}}}
+    (out / "other.json").write_text(json.dumps(curve), "utf-8")
+    (out / "results.json").write_text("[]", "utf-8")
+    _, data = report(tmp_path, str(out), *other)
+    assert bins_of(data) == [2, 3]
+
+
+def test_a_run_without_a_test_set_is_measured_on_that_of_the_others(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: tuple[str, Any]
+) -> None:
+    (tmp_path / "out/none").parent.mkdir()
+    (tmp_path / "out/none").symlink_to(folder / "runs/none")
+    changed_run(folder, tmp_path / "out/later", {"test": None})
+    text, data = report(tmp_path, str(tmp_path / "out"))
+    note = f"later has no data.test: it is measured on {folder}/test.low, the test set of the others"
+    assert data["notes"] == [note] and f'<p class="note">{note}.</p>' in text
+    assert note in capsys.readouterr().err
+    assert [each["name"] for each in data["systems"]] == ["later", "none"]
+    later, none = (each["bleu"]["value"] for each in data["systems"])
+    assert later == none == made[1]["systems"][0]["bleu"]["value"], "the same weights"
+    assert made[1]["notes"] == []
+
+
+def changed_run(folder: Path, run: Path, changes: dict[str, Any]) -> None:
+    """A copy of a run with another ``data`` section."""
+    shutil.copytree(folder / "runs/none", run)
+    values = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+    values["data"] |= changes
+    (run / "config.yaml").write_text(yaml.safe_dump(values), "utf-8")
+
+
 def test_seeds_are_systems_of_their_own(folder: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         (tmp_path / f"out/a/seed-{seed}").parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +416,6 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"test": None}, "has no data.test; name a test set with --test SOURCE REFERENCE"),
         (
             {"test": {"source": "gone.low", "target": "gone.up"}},
             "the runs have different test sets",
@@ -370,18 +426,25 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
 def test_runs_that_do_not_compare_are_refused(
     changes: dict[str, Any], said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for part in (folder / "runs/none").iterdir():
-        (tmp_path / "other").mkdir(exist_ok=True)
-        if part.name != "config.yaml":
-            (tmp_path / "other" / part.name).symlink_to(part)
-    values = yaml.safe_load((folder / "runs/none/config.yaml").read_text("utf-8"))
-    values["data"] |= changes
-    (tmp_path / "other/config.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    changed_run(folder, tmp_path / "other", changes)
     output = f"--output={tmp_path}/page.html"
     assert said in refused(capsys, str(folder / "runs/none"), str(tmp_path / "other"), output)
     if changes == {"test": {"source": "gone.low", "target": "gone.up"}}:
         assert "gone.low: no such file" in (said := refused(capsys, str(tmp_path / "other"), output))
         assert "start where they were trained, or name one with --test SOURCE REFERENCE" in said
+
+
+def test_runs_of_which_none_has_a_test_set_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"source": str(folder / "test.low"), "target": str(folder / "test.up")}
+    changed_run(folder, tmp_path / "one", {"test": None})
+    changed_run(folder, tmp_path / "other", {"test": files | {"limit": 5}})
+    said = refused(capsys, str(tmp_path / "one"), str(tmp_path / "other"), f"--output={tmp_path}/page.html")
+    assert "one: has no data.test" in said and "other: has a data.test that is not two whole files" in said
+    assert "no system has a test set to report on; name one with --test SOURCE REFERENCE" in said
+    _, data = report(tmp_path, str(tmp_path / "one"), "--test", *files.values(), "--sentences", "2")
+    assert data["notes"] == []
 
 
 def test_numbers_have_six_digits_and_no_infinity() -> None:

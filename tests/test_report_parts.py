@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.evaluation.metrics import Integers
 from nmt.report.history import curves, samples, thinned
 from nmt.report.selection import choose, typical
-from nmt.report.settings import bottleneck, differing_settings, flat
+from nmt.report.settings import bottleneck, differing_settings, flat, is_hard
 from nmt.report.test_set import right_to_left
 from nmt.report.weights import FAINT, TAIL, TAIL_STEP, ZERO, packed, quantized, restored
 from nmt.report.words import gold_groups, grouped
@@ -193,6 +193,15 @@ def test_the_bottleneck_is_found_where_nothing_else_differs(tmp_path: Path) -> N
     ]
     assert bottleneck(["a", "b"], [wide(8, directions="forward"), wide(16)]) == []
     assert bottleneck(["a", "b"], [wide(8), wide(8, "luong")]) == []
+
+
+def test_hard_attention_is_that_of_the_configuration(tmp_path: Path) -> None:
+    soft = config(tmp_path, "luong")
+    values = soft.model_dump(mode="json")
+    values["model"]["attention"]["hard"] = {"type": "marginal"}
+    hard = Config.model_validate(values)
+    none = config(tmp_path, "none")
+    assert [is_hard(each) for each in (soft, hard, none)] == [False, True, False]
 
 
 def test_thinning_keeps_both_ends() -> None:
