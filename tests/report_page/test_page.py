@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from nmt.report.render import render
 from tests.browser import Page, axe_source
@@ -209,6 +210,46 @@ def test_what_can_be_scrolled_sideways_fades_as_far_as_there_is_more(page: Page,
     np.testing.assert_allclose(end, 0, atol=0.5)
     regions = "main > section:not([hidden]) .scroll"
     assert set(page.attributes(regions, "tabindex")) == {"0"} and all(page.attributes(regions, "aria-label"))
+
+
+FOCUSED = """
+    const node = document.activeElement;
+    const label = node.getAttribute("aria-label") ?? node.labels?.[0]?.textContent ?? node.textContent;
+    return [node.localName, node.getAttribute("role") ?? node.type ?? "", label.trim()];
+"""
+
+
+def test_the_explorer_by_the_tab_key(page: Page, path: Path) -> None:
+    """Every control has a name, and none swallows the focus."""
+    page.open(path, f"#attention=100&system={LUONG}&step=2")
+    page.find(".skip").send_keys(Keys.ENTER)
+    assert page.js(FOCUSED) == ["h2", "", "Attention"] and page.fragment.startswith("attention=100")
+    stops: list[str] = []
+    while len(stops) < 40:
+        page.keys(Keys.TAB)
+        tag, kind, name = page.js(FOCUSED)
+        if tag == "body":
+            break
+        assert name, (tag, kind)
+        stops.append(kind or tag)
+    explorer = ["combobox", "button", "button", "select-one", "radio", "range", "option", "button", "button"]
+    assert stops == [*explorer, "region", "gridcell", *["a"] * len(REPORT["systems"])]
+    names = "return [...document.querySelectorAll(arguments[0])].map((node) => node.labels[0].textContent)"
+    assert page.js(names, "section[data-panel=attention] input[type=range]") == ["Temperature 1 (as trained)"]
+
+
+def test_the_focus_follows_a_link(page: Page, path: Path) -> None:
+    """To the heading of another panel, which is on the screen; to the same link where the list is drawn again."""
+    page.open(path, "#sentences")
+    page.all(".sentences .facts a")[-1].send_keys(Keys.ENTER)
+    page.until("return location.hash.startsWith('#attention')")
+    assert page.js(FOCUSED) == ["h2", "", "Attention"]
+    assert page.js("const y = document.activeElement.getBoundingClientRect().top; return y > 40 && y < innerHeight")
+    page.find(".translation:nth-child(4) a").send_keys(Keys.ENTER)
+    page.until("return location.hash.includes('vector-64')")
+    assert page.js(FOCUSED) == ["a", "", "vector-64"]
+    page.find("nav a[data-panel=training]").send_keys(Keys.ENTER)
+    assert page.js(FOCUSED) == ["a", "", "Training"]
 
 
 def test_light_and_dark(page: Page, path: Path) -> None:

@@ -115,7 +115,9 @@ function attentionPanel(report, go) {
     const room = pictures.clientWidth;
     if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
     legend.textContent = legendOf(model, hasGold);
+    const hadFocus = translations.contains(document.activeElement);
     translations.replaceChildren(...translationsOf(report, sentence, system));
+    if (hadFocus) translations.querySelector("[aria-current] a").focus({ preventScroll: true });
   }
 
   /** Light the step under the pointer, or that of the address; its `whole` row of the heat map, and a column of that. */

@@ -62,7 +62,7 @@ function segments(label, options, choose) {
 
 /** A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after. */
 function slider(label, { min, max, step, say }, move, done = move) {
-  const value = element("output", {});
+  const value = element("strong", {}); // an output would take the label for itself
   const control = element("input", { type: "range", min, max, step });
   const show = () => {
     value.textContent = say(Number(control.value));

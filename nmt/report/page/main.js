@@ -46,7 +46,13 @@ async function start() {
   }
   const panels = new Map();
   const notice = document.getElementById("notice");
-  const place = navigation(read, (state) => show(state));
+  let followed = false; // a link, not the back button
+  const place = navigation(read, (state) => keepFocus(() => show(state)));
+  document.addEventListener("click", (event) => (followed = event.target.closest?.("main a[href^='#']") !== null));
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    headingOf(place.state).focus();
+  });
 
   /** The state of an address. If the report lacks what it names, say so, and write the state that is shown instead. */
   function read(fragment) {
@@ -74,6 +80,20 @@ async function start() {
     return panels.get(name);
   }
 
+  const headingOf = (state) => sections.get(state.panel).querySelector("h2");
+
+  /** Draw; if what had the focus in a panel is gone then, as another panel is shown, its heading gets the focus. */
+  function keepFocus(draw) {
+    const before = document.activeElement;
+    const inPanel = before.closest("main") !== null;
+    draw();
+    const after = document.activeElement;
+    if (inPanel && !before.checkVisibility() && (after === before || after === document.body)) {
+      headingOf(place.state).focus({ preventScroll: !followed });
+    }
+    followed = false;
+  }
+
   function show(state) {
     for (const [name, section] of sections) {
       section.hidden = name !== state.panel;
@@ -84,7 +104,7 @@ async function start() {
     link.href = formatState(state);
     link.closest("ul").scrollLeft = link.offsetLeft - link.closest("ul").offsetLeft - 60; // on a narrow screen
     const about = panelOf(state.panel)?.update(state);
-    document.title = [sections.get(state.panel).querySelector("h2").textContent, about, report.title]
+    document.title = [headingOf(state).textContent, about, report.title]
       .filter(Boolean)
       .join(" · ");
   }

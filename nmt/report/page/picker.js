@@ -8,7 +8,13 @@ function sentencePicker(sentences, choose) {
   let matches = [];
   let active = -1;
   let shown = null;
-  const list = element("ul", { id: "matches", role: "listbox", "aria-label": "Sentences found", hidden: true });
+  const list = element("ul", {
+    id: "matches",
+    role: "listbox",
+    tabindex: "-1", // browsers let Tab stop at what scrolls
+    "aria-label": "Sentences found",
+    hidden: true,
+  });
   const input = element("input", {
     type: "search",
     role: "combobox",
