@@ -88,7 +88,7 @@ async function start() {
     const inPanel = before.closest("main") !== null;
     draw();
     const after = document.activeElement;
-    if (inPanel && !before.checkVisibility() && (after === before || after === document.body)) {
+    if (inPanel && !before.getClientRects().length && (after === before || after === document.body)) {
       headingOf(place.state).focus({ preventScroll: !followed });
     }
     followed = false;
