@@ -94,6 +94,24 @@ def test_overview_has_differences_and_settings(page: Page, path: Path) -> None:
     assert f"{REPORT['notes'][0]}." in cells
 
 
+def test_a_difference_that_rounds_to_zero_has_no_sign(page: Page, path: Path, tmp_path: Path) -> None:
+    page.open(path)
+    values = [0.04, -0.04, 0, -0.06, 0.06, 12]
+    assert page.js("return arguments[0].map((value) => signed(value))", values) == [
+        "0.0", "0.0", "0.0", "−0.1", "+0.1", "+12.0"
+    ]  # fmt: skip
+    report = fake_report()
+    for pair, value in zip(report["pairs"], (0.04, -0.04, -0.06), strict=False):
+        pair["difference"] = value
+    file = tmp_path / "zero.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    page.open(file)
+    cells = [
+        text.split()[0] for text in page.texts("section[data-panel=overview] .scroll:last-of-type td") if "p " in text
+    ]
+    assert cells.count("0.0") == 2 and "−0.1" in cells and "−0.0" not in cells
+
+
 def test_a_state_is_a_link(page: Page, path: Path) -> None:
     """What the address says is what is shown, however one came there."""
     page.open(path, "#attention=70&system=luong-64")

@@ -171,12 +171,14 @@ function explorerLink(sentence, system, text) {
 
 /** A number with so many digits after the point, or a dash. */
 function decimal(value, digits = 1) {
-  return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
+  if (value === null || value === undefined) return "–";
+  const rounded = Number(value.toFixed(digits)) || 0; // zero has no sign
+  return rounded.toFixed(digits).replace("-", "−");
 }
 
 /** A number with a sign. */
 function signed(value, digits = 1) {
-  return value > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
+  return Number(value.toFixed(digits)) > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
 }
 
 /** A number of about four digits, as axes show it. */
