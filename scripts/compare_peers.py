@@ -197,7 +197,7 @@ def row(name: str, trained: Trained, translations: list[Translated]) -> dict[str
         columns[f"sentences/s, beam {each.beam}"] = f"{each.sentences_per_second:.1f}"
         columns[f"BLEU, beam {each.beam}"] = f"{each.bleu:.2f}"
     columns["MB, translation"] = f"{translations[-1].peak_mb:,.0f}"
-    columns["seconds, one line"] = f"{translations[-1].first:.1f}"
+    columns["seconds to one line"] = f"{translations[-1].first:.1f}"
     columns["measured"] = f"{trained.commit}, {trained.date}"
     return columns
 
