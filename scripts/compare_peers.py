@@ -1,12 +1,14 @@
 """Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole, each installed into an
 environment of its own. All train the same network on Multi30k, German to English, with the same text, subwords, batches
-and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016.
+and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016. With --transformer,
+compare translation with CTranslate2, which gets the weights of a run of this toolkit.
 
 Results are kept in the folder, and a command that is repeated goes on where it stopped. Measure on an idle machine.
 
 examples:
   scripts/compare_peers.py --folder build/peers
   scripts/compare_peers.py --folder build/peers --only joeynmt --minutes 30
+  scripts/compare_peers.py --folder build/peers --transformer runs/family/transformer/seed-1
 """
 
 import argparse
@@ -22,17 +24,19 @@ import sentencepiece
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.cli.options import whole
+from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.metrics import bleu
-from nmt.foundation.files import read_json, write_json
+from nmt.foundation.files import read_json, write_json, write_text
 from nmt.plots.files import markdown
 from peers.processes import matches, run
-from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
+from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
 
 GOAL = 30.0
 """BLEU on the validation set, of the time to it."""
 PIECES = 8000
+GERMAN_ENGLISH = ("de", "en")
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,19 @@ class Trained:
     seconds: float
     peak_mb: float
     stopped: bool
-    machine: str
-    commit: str
-    date: str
+    """Whether it was stopped at the time limit."""
+    measured: str
+    """The commit of this toolkit, and the date."""
+
+    def columns(self) -> dict[str, str]:
+        """Cells of the table."""
+        reached = "not reached" if self.seconds_to_goal is None else f"{self.seconds_to_goal:,.0f}"
+        return {
+            "target tokens/s": f"{self.tokens_per_second:,.0f}",
+            f"seconds to {GOAL:.0f} BLEU": reached,
+            "best validation BLEU": f"{self.best_bleu:.2f}",
+            "training, MB": f"{self.peak_mb:,.0f}",
+        }
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,14 @@ class Translated:
     """Seconds of the whole command for one line."""
     bleu: float
     peak_mb: float
+    measured: str
+    """The commit of this toolkit, and the date."""
+
+    def columns(self) -> dict[str, str]:
+        """Cells of the table."""
+        cells = {"sentences/s": f"{self.sentences_per_second:.1f}", "BLEU": f"{self.bleu:.2f}"}
+        cells |= {"MB": f"{self.peak_mb:,.0f}", "one line, s": f"{self.first:.1f}"}
+        return {f"beam {self.beam}: {name}": cell for name, cell in cells.items()}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,8 +95,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--only", action="append", choices=list(TOOLKITS), help="this toolkit; may be repeated")
     arguments.add_argument("--updates", type=whole(1, 100_000), default=1500, metavar="N", help="updates of training")
     arguments.add_argument("--threads", type=whole(1, 256), default=2, metavar="N", help="threads of each toolkit")
+    arguments.add_argument("--minutes", type=whole(1, 600), default=60, metavar="N", help="longest time of a training")
     arguments.add_argument(
-        "--minutes", type=whole(1, 600), default=60, metavar="N", help="training is stopped after them"
+        "--transformer", metavar="RUN", help="no training: translate with this run, and in CTranslate2"
     )
     return arguments
 
@@ -82,17 +105,36 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Measure what has no result yet, and print the table."""
-    folder = Path(arguments.folder).absolute()
-    write_task(folder / "task", Path(arguments.data))
+    folder, threads = Path(arguments.folder).absolute(), arguments.threads
+    task = folder / "task"
+    write_task(task, Path(arguments.data))
     rows = []
-    for name in arguments.only or TOOLKITS:
-        toolkit, work = TOOLKITS[name], folder / name
-        work.mkdir(exist_ok=True)
-        install(toolkit, work)
-        trained = train(toolkit, work, arguments.updates, arguments.threads, 60.0 * arguments.minutes)
-        translations = [translate(toolkit, work, folder / "task", beam, arguments.threads) for beam in BEAMS]
-        rows.append(row(name, trained, translations))
+    if arguments.transformer is None:
+        for name in arguments.only or TOOLKITS:
+            work = prepared(TOOLKITS[name], folder / name)
+            trained = train(TOOLKITS[name], work, arguments.updates, threads, 60.0 * arguments.minutes)
+            speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
+            rows.append(row(name, trained, *speeds))
+    else:
+        path = Path(arguments.transformer).absolute()
+        data = load_run_config(path).data
+        for name, translator in decoders(path).items():
+            work = prepared(translator, folder / name)
+            direction = (data.source_language, data.target_language)
+            rows.append(row(name, *[translate(translator, work, task, direction, beam, threads) for beam in BEAMS]))
     print(markdown(rows))
+    print(f"\n{threads} threads; {machine()}")
+
+
+def row(name: str, *results: Trained | Translated) -> dict[str, str]:
+    """A row of the table."""
+    cells = {column: cell for each in results for column, cell in each.columns().items()}
+    return {"toolkit": name, **cells, "measured": "; ".join(sorted({each.measured for each in results}))}
+
+
+def now() -> str:
+    """The commit and the date of a measurement."""
+    return f"{commit()}, {datetime.now(UTC):%Y-%m-%d}"
 
 
 def write_task(task: Path, data: Path) -> None:
@@ -100,10 +142,10 @@ def write_task(task: Path, data: Path) -> None:
     if (task / "done").exists():
         return
     task.mkdir(parents=True, exist_ok=True)
-    for language in ("de", "en"):
+    for language in GERMAN_ENGLISH:
         for name, suffix in (("train", ".xz"), ("val", ""), ("test2016", "")):
-            text = "".join(f"{line}\n" for line in read_lines(data / f"{name}.{language}{suffix}"))
-            (task / f"{name}.{language}").write_text(text, encoding="utf-8")
+            content = "".join(f"{line}\n" for line in read_lines(data / f"{name}.{language}{suffix}"))
+            write_text(task / f"{name}.{language}", content)
         text, prefix = str(task / f"train.{language}"), str(task / f"spm.{language}")
         learn = sentencepiece.SentencePieceTrainer.train
         learn(
@@ -113,93 +155,78 @@ def write_task(task: Path, data: Path) -> None:
         names = [
             pieces.id_to_piece(n) for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n))
         ]
-        (task / f"vocabulary.{language}").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        write_text(task / f"vocabulary.{language}", "".join(f"{name}\n" for name in names))
     (task / "done").touch()
 
 
-def install(toolkit: Toolkit, work: Path) -> None:
-    """Make a toolkit's environment, with the PyTorch that this one uses."""
-    done = work / "installed"
-    if not toolkit.packages or done.exists():
-        return
-    say(f"{toolkit.name}: installing {', '.join(toolkit.packages)}")
-    constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    torch = next(line for line in constraints if line.startswith("torch=="))
-    subprocess.run([sys.executable, "-m", "venv", str(work / "environment")], check=True)
-    pip = [str(toolkit.python(work)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, torch, *toolkit.packages], check=True)
-    done.touch()
+def prepared(translator: Translator, work: Path) -> Path:
+    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder."""
+    work.mkdir(exist_ok=True)
+    environment = translator.environment(work)
+    if translator.packages and not (environment / "installed").exists():
+        say(f"{work.name}: installing {', '.join(translator.packages)}")
+        constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+        torch = [line for line in constraints if line.startswith("torch==")]
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *(torch if isinstance(translator, Toolkit) else []), *translator.packages], check=True)
+        (environment / "installed").touch()
+    preparation = translator.preparation(work)
+    if preparation is not None:
+        run(preparation, work, work / "preparation.log", 1, 3600.0)
+    return work
 
 
 def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float) -> Trained:
     """Train, or read what an earlier training took.
 
     Raises:
-        DataError: training fails, or prints neither rates nor BLEU.
+        DataError: training fails, or prints no rates or no BLEU.
     """
     kept, log = work / "training.json", work / "training.log"
     if kept.exists():
         return Trained(**read_json(kept))
-    say(f"{toolkit.name}: training")
+    say(f"{work.name}: training")
     finished = run(toolkit.training(work, updates, threads), work, log, threads, limit)
     rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
     validations = matches(log, toolkit.bleu)
     if not rates or not validations:
-        raise DataError(f"{log}: {toolkit.name} printed {len(rates)} rates and {len(validations)} values of BLEU")
-    reached = next((seconds for seconds, bleu in validations if bleu >= GOAL), None)
-    best = max(bleu for _, bleu in validations)
-    trained = Trained(
-        tokens_per_second=statistics.median(rates),
-        seconds_to_goal=reached,
-        best_bleu=best,
-        seconds=finished.seconds,
-        peak_mb=finished.peak_mb,
-        stopped=finished.stopped,
-        machine=machine(),
-        commit=commit(),
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-    )
+        raise DataError(f"{log}: {work.name} printed {len(rates)} rates and {len(validations)} values of BLEU")
+    reached = next((seconds for seconds, value in validations if value >= GOAL), None)
+    best = max(value for _, value in validations)
+    rate = statistics.median(rates)
+    trained = Trained(rate, reached, best, finished.seconds, finished.peak_mb, finished.stopped, now())
     write_json(kept, asdict(trained))
     return trained
 
 
-def translate(toolkit: Toolkit, work: Path, task: Path, beam: int, threads: int) -> Translated:
-    """Translate test2016 and its first line, or read what an earlier translation took."""
-    kept = work / f"translation-{beam}.json"
+def translate(
+    translator: Translator, work: Path, task: Path, direction: tuple[str, str], beam: int, threads: int
+) -> Translated:
+    """Translate test2016 and its first line, or read what an earlier translation took.
+
+    Raises:
+        DataError: translation fails, or has another number of lines.
+    """
+    kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
     if kept.exists():
         return Translated(**read_json(kept))
-    say(f"{toolkit.name}: translating, beam {beam}")
-    source = task / "test2016.de"
-    lines = list(read_lines(source))
-    single, output = work / "first.de", work / f"test2016.{beam}.en"
-    single.write_text(f"{lines[0]}\n", encoding="utf-8")
-    jobs = ((single, work / "first.en"), (source, output))
-    log = work / f"translation-{beam}.log"
-    one, every = (run(toolkit.translation(work, *files, beam), work, log, threads, 3600.0) for files in jobs)
+    say(f"{work.name}: translating, beam {beam}")
+    source, reference = (task / f"test2016.{language}" for language in direction)
+    lines, references = list(read_lines(source)), list(read_lines(reference))
+    single, output = work / "first.source", work / f"test2016.{beam}.hypotheses"
+    write_text(single, f"{lines[0]}\n")
+    jobs = ((single, work / "first.hypothesis"), (source, output))
+    one, every = (
+        run(translator.translation(work, *files, beam, threads), work, log, threads, 3600.0) for files in jobs
+    )
     hypotheses = list(read_lines(output))
-    references = list(read_lines(task / "test2016.en"))
     if len(hypotheses) != len(references):
         raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")
     rate = (len(lines) - 1) / (every.seconds - one.seconds)
-    translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb)
+    translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb, now())
     write_json(kept, asdict(translated))
     return translated
-
-
-def row(name: str, trained: Trained, translations: list[Translated]) -> dict[str, str]:
-    """A row of the table."""
-    reached = (
-        f"{trained.seconds_to_goal:,.0f} s" if trained.seconds_to_goal else f"never (best {trained.best_bleu:.1f})"
-    )
-    columns = {"toolkit": name, "target tokens/s": f"{trained.tokens_per_second:,.0f}", f"to {GOAL:.0f} BLEU": reached}
-    columns["MB, training"] = f"{trained.peak_mb:,.0f}"
-    for each in translations:
-        columns[f"sentences/s, beam {each.beam}"] = f"{each.sentences_per_second:.1f}"
-        columns[f"BLEU, beam {each.beam}"] = f"{each.bleu:.2f}"
-    columns["MB, translation"] = f"{translations[-1].peak_mb:,.0f}"
-    columns["seconds to one line"] = f"{translations[-1].first:.1f}"
-    columns["measured"] = f"{trained.commit}, {trained.date}"
-    return columns
 
 
 if __name__ == "__main__":

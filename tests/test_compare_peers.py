@@ -23,16 +23,14 @@ TRANSLATE = "import sys; open(sys.argv[2], 'w').writelines(line.upper() for line
 class Fake(Toolkit):
     """Prints rates and BLEU, and translates into capitals."""
 
-    name: str = "fake"
-    packages: tuple[str, ...] = ()
-    rate: re.Pattern[str] = re.compile(r"(\d+) tokens/s")
-    bleu: re.Pattern[str] = re.compile(r"BLEU ([\d.]+)")
+    rate = re.compile(r"(\d+) tokens/s")
+    bleu = re.compile(r"BLEU ([\d.]+)")
     program: str = TRAIN
 
     def training(self, work: Path, updates: int, threads: int) -> Command:
         return Command([sys.executable, "-c", self.program])
 
-    def translation(self, work: Path, source: Path, output: Path, beam: int) -> Command:
+    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         return Command([sys.executable, "-c", TRANSLATE, str(source), str(output)])
 
 
@@ -48,20 +46,21 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert trained.seconds_to_goal is not None
     assert not trained.stopped
     assert train(Fake(program="raise SystemExit(1)"), work, 750, 1, 60) == trained  # read, not made again
-    translated = translate(Fake(), work, task, 5, 1)
+    translated = translate(Fake(), work, task, ("de", "en"), 5, 1)
     assert translated.bleu == pytest.approx(100)
-    cells = row("fake", trained, [translated])
-    assert (cells["target tokens/s"], cells["BLEU, beam 5"]) == ("2,500", "100.00")
+    cells = row("fake", trained, translated)
+    assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 
 
 def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
     trained = train(Fake(program=TRAIN.replace("20", "100")), tmp_path, 750, 1, 60)
     assert trained.seconds_to_goal is None
+    assert row("fake", trained)["seconds to 30 BLEU"] == "not reached"
     assert trained.best_bleu == 7.5
 
 
 def test_output_without_results_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="fake printed 0 rates and 0 values of BLEU"):
+    with pytest.raises(DataError, match="printed 0 rates and 0 values of BLEU"):
         train(Fake(program="print('nothing')"), tmp_path, 1, 1, 60)
 
 
