@@ -15,7 +15,7 @@ ARGS ?=
 
 TEST_JOBS ?= 2
 # the tests of a file share what they have trained
-PARALLEL = -n $(TEST_JOBS) --dist loadfile
+PARALLEL = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

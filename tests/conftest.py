@@ -3,6 +3,7 @@
 import os
 import tempfile
 
+import pytest
 import torch
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="nmt-tests-")
@@ -13,7 +14,14 @@ os.environ.update(  # here, before anything imports matplotlib or datasets, whic
     HF_DATASETS_OFFLINE="1",
     MPLBACKEND="Agg",
     MPLCONFIGDIR=f"{_SCRATCH.name}/matplotlib",
+    OMP_NUM_THREADS="1",  # of the commands that tests start: there are as many workers as cores
 )
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports a kernel
 torch.set_num_threads(1)  # the models of the tests are too small to share
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that have slow tests, so that no worker is left alone with them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -1,0 +1,233 @@
+"""Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole, each installed into an
+environment of its own. All train the same network on Multi30k, German to English, with the same text, subwords, batches
+and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016. With --transformer,
+compare translation with CTranslate2, which gets the weights of a run of this toolkit.
+
+Results are kept in the folder, and a command that is repeated goes on where it stopped. Measure on an idle machine.
+
+examples:
+  scripts/compare_peers.py --folder build/peers
+  scripts/compare_peers.py --folder build/peers --only joeynmt --minutes 30
+  scripts/compare_peers.py --folder build/peers --transformer runs/family/transformer/seed-1
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sentencepiece
+
+from machine import commit, machine
+from nmt.cli.common import command, say
+from nmt.cli.options import whole
+from nmt.config import load_run_config
+from nmt.data.lines import read_lines
+from nmt.errors import DataError
+from nmt.evaluation.metrics import bleu
+from nmt.foundation.files import read_json, write_json, write_text
+from nmt.plots.files import markdown
+from peers.processes import matches, run
+from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
+
+GOAL = 30.0
+"""BLEU on the validation set, of the time to it."""
+PIECES = 8000
+GERMAN_ENGLISH = ("de", "en")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training took."""
+
+    tokens_per_second: float
+    """The median of what the toolkit printed, the first time left out."""
+    seconds_to_goal: float | None
+    """From the start of the command to the first validation of GOAL BLEU, as the toolkit computes it."""
+    best_bleu: float
+    seconds: float
+    peak_mb: float
+    stopped: bool
+    """Whether it was stopped at the time limit."""
+    measured: str
+    """The commit of this toolkit, and the date."""
+
+    def columns(self) -> dict[str, str]:
+        """Cells of the table."""
+        reached = "not reached" if self.seconds_to_goal is None else f"{self.seconds_to_goal:,.0f}"
+        return {
+            "target tokens/s": f"{self.tokens_per_second:,.0f}",
+            f"seconds to {GOAL:.0f} BLEU": reached,
+            "best validation BLEU": f"{self.best_bleu:.2f}",
+            "training, MB": f"{self.peak_mb:,.0f}",
+        }
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What translation took with one beam."""
+
+    beam: int
+    sentences_per_second: float
+    """All lines but one, over the difference of the times of all lines and of one."""
+    first: float
+    """Seconds of the whole command for one line."""
+    bleu: float
+    peak_mb: float
+    measured: str
+    """The commit of this toolkit, and the date."""
+
+    def columns(self) -> dict[str, str]:
+        """Cells of the table."""
+        cells = {"sentences/s": f"{self.sentences_per_second:.1f}", "BLEU": f"{self.bleu:.2f}"}
+        cells |= {"MB": f"{self.peak_mb:,.0f}", "one line, s": f"{self.first:.1f}"}
+        return {f"beam {self.beam}: {name}": cell for name, cell in cells.items()}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    arguments = argparse.ArgumentParser(prog="compare_peers.py", description=__doc__)
+    arguments.add_argument("--folder", default="build/peers", metavar="DIR", help="environments, runs and results")
+    arguments.add_argument("--data", default="data/downloads/multi30k", metavar="DIR", help="the folder of Multi30k")
+    arguments.add_argument("--only", action="append", choices=list(TOOLKITS), help="this toolkit; may be repeated")
+    arguments.add_argument("--updates", type=whole(1, 100_000), default=1500, metavar="N", help="updates of training")
+    arguments.add_argument("--threads", type=whole(1, 256), default=2, metavar="N", help="threads of each toolkit")
+    arguments.add_argument("--minutes", type=whole(1, 600), default=60, metavar="N", help="longest time of a training")
+    arguments.add_argument(
+        "--transformer", metavar="RUN", help="no training: translate with this run, and in CTranslate2"
+    )
+    return arguments
+
+
+@command(parser)
+def main(arguments: argparse.Namespace) -> None:
+    """Measure what has no result yet, and print the table."""
+    folder, threads = Path(arguments.folder).absolute(), arguments.threads
+    task = folder / "task"
+    write_task(task, Path(arguments.data))
+    rows = []
+    if arguments.transformer is None:
+        for name in arguments.only or TOOLKITS:
+            work = prepared(TOOLKITS[name], folder / name)
+            trained = train(TOOLKITS[name], work, arguments.updates, threads, 60.0 * arguments.minutes)
+            speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
+            rows.append(row(name, trained, *speeds))
+    else:
+        path = Path(arguments.transformer).absolute()
+        data = load_run_config(path).data
+        for name, translator in decoders(path).items():
+            work = prepared(translator, folder / name)
+            direction = (data.source_language, data.target_language)
+            rows.append(row(name, *[translate(translator, work, task, direction, beam, threads) for beam in BEAMS]))
+    print(markdown(rows))
+    print(f"\n{threads} threads; {machine()}")
+
+
+def row(name: str, *results: Trained | Translated) -> dict[str, str]:
+    """A row of the table."""
+    cells = {column: cell for each in results for column, cell in each.columns().items()}
+    return {"toolkit": name, **cells, "measured": "; ".join(sorted({each.measured for each in results}))}
+
+
+def now() -> str:
+    """The commit and the date of a measurement."""
+    return f"{commit()}, {datetime.now(UTC):%Y-%m-%d}"
+
+
+def write_task(task: Path, data: Path) -> None:
+    """Write the corpus as plain text, its SentencePiece models and their pieces."""
+    if (task / "done").exists():
+        return
+    task.mkdir(parents=True, exist_ok=True)
+    for language in GERMAN_ENGLISH:
+        for name, suffix in (("train", ".xz"), ("val", ""), ("test2016", "")):
+            content = "".join(f"{line}\n" for line in read_lines(data / f"{name}.{language}{suffix}"))
+            write_text(task / f"{name}.{language}", content)
+        text, prefix = str(task / f"train.{language}"), str(task / f"spm.{language}")
+        learn = sentencepiece.SentencePieceTrainer.train
+        learn(
+            input=text, model_prefix=prefix, vocab_size=PIECES, model_type="bpe", character_coverage=1.0, minloglevel=2
+        )
+        pieces = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+        names = [
+            pieces.id_to_piece(n) for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n))
+        ]
+        write_text(task / f"vocabulary.{language}", "".join(f"{name}\n" for name in names))
+    (task / "done").touch()
+
+
+def prepared(translator: Translator, work: Path) -> Path:
+    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder."""
+    work.mkdir(exist_ok=True)
+    environment = translator.environment(work)
+    if translator.packages and not (environment / "installed").exists():
+        say(f"{work.name}: installing {', '.join(translator.packages)}")
+        constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+        torch = [line for line in constraints if line.startswith("torch==")]
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *(torch if isinstance(translator, Toolkit) else []), *translator.packages], check=True)
+        (environment / "installed").touch()
+    preparation = translator.preparation(work)
+    if preparation is not None:
+        run(preparation, work, work / "preparation.log", 1, 3600.0)
+    return work
+
+
+def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float) -> Trained:
+    """Train, or read what an earlier training took.
+
+    Raises:
+        DataError: training fails, or prints no rates or no BLEU.
+    """
+    kept, log = work / "training.json", work / "training.log"
+    if kept.exists():
+        return Trained(**read_json(kept))
+    say(f"{work.name}: training")
+    finished = run(toolkit.training(work, updates, threads), work, log, threads, limit)
+    rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
+    validations = matches(log, toolkit.bleu)
+    if not rates or not validations:
+        raise DataError(f"{log}: {work.name} printed {len(rates)} rates and {len(validations)} values of BLEU")
+    reached = next((seconds for seconds, value in validations if value >= GOAL), None)
+    best = max(value for _, value in validations)
+    rate = statistics.median(rates)
+    trained = Trained(rate, reached, best, finished.seconds, finished.peak_mb, finished.stopped, now())
+    write_json(kept, asdict(trained))
+    return trained
+
+
+def translate(
+    translator: Translator, work: Path, task: Path, direction: tuple[str, str], beam: int, threads: int
+) -> Translated:
+    """Translate test2016 and its first line, or read what an earlier translation took.
+
+    Raises:
+        DataError: translation fails, or has another number of lines.
+    """
+    kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
+    if kept.exists():
+        return Translated(**read_json(kept))
+    say(f"{work.name}: translating, beam {beam}")
+    source, reference = (task / f"test2016.{language}" for language in direction)
+    lines, references = list(read_lines(source)), list(read_lines(reference))
+    single, output = work / "first.source", work / f"test2016.{beam}.hypotheses"
+    write_text(single, f"{lines[0]}\n")
+    jobs = ((single, work / "first.hypothesis"), (source, output))
+    one, every = (
+        run(translator.translation(work, *files, beam, threads), work, log, threads, 3600.0) for files in jobs
+    )
+    hypotheses = list(read_lines(output))
+    if len(hypotheses) != len(references):
+        raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")
+    rate = (len(lines) - 1) / (every.seconds - one.seconds)
+    translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb, now())
+    write_json(kept, asdict(translated))
+    return translated
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""``scripts/compare_peers.py`` with a toolkit made of two lines of Python; the others' output from their real logs."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from compare_peers import row, train, translate
+from nmt.errors import DataError
+from peers.processes import Command, matches, run
+from peers.toolkits import TOOLKITS, Toolkit
+
+TRAIN = """
+for update in (250, 500, 750):
+    print(f"update {update}: {4 * update} tokens/s, BLEU {update / 20}", flush=True)
+"""
+TRANSLATE = "import sys; open(sys.argv[2], 'w').writelines(line.upper() for line in open(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Fake(Toolkit):
+    """Prints rates and BLEU, and translates into capitals."""
+
+    rate = re.compile(r"(\d+) tokens/s")
+    bleu = re.compile(r"BLEU ([\d.]+)")
+    program: str = TRAIN
+
+    def training(self, work: Path, updates: int, threads: int) -> Command:
+        return Command([sys.executable, "-c", self.program])
+
+    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
+        return Command([sys.executable, "-c", TRANSLATE, str(source), str(output)])
+
+
+def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
+    task, work = tmp_path / "task", tmp_path / "fake"
+    task.mkdir()
+    work.mkdir()
+    (task / "test2016.de").write_text("ein hund läuft im park .\nzwei katzen schlafen heute .\n", encoding="utf-8")
+    (task / "test2016.en").write_text("EIN HUND LÄUFT IM PARK .\nZWEI KATZEN SCHLAFEN HEUTE .\n", encoding="utf-8")
+    trained = train(Fake(), work, 750, 1, 60)
+    assert trained.tokens_per_second == 2500  # of 2,000 and 3,000: the first is left out
+    assert trained.best_bleu == 37.5
+    assert trained.seconds_to_goal is not None
+    assert not trained.stopped
+    assert train(Fake(program="raise SystemExit(1)"), work, 750, 1, 60) == trained  # read, not made again
+    translated = translate(Fake(), work, task, ("de", "en"), 5, 1)
+    assert translated.bleu == pytest.approx(100)
+    cells = row("fake", trained, translated)
+    assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
+
+
+def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
+    trained = train(Fake(program=TRAIN.replace("20", "100")), tmp_path, 750, 1, 60)
+    assert trained.seconds_to_goal is None
+    assert row("fake", trained)["seconds to 30 BLEU"] == "not reached"
+    assert trained.best_bleu == 7.5
+
+
+def test_output_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="printed 0 rates and 0 values of BLEU"):
+        train(Fake(program="print('nothing')"), tmp_path, 1, 1, 60)
+
+
+def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> None:
+    slow = "import time; print('a 1', flush=True); time.sleep(0.3); print('a 2')"
+    finished = run(Command([sys.executable, "-c", slow]), tmp_path, tmp_path / "log", 1, 60)
+    (first, one), (second, two) = matches(tmp_path / "log", re.compile(r"a (\d)"))
+    assert (one, two) == (1, 2)
+    assert second - first >= 0.2
+    assert finished.seconds >= second
+    assert finished.peak_mb > 1
+    with pytest.raises(DataError, match=r"failed with status 3:\n.*the reason"):
+        run(Command([sys.executable, "-c", "print('the reason'); exit(3)"]), tmp_path, tmp_path / "log", 1, 60)
+
+
+def test_a_command_is_stopped_at_the_limit(tmp_path: Path) -> None:
+    finished = run(Command([sys.executable, "-c", "import time; time.sleep(600)"]), tmp_path, tmp_path / "log", 1, 0.5)
+    assert finished.stopped
+    assert finished.seconds < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "rate", "bleu"),
+    [
+        (
+            "joeynmt",
+            "2026-11-23 00:05:28,853 - INFO - joeynmt.training - Epoch   1, Step:       10, Batch Loss:     8.970229, "
+            "Batch Acc: 0.173023, Tokens per Sec:     1437, Lr: 0.000033",
+            1437,
+            None,
+        ),
+        (
+            "eole",
+            "[2026-11-23 00:11:39,981 INFO] Step 10/   10; acc: 1.6; ppl: 8436.81; xent: 9.04; aux: 0.000; mtp: 0.000; "
+            "attn_ent: 2.596; lr: 5.77e-05; sents:     603; bsz: 1805/1846/121; 468/478 tok/s;     98 sec;",
+            478,
+            None,
+        ),
+        ("eole", "[2026-11-23 00:11:39,981 INFO] validation BLEU: 12.5", None, 12.5),
+        (
+            "nmt",
+            "2026-11-23 00:08:54  training: 781 of 2,000 updates (39%), 0.633 updates/s, 32m 06s left, loss 3.19, "
+            "4,407 tokens/s (5.5%)",
+            4407,
+            None,
+        ),
+        ("nmt", "validation     1,200    4.10   3.144       23.21  22.65       2s  best", None, 22.65),
+    ],
+)
+def test_what_the_toolkits_print_is_found(
+    name: str, line: str, rate: float | None, bleu: float | None, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"      1.50\t{line}\n", encoding="utf-8")
+    toolkit = TOOLKITS[name]
+    assert matches(log, toolkit.rate) == ([] if rate is None else [(1.5, rate)])
+    assert matches(log, toolkit.bleu) == ([] if bleu is None else [(1.5, bleu)])
