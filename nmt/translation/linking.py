@@ -55,8 +55,12 @@ class Links:
         offsets = np.searchsorted(sources, np.arange(self.tokenizers.source.size + 1))
         often = np.argsort(-self.frequency, kind="stable")[:frequent]
         often = often[self.frequency[often] > 0]
-        arrays = (each.astype(np.int32) for each in (offsets, targets, np.sort(often)))
-        return Shortlist(*arrays, self.tokenizers.sha256)
+        return Shortlist(
+            offsets.astype(np.int32),
+            targets.astype(np.int32),
+            np.sort(often).astype(np.int32),
+            self.tokenizers.sha256,
+        )
 
 
 def count_links(
@@ -70,8 +74,8 @@ def count_links(
 ) -> Links:
     """Link each target piece of the pairs to the source piece, EOS among them, that it looks at most.
 
-    The network must have attention, in evaluation mode. Pairs with a blank side are left out; of a longer side the first
-    ``max_pieces`` are read.
+    The network, in evaluation mode, must have attention. Pairs with a blank side are left out; of a longer side the
+    first ``max_pieces`` are read.
     """
     links = Links(tokenizers)
     for sources, targets in _encoded(tokenizers, pairs, max_pieces):

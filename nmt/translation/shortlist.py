@@ -62,7 +62,8 @@ class Shortlist:
                 arrays = [file.get_tensor(name) for name in ARRAYS]
         except (OSError, SafetensorError, TypeError) as error:
             raise DataError(f"{path}: not a shortlist of nmt-shortlist ({error})") from None
-        found = cls(*arrays, {side: known.get(f"{side}_sha256", "") for side in ("source", "target")})
+        offsets, pieces, always = arrays
+        found = cls(offsets, pieces, always, {side: known.get(f"{side}_sha256", "") for side in ("source", "target")})
         found.refuse_other(tokenizers, str(path))
         found._refuse_misfit(str(path), tokenizers)
         return found
