@@ -1,7 +1,8 @@
 """Lexical shortlists learned from attention, and what they are worth.
 
-A network with attention reads a parallel text. Each target piece counts as a translation of the source piece that it
-looks at most.
+A network with attention reads a parallel text. At each step the pieces that it finds likeliest count, by their
+probabilities, as translations of the source piece that it looks at most. The piece of the text itself does not: a list
+is to have what the network would write.
 
 Shapes: N links, T target pieces.
 """
@@ -21,46 +22,45 @@ from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
 from nmt.translation.shortlist import Shortlist
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, windows
 
+PREDICTED = 10
+"""Pieces that are linked at each step: the likeliest."""
+
 
 class Links:
-    """How often each target piece is linked to each source piece."""
+    """How often each target piece is linked to each source piece, in sums of probabilities."""
 
     def __init__(self, tokenizers: Tokenizers) -> None:
         self.tokenizers = tokenizers
-        self.keys, self.counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.keys, self.counts = np.zeros(0, np.int64), np.zeros(0)
         """Ascending pairs, source * V + target, and their counts."""
-        self.frequency = np.zeros(tokenizers.target.size, np.int64)
+        self.frequency = np.zeros(tokenizers.target.size)
 
-    def add(self, sources: NDArray[Any], targets: NDArray[Any]) -> None:
-        """Count links: ids of source pieces and of the target pieces that they are linked to, both (N,)."""
+    def add(self, sources: NDArray[Any], targets: NDArray[Any], probabilities: NDArray[Any]) -> None:
+        """Count links: ids of source pieces and of the target pieces that they are linked to, all (N,)."""
         size = len(self.frequency)
-        self.frequency += np.bincount(targets, minlength=size)
-        found, counts = np.unique(sources.astype(np.int64) * size + targets, return_counts=True)
-        keys, inverse = np.unique(np.concatenate((self.keys, found)), return_inverse=True)
-        total = np.zeros(len(keys), np.int64)
-        np.add.at(total, inverse, np.concatenate((self.counts, counts)))
-        self.keys, self.counts = keys, total
+        self.frequency += np.bincount(targets, probabilities, minlength=size)
+        keys = np.concatenate((self.keys, sources.astype(np.int64) * size + targets))
+        self.keys, places = np.unique(keys, return_inverse=True)
+        self.counts = np.bincount(places, np.concatenate((self.counts, probabilities)), minlength=len(self.keys))
 
     def shortlist(self, best: int, frequent: int) -> Shortlist:
-        """Keep the ``best`` most counted target pieces of each source piece, and the ``frequent`` most counted of all.
+        """Keep the ``frequent`` most counted target pieces for every line, and of the others the ``best`` most counted
+        of each source piece.
 
         Of those that are counted as often, the one with the lower id comes first.
         """
         size = len(self.frequency)
-        sources, targets = np.divmod(self.keys, size)
-        order = np.lexsort((targets, -self.counts, sources))
-        sources, targets = sources[order], targets[order]
-        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)  # within its source piece
-        sources, targets = sources[rank < best], targets[rank < best]
-        offsets = np.searchsorted(sources, np.arange(self.tokenizers.source.size + 1))
         often = np.argsort(-self.frequency, kind="stable")[:frequent]
-        often = often[self.frequency[often] > 0]
-        return Shortlist(
-            offsets.astype(np.int32),
-            targets.astype(np.int32),
-            np.sort(often).astype(np.int32),
-            self.tokenizers.sha256,
-        )
+        often = np.sort(often[self.frequency[often] > 0])
+        sources, targets = np.divmod(self.keys, size)
+        rare = np.isin(targets, often, invert=True)
+        sources, targets, counts = sources[rare], targets[rare], self.counts[rare]
+        order = np.lexsort((targets, -counts, sources))
+        sources, targets = sources[order], targets[order]
+        kept = np.arange(len(sources)) - np.searchsorted(sources, sources) < best  # rank within its source piece
+        offsets = np.searchsorted(sources[kept], np.arange(self.tokenizers.source.size + 1))
+        arrays = [each.astype(np.int32) for each in (offsets, targets[kept], often)]
+        return Shortlist(arrays[0], arrays[1], arrays[2], self.tokenizers.sha256)
 
 
 def count_links(
@@ -72,28 +72,27 @@ def count_links(
     max_pieces: int = 1000,
     batch_tokens: int = BATCH_TOKENS,
 ) -> Links:
-    """Link each target piece of the pairs to the source piece, EOS among them, that it looks at most.
+    """Link the pieces that the network predicts while it reads the pairs to the source pieces, EOS among them, that it
+    looks at.
 
     The network, in evaluation mode, must have attention. Pairs with a blank side are left out; of a longer side the
     first ``max_pieces`` are read.
     """
     links = Links(tokenizers)
     for sources, targets in _encoded(tokenizers, pairs, max_pieces):
-        forced = force_ids(network, tokenizers, sources, targets, device, batch_tokens=batch_tokens)
-        linked = [
-            np.append(source, tokenizers.source.eos_id)[_looked_at(each)]
-            for source, each in zip(sources, forced, strict=True)
-        ]
-        if linked:
-            links.add(np.concatenate(linked), np.concatenate(targets))
+        forced = force_ids(network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, top=PREDICTED)
+        if forced:
+            found = [_predicted(*each, tokenizers.source.eos_id) for each in zip(sources, forced, strict=True)]
+            links.add(*(np.concatenate(column) for column in zip(*found, strict=True)))
     return links
 
 
-def _looked_at(forced: ForcedDecoding) -> NDArray[np.int64]:
-    """The source position that each target piece, without EOS, looks at most: (T,)."""
-    assert forced.attention is not None
-    places: NDArray[np.int64] = forced.attention[:-1].argmax(1)
-    return places
+def _predicted(source: Ids, forced: ForcedDecoding, eos: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return source pieces, the target pieces that are linked to them, and the probabilities of these."""
+    assert forced.attention is not None and forced.likeliest is not None
+    looked_at = np.append(source, eos)[forced.attention.argmax(1)]  # (T,)
+    ids = forced.likeliest.ids  # (T, PREDICTED)
+    return np.repeat(looked_at, ids.shape[1]), ids.ravel(), np.exp(forced.likeliest.log_probabilities).ravel()
 
 
 def _encoded(tokenizers: Tokenizers, pairs: Iterable[Pair], most: int) -> Iterator[tuple[list[Ids], list[Ids]]]:
