@@ -176,17 +176,17 @@ def test_two_lists_by_hand() -> None:
     limits = Limits(4, 1, (0, 4), torch.tensor([5, 5]))
     listed = ListedModel(model, [np.array([2]), np.array([3, 2])], limits)
     assert (listed.limits.bos_id, listed.limits.eos_id, listed.limits.forbidden) == (0, 1, (2, 0))
-    assert listed.tokens[0, :4].tolist() == [4, 1, 0, 2] and listed.tokens[1].tolist() == [4, 1, 0, 2, 3]
+    assert listed.lists.tokens[0, :4].tolist() == [4, 1, 0, 2] and listed.lists.tokens[1].tolist() == [4, 1, 0, 3, 2]
     state = listed.start(Rows())
     log_probs, state, _ = listed.step(torch.tensor([0, 0]), state)
     assert log_probs.exp().flatten().tolist() == pytest.approx(
-        [0, 0.2 / 0.6, 0.1 / 0.6, 0.3 / 0.6, 0, 0, 0.2, 0.1, 0.3, 0.4]
+        [0, 0.2 / 0.6, 0.1 / 0.6, 0.3 / 0.6, 0, 0, 0.2, 0.1, 0.4, 0.3]
     )
     # the second sentence alone goes on, with two hypotheses
     log_probs, _, _ = listed.step(torch.tensor([3, 4]), state.select(torch.tensor([1])).expand(2))
-    assert log_probs.exp().flatten().tolist() == pytest.approx([0, 0.2, 0.1, 0.3, 0.4] * 2)
-    assert model.read == [[4, 4], [2, 3]]
-    assert listed.places([[2, 1], [3, 2]]) == [[3, 1], [4, 3]]
+    assert log_probs.exp().flatten().tolist() == pytest.approx([0, 0.2, 0.1, 0.4, 0.3] * 2)
+    assert model.read == [[4, 4], [3, 2]]
+    assert listed.places([[2, 1], [3, 2]]) == [[3, 1], [3, 4]]
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16, torch.int8])

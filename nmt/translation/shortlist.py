@@ -40,9 +40,12 @@ class Shortlist:
         """Return the list of a sentence, ascending: ids of source pieces, without EOS, and of a prefix, which it has,
         too."""
         target = tokenizers.target
-        special = [target.pad_id, target.bos_id, target.eos_id, target.unk_id]
-        spans = [self.pieces[self.offsets[i] : self.offsets[i + 1]] for i in {*source, tokenizers.source.eos_id}]
-        return np.unique(np.concatenate((special, begin, self.always, *spans)).astype(np.int64))
+        listed = np.zeros(target.size, np.bool_)
+        listed[[target.pad_id, target.bos_id, target.eos_id, target.unk_id, *begin]] = True
+        listed[self.always] = True
+        for piece in {*source, tokenizers.source.eos_id}:
+            listed[self.pieces[self.offsets[piece] : self.offsets[piece + 1]]] = True
+        return np.flatnonzero(listed)
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file."""
