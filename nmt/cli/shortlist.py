@@ -32,9 +32,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--best",
         type=whole(1, LARGEST_VOCABULARY),
-        default=100,
+        default=50,
         metavar="N",
-        help="target pieces of each source piece: those that are linked to it most often",
+        help="target pieces of each source piece: those that are linked to it most often; more change fewer translations",
     )
     arguments.add_argument(
         "--frequent",
