@@ -34,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
         type=whole(1, LARGEST_VOCABULARY),
         default=50,
         metavar="N",
-        help="target pieces of each source piece: those that are linked to it most often; more change fewer translations",
+        help="target pieces of each source piece: those that are linked to it most often; with more the search is "
+        "slower and changes fewer translations",
     )
     arguments.add_argument(
         "--frequent",

@@ -259,8 +259,12 @@ class FastSearch(Searchable[RecurrentState]):
     def among(self, tokens: Tensor) -> "FastSearch":
         """As ``Searchable`` has it; everything but the output layer is shared."""
         weight, bias = _weight_and_bias(self.model.output)
-        some = copy(self)
-        some.output, some.normalized = self._layer(weight[tokens], bias[tokens]), False
+        some, own = copy(self), (weight.detach()[tokens], bias.detach()[tokens])
+        some.normalized = False
+        if self.precision == torch.float32:  # oneDNN would prepare a product for each number of rows and tokens
+            some.output = lambda x: functional.linear(x, *own)
+        else:
+            some.output = self._layer(*own)
         return some
 
     def _scores(self, readout: Tensor) -> Tensor:

@@ -21,6 +21,10 @@ from torch import Tensor
 from nmt.foundation.records import Record
 from nmt.search.types import Hypothesis, Limits, S, Searchable
 
+ALIKE = 128
+"""The tokens of a batch are filled up to a multiple: oneDNN prepares a product of a new shape, which takes as long as
+the product itself."""
+
 
 @dataclass(frozen=True)
 class Lists(Record):
@@ -73,11 +77,12 @@ class ListedModel(Generic[S]):
         tokens = np.full(listed.shape, limits.eos_id, np.int64)
         tokens[listed] = np.concatenate(rows)
         present = np.bincount(tokens.ravel()) > 0
-        union = torch.from_numpy(np.flatnonzero(present))  # (N,)
+        union = np.flatnonzero(present)
+        filled = np.pad(union, (0, -len(union) % ALIKE), mode="edge")  # (N,)
         columns = np.cumsum(present)[tokens] - 1
         arrays = (torch.from_numpy(each).to(device) for each in (tokens, columns, ~listed))
         self.lists = Lists(*arrays)
-        self.model = model.among(union.to(device))
+        self.model = model.among(torch.from_numpy(filled).to(device))
         place = {token: number for number, token in enumerate(special)}
         self.limits = replace(
             limits,
