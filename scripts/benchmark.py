@@ -292,7 +292,7 @@ def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
     """Measure every setting of decoding with a shortlist and without one, each in a process of its own."""
     lines, rows = list(read_lines(options.input)), []
     references = list(read_lines(options.reference)) if options.reference else []
-    tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else ""
+    tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
     for beam in options.beam_size or [1, 5]:
         for precision in options.precision or ["fp32", "bf16", "int8"]:
             settings = beam, precision, options.repeats or REPEATS

@@ -31,7 +31,8 @@ class Links:
 
     def __init__(self, tokenizers: Tokenizers) -> None:
         self.tokenizers = tokenizers
-        self.keys, self.counts = np.zeros(0, np.int64), np.zeros(0)
+        self.keys: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.counts: NDArray[np.float64] = np.zeros(0)
         """Ascending pairs, source * V + target, and their counts."""
         self.frequency = np.zeros(tokenizers.target.size)
 
@@ -41,7 +42,8 @@ class Links:
         self.frequency += np.bincount(targets, probabilities, minlength=size)
         keys = np.concatenate((self.keys, sources.astype(np.int64) * size + targets))
         self.keys, places = np.unique(keys, return_inverse=True)
-        self.counts = np.bincount(places, np.concatenate((self.counts, probabilities)), minlength=len(self.keys))
+        summed = np.bincount(places, np.concatenate((self.counts, probabilities)), minlength=len(self.keys))
+        self.counts = summed.astype(np.float64)
 
     def shortlist(self, best: int, frequent: int) -> Shortlist:
         """Keep the ``frequent`` most counted target pieces for every line, and of the others the ``best`` most counted

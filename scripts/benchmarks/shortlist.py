@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from nmt.config.schema.run import BleuTokenizer
 from nmt.evaluation.metrics import bleu
 from nmt.foundation.device import format_of, keep_freed_memory
 from nmt.translation.options import SearchOptions
@@ -39,7 +40,7 @@ def measure_shortlist(
     shortlist: str,
     lines: list[str],
     references: list[str],
-    tokenizer: str,
+    tokenizer: BleuTokenizer,
     beam_size: int,
     precision: str,
     repeats: int,
@@ -68,8 +69,10 @@ def measure_shortlist(
         beam_size,
         format_of(translator.precision),
         len(lines),
-        *(len(lines) / statistics.median(times) for times in taken),
+        len(lines) / statistics.median(taken[0]),
+        len(lines) / statistics.median(taken[1]),
         statistics.mean(sizes),
         sum(map(str.__ne__, whole, some)),
-        *scores,
+        scores[0],
+        scores[1],
     )
