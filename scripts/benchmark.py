@@ -180,8 +180,8 @@ OPTIONS_OF = {
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
     "--neighbor": {"neighbor", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
-    "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
+    "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
 }
 """The options that each kind of measurement takes."""
 KINDS = ("parts", "neighbor", "config", "shortlist", "decode")

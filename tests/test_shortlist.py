@@ -317,6 +317,12 @@ def test_a_list_is_kept_in_a_file(tokenizers: Tokenizers, few: Shortlist, tmp_pa
         assert found.of(source, (), tokenizers).tolist() == few.of(source, (), tokenizers).tolist()
 
 
+def test_a_file_is_the_same_each_time(few: Shortlist, tmp_path: Path) -> None:
+    few.save(tmp_path / "one")
+    few.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
 def test_a_list_of_other_pieces_is_refused(tokenizers: Tokenizers, few: Shortlist, tmp_path: Path) -> None:
     other = replace(few, sha256=tokenizers.sha256 | {"target": "0" * 64})
     other.save(tmp_path / "list")

@@ -22,6 +22,7 @@ from nmt.foundation.files import require_regular_file, write_bytes
 LARGEST_FILE = 1 << 30
 """Bytes."""
 ARRAYS = ("offsets", "pieces", "always")
+SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Shortlist:
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file."""
-        metadata = {f"{side}_sha256": digest for side, digest in self.sha256.items()}
+        metadata = {"tokenizers": " ".join(self.sha256[side] for side in SIDES)}  # several keys have no fixed order
         write_bytes(Path(path), save({name: getattr(self, name) for name in ARRAYS}, metadata))
 
     @classmethod
@@ -66,7 +67,10 @@ class Shortlist:
         except (OSError, SafetensorError, TypeError) as error:
             raise DataError(f"{path}: not a shortlist of nmt-shortlist ({error})") from None
         offsets, pieces, always = arrays
-        found = cls(offsets, pieces, always, {side: known.get(f"{side}_sha256", "") for side in ("source", "target")})
+        digests = known.get("tokenizers", "").split()
+        if len(digests) != len(SIDES):
+            raise DataError(f"{path}: not a shortlist of nmt-shortlist (it names no tokenizers)")
+        found = cls(offsets, pieces, always, dict(zip(SIDES, digests, strict=True)))
         found.refuse_other(tokenizers, str(path))
         found._refuse_misfit(str(path), tokenizers)
         return found
@@ -74,7 +78,7 @@ class Shortlist:
     def refuse_other(self, tokenizers: Tokenizers, name: str = "shortlist") -> None:
         """Raise ConfigError, which names the list, if its pieces are not those of the tokenizers."""
         problems = [
-            f"{name}: its {side} tokenizer (SHA-256 {self.sha256[side][:12] or 'missing'}) is not that of the run "
+            f"{name}: its {side} tokenizer (SHA-256 {self.sha256[side][:12]}) is not that of the run "
             f"({digest[:12]}); make the list with a run that has the same tokenizers"
             for side, digest in tokenizers.sha256.items()
             if self.sha256[side] != digest
