@@ -196,7 +196,7 @@ def measured(options: argparse.Namespace) -> str:
         if value and name not in OPTIONS_OF[kind] and any(name in names for names in OPTIONS_OF.values()):
             option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
             wanted = " or ".join(other for other, names in OPTIONS_OF.items() if name in names)
-            if option == wanted:
+            if name in KINDS:
                 problems.append(f"{option}: cannot be combined with {kind}; give one of them")
             else:
                 problems.append(f"{option}: is for {wanted}, not for {kind}")
