@@ -230,6 +230,7 @@ def _described(arguments: argparse.Namespace, translator: "Translator", options:
         "sampling": options.sampling and asdict(options.sampling),
         "risk": options.risk and {"samples": options.risk.samples, "utility": arguments.mbr_utility or "chrf"},
         "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
+        "shortlist": arguments.shortlist and digest(Path(arguments.shortlist)),
         "precision": str(translator.precision).removeprefix("torch."),
         "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
         "scores": arguments.scores,

@@ -13,6 +13,7 @@ what the layers that read a context make of it.
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,9 +71,26 @@ class PlainSearch(Searchable[State]):
         """As ``Seq2Seq.step``."""
         return self.model.step(previous, state)
 
+    def among(self, tokens: Tensor) -> "PlainSearch":
+        """As ``Searchable`` has it."""
+        return PlainAmong(self.model, self.precision, tokens)
+
     def searching(self) -> AbstractContextManager[object]:
         """As ``Searchable`` has it."""
         return autocast(self.model.output.weight.device, self.precision)
+
+
+class PlainAmong(PlainSearch):
+    """The network with the rows of its output layer that some tokens, (N,) ids, have."""
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype, tokens: Tensor) -> None:
+        super().__init__(model, precision)
+        self.weight, self.bias = (each.detach()[tokens] for each in _weight_and_bias(model.output))
+
+    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
+        """As ``Searchable.among`` has it."""
+        readout, after, weights = self.model.read(previous, state)
+        return functional.linear(readout, self.weight, self.bias).float(), after, weights
 
 
 class FastSearch(Searchable[RecurrentState]):
@@ -100,6 +118,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.output = self._layer(*_weight_and_bias(model.output))
+        self.normalized = True
         source, stack = model.source_embedding.weight.detach().to(self.high), stack_of(model.encoder)
         self.encoder = None
         if stack is not None:
@@ -236,10 +255,23 @@ class FastSearch(Searchable[RecurrentState]):
         """End a step: units of the readout (R, U), the state before it, those of its layers, and its weights."""
         readout = self.nonlinearity(units)
         fed = readout if self.fed else None
-        return self._log_probs(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
+        return self._scores(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
 
-    def _log_probs(self, readout: Tensor) -> Tensor:
+    def among(self, tokens: Tensor) -> "FastSearch":
+        """As ``Searchable`` has it; everything but the output layer is shared."""
+        weight, bias = _weight_and_bias(self.model.output)
+        some, own = copy(self), (weight.detach()[tokens], bias.detach()[tokens])
+        some.normalized = False
+        if self.precision == torch.float32:  # oneDNN would prepare a product for each number of rows and tokens
+            some.output = lambda x: functional.linear(x, *own)
+        else:
+            some.output = self._layer(*own)
+        return some
+
+    def _scores(self, readout: Tensor) -> Tensor:
         logits = self.output(readout).float()
+        if not self.normalized:
+            return logits
         return torch.log_softmax(logits, -1, out=logits)  # in place: half the memory to go through
 
 
