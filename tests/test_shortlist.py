@@ -19,6 +19,7 @@ from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError, DataError
 from nmt.model import Seq2Seq
+from nmt.runs.loading import load_run
 from nmt.search import Limits, ListedModel, Sampling, Searchable, together
 from nmt.translation.linking import Links, count_links, recall
 from nmt.translation.options import SearchOptions
@@ -106,6 +107,42 @@ def test_few_pieces_give_the_same_whatever_the_kernels_and_the_neighbours(
         compare(translator.translate(LINES[:20], options, batch_tokens=tokens), expected, 1e-4)
 
 
+class Restricted(Searchable[Any]):
+    """A network to which all tokens but some do not exist: the plain twin of a shortlist, for one sentence."""
+
+    def __init__(self, searchable: Searchable[Any], own: list[int]) -> None:
+        self.searchable, self.own, self.attends = searchable, own, searchable.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Any:
+        return self.searchable.encode(source, lengths)
+
+    def start(self, memory: Any) -> Any:
+        return self.searchable.start(memory)
+
+    def step(self, previous: Tensor, state: Any, /) -> tuple[Tensor, Any, Tensor | None]:
+        log_probs, state, attention = self.searchable.step(previous, state)
+        some = torch.full_like(log_probs, -torch.inf)
+        some[:, self.own] = log_probs[:, self.own]
+        return some.log_softmax(-1), state, attention
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("attention", ATTENTIONS[:3], ids=lambda attention: str(attention["type"]))
+def test_the_search_is_that_of_a_network_without_the_other_pieces(
+    tokenizers: Tokenizers, few: Shortlist, attention: dict[str, Any], search: str
+) -> None:
+    model, options = network(tokenizers, attention), SEARCHES[search]
+    begin = ["", LINES[30]] * 5
+    found = translator_of(model, tokenizers).stream(LINES[:10], replace(options, shortlist=few), prefixes=begin)
+    plain, expected = fast.search(model, torch.float32, "plain"), []
+    for number, (line, prefix) in enumerate(zip(LINES[:10], begin, strict=True), 1):
+        [source], [forced] = tokenizers.source.encode([line]), tokenizers.target.encode([prefix])
+        restricted = Restricted(plain, few.of(source, forced, tokenizers).tolist())
+        translator = Translator(lambda _, made=restricted: made, tokenizers, CPU)  # type: ignore[misc]
+        expected += translator.stream([line], options, prefixes=[prefix], first=number)
+    compare(list(found), expected, 1e-4)
+
+
 def normalized(model: Seq2Seq, tokenizers: Tokenizers, source: list[int], target: list[int], own: list[int]) -> float:
     """Sum over the target pieces of log p - log of the sum of p over the list, in float64 by NumPy."""
     specials = Specials.of(tokenizers)
@@ -130,7 +167,7 @@ def test_probabilities_are_normalized_over_the_list_of_the_line(
         own = few.of(source, (), tokenizers).tolist()
         for each in translation.hypotheses:
             target = [tokenizers.target.piece_id(piece) for piece in each.pieces]
-            assert set(target) <= set(own)
+            assert set(target) <= set(own) and translation.listed == len(own)
             expected = normalized(model, tokenizers, source, target, own)
             assert each.log_probability == pytest.approx(expected, rel=1e-4)
 
@@ -380,6 +417,11 @@ def test_the_commands(
     how = ["--input", text["source"], "--output", str(hypotheses), "--device", "cpu"]
     for run in ("bahdanau", "none"):
         assert translate(["--model", runs[run], *how, "--shortlist", path]) == 0
+        tokenizers = load_run(runs[run], CPU).tokenizers
+        lists = [Shortlist.load(path, tokenizers).of(ids, (), tokenizers) for ids in tokenizers.source.encode(LINES)]
+        mean, size = sum(map(len, lists)) / len(LINES), tokenizers.target.size
+        said = f"nmt-translate: shortlist: {mean:,.0f} of {size:,} pieces a line on average\n"
+        assert said in capsys.readouterr().err
         found = hypotheses.read_text().splitlines()
         translator = Translator.load(runs[run], "cpu")
         options = SearchOptions.from_config(translator.decoding, shortlist=Shortlist.load(path, translator.tokenizers))
@@ -392,6 +434,7 @@ def test_the_commands(
     sharded = tmp_path / "sharded"
     how[3] = str(sharded)
     assert translate(["--model", runs["none"], *how, "--shortlist", path, "--shard", "1/2"]) == 0
+    assert "nmt-translate: shard 1/2: shortlist: " in capsys.readouterr().err
     assert len(json.loads((tmp_path / "sharded.job" / "job.json").read_text())["shortlist"]) == 64
     capsys.readouterr()
     assert translate(["--model", runs["none"], *how, "--shard", "2/2"]) == 2  # the other half without the list

@@ -1,6 +1,7 @@
 """The search for the translations of one batch of lines."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +26,16 @@ from nmt.translation.rules import coverage_of, rules_of
 from nmt.translation.windows import Line
 
 
+@dataclass(frozen=True)
+class Found:
+    """What the search finds for one line."""
+
+    hypotheses: list[Hypothesis]
+    """Best first."""
+    listed: int | None = None
+    """Pieces of the line's shortlist; None without one."""
+
+
 @torch.inference_mode()
 def search_batch(
     searchable: Searchable[Any],
@@ -32,7 +43,7 @@ def search_batch(
     options: SearchOptions,
     tokenizers: Tokenizers,
     device: torch.device,
-) -> list[list[Hypothesis]]:
+) -> list[Found]:
     """Search for the hypotheses of each line. Raises ConfigError for a shortlist with an ensemble."""
     specials = Specials.of(tokenizers)
     source, lengths = pad_source([line.ids for line in batch], specials)
@@ -48,11 +59,12 @@ def search_batch(
     with searchable.searching():
         start = searchable.start(searchable.encode(source.to(device), lengths))
         if options.shortlist is None:
-            return _search(searchable, start, limits, prefixes, lengths, batch, options)
+            return [Found(each) for each in _search(searchable, start, limits, prefixes, lengths, batch, options)]
         lists = [options.shortlist.of(line.ids, line.prefix, tokenizers) for line in batch]
         listed = ListedModel(searchable, lists, limits)
         begin = listed.start(start)
-        return listed.restored(_search(listed, begin, listed.limits, listed.places(prefixes), lengths, batch, options))
+        found = _search(listed, begin, listed.limits, listed.places(prefixes), lengths, batch, options)
+        return [Found(each, len(own)) for each, own in zip(listed.restored(found), lists, strict=True)]
 
 
 def _search(

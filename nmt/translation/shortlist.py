@@ -25,7 +25,7 @@ ARRAYS = ("offsets", "pieces", "always")
 SIDES = ("source", "target")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shortlist:
     """The target pieces of each of V source pieces, and of every sentence. Raises DataError if they do not fit."""
 

@@ -16,11 +16,11 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtWarning
 from nmt.foundation.device import instructions, release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import Hypothesis, Searchable
+from nmt.search import Searchable
 from nmt.translation.options import SearchChanges, SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.searching import search_batch
+from nmt.translation.searching import Found, search_batch
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
 Warn = Callable[[int, str], None]
@@ -255,27 +255,20 @@ class Translator:
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
-            searches = each(lambda batch: self._search(searchable, batch, options), parts)
+            searches = each(lambda batch: search_batch(searchable, batch, options, self.tokenizers, self.device), parts)
             for batch, found in zip(parts, searches, strict=True):
                 check_stop()
-                for line, hypotheses in zip(batch, found, strict=True):
+                for line, each_found in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, hypotheses, options)
+                    results[place] = self._translation(text[place], line, each_found, options)
                 done(len(batch))
         return results
 
-    def _search(
-        self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
-    ) -> list[list[Hypothesis]]:
-        return search_batch(searchable, batch, options, self.tokenizers, self.device)
-
-    def _translation(
-        self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
-    ) -> Translation:
+    def _translation(self, source: str, line: Line, found: Found, options: SearchOptions) -> Translation:
         target = self.tokenizers.target
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
-        for hypothesis in hypotheses:
+        for hypothesis in found.hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
             if options.unknown is not None and target.unk_id in hypothesis.tokens:
@@ -295,7 +288,7 @@ class Translator:
         if options.risk is not None:
             translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
-        return Translation(source, pieces, translated)
+        return Translation(source, pieces, translated, found.listed)
 
 
 def _characters(line: str) -> int:
