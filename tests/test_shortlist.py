@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt import fast
+from nmt.cli import serve
 from nmt.cli.evaluate import main as evaluate
 from nmt.cli.shortlist import main
 from nmt.cli.translate import main as translate
@@ -21,6 +22,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.model import Seq2Seq
 from nmt.runs.loading import load_run
 from nmt.search import Limits, ListedModel, Sampling, Searchable, together
+from nmt.serving.requests import Request
 from nmt.translation.linking import Links, count_links, recall
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
@@ -134,7 +136,7 @@ def test_the_search_is_that_of_a_network_without_the_other_pieces(
     model, options = network(tokenizers, attention), SEARCHES[search]
     begin = ["", LINES[30]] * 5
     found = translator_of(model, tokenizers).stream(LINES[:10], replace(options, shortlist=few), prefixes=begin)
-    plain, expected = fast.search(model, torch.float32, "plain"), []
+    plain, expected = fast.search(model, torch.float32, "plain"), list[Translation]()
     for number, (line, prefix) in enumerate(zip(LINES[:10], begin, strict=True), 1):
         [source], [forced] = tokenizers.source.encode([line]), tokenizers.target.encode([prefix])
         restricted = Restricted(plain, few.of(source, forced, tokenizers).tolist())
@@ -439,6 +441,20 @@ def test_the_commands(
     capsys.readouterr()
     assert translate(["--model", runs["none"], *how, "--shard", "2/2"]) == 2  # the other half without the list
     assert "shortlist" in capsys.readouterr().err
+
+
+def test_a_server_translates_with_a_list(runs: dict[str, str], text: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    translator, path = Translator.load(runs["luong"], "cpu"), str(tmp_path / "list")
+    shortlist = of_lists(translator.tokenizers, [[]] * translator.tokenizers.source.size, list(range(10, 30)))
+    shortlist.save(path)
+    asked = ["--model", runs["luong"], "--shortlist", path]
+    answer = serve.translating(translator, serve.parser().parse_args(asked))(
+        LINES[:5], Request(LINES[:5]), lambda: None
+    )
+    expected = translator.translate(LINES[:5], attention=False, shortlist=shortlist)
+    assert [each.text for each, _ in answer] == [each.text for each in expected]
+    assert [each.listed for each, _ in answer] == [24] * 5
 
 
 def test_what_cannot_be_done_is_refused(
