@@ -381,6 +381,7 @@ def test_other_files_are_refused(tokenizers: Tokenizers, few: Shortlist, tmp_pat
     damages: list[dict[str, Any]] = [
         {"offsets": few.offsets[:-1]},
         {"offsets": few.offsets[::-1].copy()},
+        {"pieces": few.pieces[:-1]},
         {"always": beyond},
         {"always": -beyond},
         {"pieces": few.pieces.astype(np.float32)},
