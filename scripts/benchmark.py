@@ -2,21 +2,24 @@
 
 Without options: training steps of the reference shape on the CPU, of the usual systems in every precision.
 With --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
-trained model. The tables of docs/performance.md come from here.
+trained model; with --shortlist, too: what a shortlist gains and changes. The tables of docs/performance.md come from
+here.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.neighbor import NeighborRow, measure_beside
+from benchmarks.shortlist import ShortlistRow, measure_shortlist
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
@@ -80,6 +83,21 @@ def decoding_cells(row: DecodingRow, plain: dict[tuple[int, str], list[str]]) ->
         "sentences/s": f"{row.sentences_per_second:,.0f}",
         "target pieces/s": f"{row.target_tokens_per_second:,.0f}",
         "as the plain path": equal,
+    }
+
+
+def shortlist_cells(row: ShortlistRow) -> dict[str, str]:
+    """Format a row of the table of translation with a shortlist."""
+    return {
+        "beam": str(row.beam_size),
+        "precision": row.precision,
+        "all pieces, sentences/s": f"{row.sentences_per_second:,.0f}",
+        "shortlist, sentences/s": f"{row.listed_per_second:,.0f}",
+        "ratio": f"{row.listed_per_second / row.sentences_per_second:.2f}",
+        "pieces a line": f"{row.mean_list:,.0f}",
+        "hypotheses changed": f"{row.changed} of {row.sentences}",
+        "BLEU, all pieces": "-" if row.bleu is None else f"{row.bleu:.2f}",
+        "BLEU, shortlist": "-" if row.listed_bleu is None else f"{row.listed_bleu:.2f}",
     }
 
 
@@ -147,6 +165,12 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         help="with --decode: beam size; may be repeated; default: 1 and 5",
     )
+    arguments.add_argument(
+        "--shortlist",
+        metavar="FILE",
+        help="with --decode: compare translation with and without this file of nmt-shortlist, in alternation, by the "
+        "time of one thread of the processor",
+    )
     arguments.add_argument("--json", metavar="FILE", help="also write the rows to FILE, as JSON")
     return arguments
 
@@ -158,24 +182,29 @@ OPTIONS_OF = {
     "--neighbor": {"neighbor", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
+    "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
 }
 """The options that each kind of measurement takes."""
+KINDS = ("parts", "neighbor", "config", "shortlist", "decode")
+"""The options that choose a kind, in the order in which they are looked for."""
 
 
 def measured(options: argparse.Namespace) -> str:
     """Return the kind of measurement. Raises ConfigError for options that it does not take, and for contradictions."""
-    kind = next((f"--{name}" for name in ("parts", "neighbor", "config", "decode") if getattr(options, name)), STEPS)
+    kind = next((f"--{name}" for name in KINDS if getattr(options, name)), STEPS)
     problems = []
     for name, value in vars(options).items():
         if value and name not in OPTIONS_OF[kind] and any(name in names for names in OPTIONS_OF.values()):
             option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
             wanted = " or ".join(other for other, names in OPTIONS_OF.items() if name in names)
-            if option == wanted:
+            if name in KINDS:
                 problems.append(f"{option}: cannot be combined with {kind}; give one of them")
             else:
                 problems.append(f"{option}: is for {wanted}, not for {kind}")
-    if kind == "--decode" and not options.input:
+    if kind in ("--decode", "--shortlist") and not options.input:
         problems.append("--decode needs --input, a file to translate")
+    if kind == "--shortlist" and not options.decode:
+        problems.append("--shortlist needs --decode, a run directory")
     if kind in (STEPS, "--parts", "--neighbor") and "int8" in (options.precision or []):
         problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
@@ -260,6 +289,29 @@ def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     return rows
 
 
+def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
+    """Measure every setting of decoding with a shortlist and without one, each in a process of its own."""
+    lines, rows = list(read_lines(options.input)), []
+    references = list(read_lines(options.reference)) if options.reference else []
+    tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
+    for beam in options.beam_size or [1, 5]:
+        for precision in options.precision or ["fp32", "bf16", "int8"]:
+            settings = beam, precision, options.repeats or REPEATS
+            rows.append(
+                alone(measure_shortlist, options.decode, options.shortlist, lines, references, tokenizer, *settings)
+            )
+            say("  ".join(shortlist_cells(rows[-1]).values()))
+    return rows
+
+
+MEASURES: dict[str, tuple[Callable[[argparse.Namespace], Sequence[Any]], Callable[[Any], dict[str, str]]]] = {
+    STEPS: (training, training_cells),
+    "--config": (real_training, training_cells),
+    "--neighbor": (beside, neighbor_cells),
+    "--shortlist": (shortlisted, shortlist_cells),
+}
+
+
 @command(parser)
 def main(options: argparse.Namespace) -> None:
     """Measure and print."""
@@ -274,10 +326,10 @@ def main(options: argparse.Namespace) -> None:
         config = load_config(Path(options.config[0]), options.overrides)
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
-    elif kind != "--decode":
+    elif kind not in ("--decode", "--shortlist"):
         cases(options)  # refuses a wrong shape before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
-    rows: Sequence[TrainingRow | DecodingRow | NeighborRow]
+    rows: Sequence[TrainingRow | DecodingRow | NeighborRow | ShortlistRow]
     scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(markdown(parts(options)))
@@ -291,12 +343,10 @@ def main(options: argparse.Namespace) -> None:
             scores = [{"bleu": bleu(row.hypotheses, references, tokenizer).value} for row in decoded]
             for cell, score in zip(cells, scores, strict=True):
                 cell["BLEU"] = f"{score['bleu']:.2f}"
-    elif kind == "--neighbor":
-        rows = shared = beside(options)
-        cells = [neighbor_cells(row) for row in shared]
     else:
-        rows = trained = real_training(options) if kind == "--config" else training(options)
-        cells = [training_cells(row) for row in trained]
+        measure_all, cells_of = MEASURES[kind]
+        rows = measure_all(options)
+        cells = [cells_of(row) for row in rows]
     print(markdown(cells))
     if options.json:
         written = [asdict(row) for row in rows]

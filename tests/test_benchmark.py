@@ -123,7 +123,7 @@ def until(holds: Callable[[], bool]) -> None:
             ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
             "--shape: is for single steps or --parts or --neighbor, not for --config",
         ),
-        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode, not for --config"),
+        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode or --shortlist, not for --config"),
         (
             ["--decode", "runs/none", "--input", "x", "--precision", "int8", "--kernels", "plain"],
             "leave --kernels plain out",

@@ -33,6 +33,7 @@ from nmt.training import dry_run, pipeline
 from nmt.training.progress import Progress
 from nmt.training.trainer import Trainer
 from nmt.translation.results import Translation
+from nmt.translation.searching import search_batch
 from nmt.translation.translator import Translator
 from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
@@ -481,13 +482,12 @@ def test_a_dry_run_makes_batches_as_large_as_training_will(
     for side, word in (("low", "oak"), ("up", "OAK")):
         (tmp_path / f"many.{side}").write_text((" ".join([word] * 4) + "\n") * 300)
     sizes: list[int] = []
-    search = Translator._search
 
-    def watched(self: Translator, model: Any, batch: Any, options: Any) -> Any:
+    def watched(model: Any, batch: Any, *how: Any) -> Any:
         sizes.append(len(batch))
-        return search(self, model, batch, options)
+        return search_batch(model, batch, *how)
 
-    monkeypatch.setattr(Translator, "_search", watched)
+    monkeypatch.setattr("nmt.translation.translator.search_batch", watched)
     how = ["--set", f"data.test={{source: {tmp_path}/many.low, target: {tmp_path}/many.up}}"]
     how += ["--set", "decoding.batch_tokens=200", "--set", f"threads={threads}", "--set", "training.updates=1"]
     largest = []

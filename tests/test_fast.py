@@ -8,7 +8,8 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.errors import ConfigError
-from nmt.fast.inference import FastSearch, PlainSearch
+from nmt.fast.inference import PlainSearch
+from nmt.fast.inference_network import FastSearch
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.foundation.device import autocast

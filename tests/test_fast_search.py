@@ -71,7 +71,7 @@ def test_fast_encoder_is_the_plain_encoder(
     lengths: list[int], encoder: str, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not table:
-        monkeypatch.setattr("nmt.fast.inference.LARGEST_LOOKUP", 0)
+        monkeypatch.setattr("nmt.fast.inference_network.LARGEST_LOOKUP", 0)
     torch.manual_seed(3)
     config = model_config(encoder={"hidden": 4} | ENCODERS[encoder])
     model = build_model(config, SOURCE, TARGET).double().eval()

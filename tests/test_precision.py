@@ -7,6 +7,7 @@ import torch
 
 from nmt import fast
 from nmt.config import schema
+from nmt.fast.inference_decoders import FastLuong
 from nmt.fast.precision import MARGIN
 from nmt.model import Seq2Seq
 from tests.small_translator import network, small_tokenizers
@@ -36,13 +37,13 @@ def test_rates_are_of_each_precision_and_leave_random_numbers_and_threads_alone(
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
 def test_a_rate_counts_the_pieces_of_the_whole_batch(kernels: schema.Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     built, rows = model("luong"), list[int]()
-    step = type(built).step if kernels == "plain" else fast.inference.FastLuong.step
+    step = type(built).step if kernels == "plain" else FastLuong.step
 
     def counting(self: Any, previous: torch.Tensor, state: Any) -> Any:
         rows.append(len(previous))
         return step(self, previous, state)
 
-    owner = type(built) if kernels == "plain" else fast.inference.FastLuong
+    owner = type(built) if kernels == "plain" else FastLuong
     monkeypatch.setattr(owner, "step", counting)
     monkeypatch.setattr("nmt.fast.precision.brief_seconds", lambda task, device: task() or 2.0)
     found = fast.rates(built, (FP32,), kernels, beam_size=4)

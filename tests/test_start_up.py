@@ -13,7 +13,7 @@ from tests.small_run import config, train
 
 COMMANDS = (
     *("train", "translate", "evaluate", "score", "length_curve", "diagnose", "experiment", "prepare"),
-    *("plot", "report", "serve"),
+    *("plot", "report", "serve", "shortlist"),
 )
 UNNEEDED = (
     "datasets",

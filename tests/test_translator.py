@@ -23,7 +23,8 @@ from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError
 from nmt.evaluation.utility import SentenceBleu, sentence_chrf
-from nmt.fast.inference import FastSearch, PlainSearch
+from nmt.fast.inference import PlainSearch
+from nmt.fast.inference_network import FastSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions

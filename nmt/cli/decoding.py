@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nmt.cli.common import say
 from nmt.cli.options import number, whole
+from nmt.cli.shortlisted import with_listed_pieces
 from nmt.config.schema import (
     LARGEST_BATCH,
     LARGEST_BEAM,
@@ -143,7 +144,8 @@ def translate_lines(
     what: str | None = None,
     total: int | None = None,
 ) -> Iterator["Translation"]:
-    """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`.
+    """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`, and with
+    what is said of a shortlist at the end.
 
     Lines ``typed`` by a person are translated one by one. ``prefixes`` has what each translation must begin with.
     ``what`` names the step in which ``total`` lines are counted; None shows no progress.
@@ -157,7 +159,8 @@ def translate_lines(
         window, tell = 1 if typed else WINDOW, warn_of_line(arguments, source)
         return translator.stream(text, options, prefixes=prefixes, window=window, warn=tell, done=done)
 
-    return stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
+    translations = stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
+    return with_listed_pieces(translations, translator, arguments.command)
 
 
 def watched_lines(

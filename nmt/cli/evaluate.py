@@ -17,6 +17,7 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
 from nmt.cli.options import CommandParser, refuse_useless
 from nmt.cli.scoring import add_tokenizer_option
+from nmt.cli.shortlisted import add_shortlist_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--json", metavar="FILE", help="also write the scores to this file")
     arguments.add_argument("--output", metavar="FILE", help="write the translations of the run to this file")
     add_decoding_options(arguments)
+    add_shortlist_option(arguments)
     return arguments
 
 
@@ -70,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Score one system and print the scores."""
     runs: list[str] = arguments.model or []
-    options = ("source", "reference", "hypotheses", "gold", "reverse")
+    options = ("source", "reference", "hypotheses", "gold", "reverse", "shortlist")
     read = [*((f"--{option}", getattr(arguments, option)) for option in options), *(("--model", run) for run in runs)]
     refuse_overwriting(read, [("--output", arguments.output), ("--json", arguments.json)])
     sources, references = read_test_set(arguments.source, arguments.reference)
@@ -78,11 +80,13 @@ def main(arguments: argparse.Namespace) -> None:
     gold = check_gold(arguments)
     refuse_unwritable(arguments.output, arguments.json)
     if not runs:
-        refuse_useless(arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "output"), "with --hypotheses; no run translates")
+        refuse_useless(
+            arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "shortlist", "output"), "with --hypotheses; no run translates"
+        )
         hypotheses = read_aligned(arguments.hypotheses, arguments.source, len(sources))
         how = scoring(arguments.bleu_tokenizer, {}, sources, references, say)
     else:
-        translations = translate(runs, arguments.source, sources, arguments)
+        translations = translate(runs, arguments.source, sources, arguments, shortlist=arguments.shortlist)
         configs = {run: load_run_config(run) for run in runs}
         evaluation = configs[runs[0]].evaluation
         how = scoring(arguments.bleu_tokenizer, configs, sources, references, say)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
 from nmt.cli.options import CommandParser, given, number, whole
+from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         "--time-limit", type=number(0.1, 3600), default=30.0, metavar="S", help="seconds until a request is answered"
     )
     add_decoding_options(arguments)
+    add_shortlist_option(arguments)
     return arguments
 
 
@@ -101,6 +103,7 @@ def translating(translator: "Translator", arguments: argparse.Namespace) -> "Tra
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     chosen = given(arguments, SEARCH_OPTIONS)
+    chosen["shortlist"] = load_shortlist(arguments.shortlist, arguments.model, translator.tokenizers)
 
     def translate(lines: Sequence[str], asked: "Request", check_stop: Callable[[], None]) -> "Answer":
         changes: dict[str, Any] = {} if asked.beam_size is None else {"beam_size": asked.beam_size}

@@ -13,6 +13,7 @@ from nmt.cli.common import importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, warn_of_line, watched_lines
 from nmt.cli.formats import Form, forms, rows
 from nmt.cli.options import given, refuse_useless, whole
+from nmt.cli.shortlisted import ListedPieces
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.foundation.files import digest
@@ -120,14 +121,15 @@ def translate_shard(
         total, me = sum(len(job.span(chunk)) for chunk in chunks), f"{arguments.command}: shard {shard}"
         if os.environ.get("RANK", "0") == "0":  # of the processes of a torchrun, one speaks
             say(f"{me}: {total:,} lines to translate")
-        kinds = {kind: form for kind, (_, form) in written.items()}
+        kinds, listed = {kind: form for kind, (_, form) in written.items()}, ListedPieces()
         try:
             with step(me, total, "lines") as progress:
                 for chunk, found in _translated(arguments, shard, job, chunks, translator, options, progress.advance):
-                    write_chunk(job, chunk, found, kinds)
+                    write_chunk(job, chunk, listed.counted(found), kinds)
         except FileNotFoundError:
             if not job.joined:  # by another process with the same shard, which has deleted what this one was writing
                 raise
+        listed.tell(translator, me)
     finish(job, shard, arguments)
 
 
@@ -230,6 +232,7 @@ def _described(arguments: argparse.Namespace, translator: "Translator", options:
         "sampling": options.sampling and asdict(options.sampling),
         "risk": options.risk and {"samples": options.risk.samples, "utility": arguments.mbr_utility or "chrf"},
         "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
+        "shortlist": arguments.shortlist and digest(Path(arguments.shortlist)),
         "precision": str(translator.precision).removeprefix("torch."),
         "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
         "scores": arguments.scores,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from nmt.cli.common import importing
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
 from nmt.cli.options import given
+from nmt.cli.shortlisted import load_shortlist
 from nmt.config.schema import Evaluation
 
 
@@ -34,11 +35,18 @@ def bin_edges(text: str) -> tuple[int, ...]:
     return edges
 
 
-def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments: argparse.Namespace) -> Iterator[str]:
+def translate(
+    runs: Sequence[str],
+    source: str,
+    lines: Sequence[str],
+    arguments: argparse.Namespace,
+    *,
+    shortlist: str | None = None,
+) -> Iterator[str]:
     """Yield the best translation of each line of ``source``, with progress on standard error.
 
-    Several runs translate together. They are loaded at once. Raises CheckpointError if one cannot be used, ConfigError
-    if their tokenizers differ or the device is missing.
+    Several runs translate together. They are loaded at once, and so is the file of a ``shortlist``. Raises
+    CheckpointError if one cannot be used, ConfigError if their tokenizers differ or the device is missing.
     """
     with importing():
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415  (PyTorch is slow to import)
@@ -46,7 +54,11 @@ def translate(runs: Sequence[str], source: str, lines: Sequence[str], arguments:
 
     name = " + ".join(runs)
     translator = load_translator(runs, **given(arguments, DEVICE_OPTIONS))
-    options = SearchOptions.from_config(translator.decoding, **given(arguments, SEARCH_OPTIONS))
+    options = SearchOptions.from_config(
+        translator.decoding,
+        shortlist=load_shortlist(shortlist, runs, translator.tokenizers),
+        **given(arguments, SEARCH_OPTIONS),
+    )
     translations = translate_lines(
         translator,
         lines,

@@ -27,6 +27,7 @@ from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
 from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shades import draw
 from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
+from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
 from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
 from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
 from nmt.config import Config, load_run_config
@@ -75,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
         "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
     )
     add_decoding_options(arguments)
+    add_shortlist_option(arguments)
     group = arguments.add_argument_group("sampling, instead of beam search")
     group.add_argument(
         "--sampling-temperature",
@@ -200,9 +202,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
     pictures = [("--attention-plot", arguments.attention_plot and f"{arguments.attention_plot}/line-001.png")]
     runs = [("--model", run) for run in arguments.model]
-    refuse_overwriting(
-        [text, *runs, ("--prefix", arguments.prefix), ("--dictionary", arguments.dictionary)], written + pictures
-    )
+    others = [(f"--{option}", getattr(arguments, option)) for option in ("prefix", "dictionary", "shortlist")]
+    refuse_overwriting([text, *runs, *others], written + pictures)
     refuse_unwritable(*(path for _, path in written))
 
 
@@ -226,6 +227,7 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         attention=any(given(arguments, ("alignments", "attention", "attention_plot"))) or arguments.show_attention,
         risk=risk(arguments),
         unknown=unknown_words(arguments, translator.tokenizers),
+        shortlist=load_shortlist(arguments.shortlist, arguments.model, translator.tokenizers),
         **overrides,
     )
 

@@ -6,6 +6,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.penalties import Coverage
 from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, RepetitionPenalty, Rule, obeying
 from nmt.search.sampling import Sampling, sample_search
+from nmt.search.shortlist import ListedModel
 from nmt.search.types import Hypothesis, Limits, Searchable, StepModel, StepState
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Hypothesis",
     "LeastLength",
     "Limits",
+    "ListedModel",
     "NoRepeatedNgram",
     "Prefixes",
     "RepetitionPenalty",

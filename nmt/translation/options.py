@@ -11,6 +11,7 @@ from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Dec
 from nmt.errors import ConfigError
 from nmt.search import Sampling
 from nmt.translation.risk import MinimumBayesRisk
+from nmt.translation.shortlist import Shortlist
 from nmt.translation.unknown import UnknownWords
 
 MORE_PIECES = 10
@@ -35,6 +36,7 @@ class SearchChanges(TypedDict, total=False):
     attention: bool
     risk: MinimumBayesRisk | None
     unknown: UnknownWords | None
+    shortlist: Shortlist | None
     min_length_factor: float
     coverage_penalty: float
     no_repeat_ngram: int
@@ -65,6 +67,8 @@ class SearchOptions:
     """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
     unknown: UnknownWords | None = None
     """Replace unknown words; needs a searchable with attention and tokenizers of words."""
+    shortlist: Shortlist | None = None
+    """Search among a few pieces for each sentence; needs one network."""
     min_length_factor: float = 0.0
     coverage_penalty: float = 0.0
     no_repeat_ngram: int = 0

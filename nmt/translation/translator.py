@@ -11,25 +11,16 @@ import torch
 
 from nmt import fast
 from nmt.config.schema import Decoding, Kernels
-from nmt.data.batching import Specials, pad_source
+from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import NmtWarning
 from nmt.foundation.device import instructions, release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import (
-    Diversity,
-    Hypothesis,
-    Limits,
-    Prefixes,
-    Searchable,
-    beam_search,
-    greedy_search,
-    obeying,
-    sample_search,
-)
-from nmt.translation.options import MORE_PIECES, SearchChanges, SearchOptions, longest
+from nmt.search import Searchable
+from nmt.translation.options import SearchChanges, SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
-from nmt.translation.rules import coverage_of, refuse_without_attention, rules_of
+from nmt.translation.rules import refuse_without_attention
+from nmt.translation.searching import Found, search_batch
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
 
 Warn = Callable[[int, str], None]
@@ -224,11 +215,13 @@ class Translator:
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
         ``check_stop`` is called between two batches, ``done`` is told how many lines each has. Raises ConfigError for a
-        coverage penalty without attention.
+        coverage penalty without attention, and for a shortlist of other pieces.
         """
         before = 0
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
+        if options.shortlist is not None:
+            options.shortlist.refuse_other(self.tokenizers)
         for text in windows(lines, first_window, window, _characters):
             if before:  # batches of all sizes leave gaps, which would add up over the windows of a long text
                 release_freed_memory()
@@ -262,60 +255,20 @@ class Translator:
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
-            searches = each(lambda batch: self._search(searchable, batch, options), parts)
+            searches = each(lambda batch: search_batch(searchable, batch, options, self.tokenizers, self.device), parts)
             for batch, found in zip(parts, searches, strict=True):
                 check_stop()
-                for line, hypotheses in zip(batch, found, strict=True):
+                for line, each_found in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, hypotheses, options)
+                    results[place] = self._translation(text[place], line, each_found, options)
                 done(len(batch))
         return results
 
-    @torch.inference_mode()
-    def _search(
-        self, searchable: Searchable[Any], batch: Sequence[Line], options: SearchOptions
-    ) -> list[list[Hypothesis]]:
-        specials = self.specials
-        source, lengths = pad_source([line.ids for line in batch], specials)
-        begun = torch.tensor([len(line.prefix) for line in batch])
-        most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
-        max_lengths = torch.maximum(most, begun + MORE_PIECES)
-        limits = Limits(
-            specials.target_bos,
-            specials.target_eos,
-            (specials.target_pad, specials.target_bos),
-            max_lengths.to(self.device),
-        )
-        keep_attention = options.attention or options.unknown is not None
-        how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": keep_attention}
-        prefixes = Prefixes.of([line.prefix for line in batch], self.device)
-        with searchable.searching():
-            start = searchable.start(searchable.encode(source.to(self.device), lengths))
-            model, state = obeying(searchable, start, limits, rules_of(options, limits, lengths - 1), prefixes)
-            if options.sampling is not None:
-                numbers = [line.number for line in batch]
-                how |= {"samples": options.hypotheses}
-                return sample_search(model, state, limits, options.sampling, numbers, **how)
-            if options.beam_size == 1:
-                return greedy_search(model, state, limits, **how)
-            return beam_search(
-                model,
-                state,
-                limits,
-                beam_size=options.beam_size,
-                n_best=options.n_best,
-                coverage=coverage_of(options, lengths, self.device),
-                diversity=Diversity(options.beam_groups, options.diversity),
-                **how,
-            )
-
-    def _translation(
-        self, source: str, line: Line, hypotheses: list[Hypothesis], options: SearchOptions
-    ) -> Translation:
+    def _translation(self, source: str, line: Line, found: Found, options: SearchOptions) -> Translation:
         target = self.tokenizers.target
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
-        for hypothesis in hypotheses:
+        for hypothesis in found.hypotheses:
             ended = [target.eos_id] if hypothesis.ended else []
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
             if options.unknown is not None and target.unk_id in hypothesis.tokens:
@@ -335,7 +288,7 @@ class Translator:
         if options.risk is not None:
             translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
-        return Translation(source, pieces, translated)
+        return Translation(source, pieces, translated, found.listed)
 
 
 def _characters(line: str) -> int:

@@ -1,0 +1,270 @@
+"""A network made fast for search: its weights cast once, and each step a few wide products.
+
+The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
+annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
+That pays where a sentence has several hypotheses; with one hypothesis it saves nothing and needs more memory.
+Products that share their input are one. Products are computed in the given precision, everything else in fp32.
+
+Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, W state of a
+layer, G input gates of the first one, U units of the readout before its nonlinearity, O readout, A alignment units, P
+what the layers that read a context make of it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
+from nmt.fast.inference_encoder import FastEncoder
+from nmt.fast.kernels.int8 import Int8Linear
+from nmt.fast.kernels.product import linear
+from nmt.fast.recurrent import stack_of, weights_of
+from nmt.foundation.device import autocast
+from nmt.model.attention import (
+    AdditiveAttention,
+    CosineAttention,
+    DotAttention,
+    GeneralAttention,
+    InitialStateOnly,
+    LocationAttention,
+    LowRankAttention,
+    NoAttention,
+    ScaledDotAttention,
+)
+from nmt.model.decoders import Maxout, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.records import Memory, source_mask
+from nmt.model.seq2seq import Seq2Seq
+from nmt.search import Searchable
+
+LARGEST_LOOKUP = 1 << 25
+"""Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
+
+
+class FastSearch(Searchable[RecurrentState]):
+    """What search asks of a network, for inference alone.
+
+    A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, except for the attention.
+
+    Args:
+        model: the network; its weights must stay as they are.
+        decoder: the network's.
+        precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
+            bf16 where the hardware has it), or float64 for a network in float64.
+        ahead: apply what reads a context to the annotations ahead of the search, if the attention is one of ``LINEAR``.
+    """
+
+    from_context: Linear
+
+    def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        self.model = model
+        self.attends = model.attends
+        self.attention = decoder.attention
+        self.fixed = type(decoder.attention) in (NoAttention, InitialStateOnly)
+        self.precision = precision
+        self.ahead = ahead and type(decoder.attention) in LINEAR
+        self.high = torch.promote_types(precision, torch.float32)
+        self.embedding = model.target_embedding.weight.detach().to(self.high)
+        self.scores = _normalized(self._layer(*weight_and_bias(model.output)))
+        source, stack = model.source_embedding.weight.detach().to(self.high), stack_of(model.encoder)
+        self.encoder = None
+        if stack is not None:
+            self.encoder = FastEncoder(stack, table=partial(self._table, source), linear=self._layer, dtype=self.high)
+        weights = weights_of(decoder.embedding_gates, decoder.update)
+        self.gates = len(weights.from_input)
+        self.cell = STEPS[weights.cell](weights, self._layer)
+        self.upper = [
+            RecurrentStep(weights_of(layer.input_gates, layer.cell), self._layer, self._layer)
+            for layer in decoder.layers
+        ]
+        self.residual = [layer.residual for layer in decoder.layers]
+        self.initial = [
+            self._layer(*weight_and_bias(each))
+            for each in (decoder.initial, *(layer.initial for layer in decoder.layers))
+        ]
+        self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
+        feeding = decoder.feeding_gates
+        self.fed = 0 if feeding is None else feeding.in_features
+        self.feeding = None if feeding is None else self._layer(*weight_and_bias(feeding))
+        self.units = 0
+        if type(self.attention) is AdditiveAttention:
+            attention = self.attention
+            self.units = attention.query.out_features
+            self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
+            self.query = -2 * attention.query.weight
+            weight_of_keys, bias_of_keys = weight_and_bias(attention.key)
+            self.key = self._layer(-2 * weight_of_keys, -2 * bias_of_keys)
+        self.recurrent = self._layer(*self._recurrent(self.cell.recurrent, self.cell.bias))
+
+    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weight and bias applied to the output of the first layer's previous state."""
+        return weight, bias
+
+    def _layer(self, weight: Tensor, bias: Tensor) -> Linear:
+        if not len(weight):
+            return lambda x: x[..., :0]
+        weight, bias = weight.detach(), bias.detach()
+        if self.precision == torch.int8:
+            return Int8Linear(weight, bias)
+        low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
+        return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
+
+    def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
+        """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
+        layer = self._layer(weight, bias)
+        if embedding.size(0) * len(bias) > LARGEST_LOOKUP:
+            return lambda tokens: layer(embedding[tokens])
+        table = layer(embedding)
+        return lambda tokens: functional.embedding(tokens, table)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """As ``Seq2Seq.encode``."""
+        if self.encoder is None:
+            with autocast(source.device, self.precision):
+                return self.model.encode(source, lengths).map(self._high)
+        return Memory(*self.encoder(source, lengths), source_mask(lengths, source.size(1), source.device))
+
+    def _high(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.high) if tensor.is_floating_point() else tensor
+
+    def start(self, memory: Memory) -> RecurrentState:
+        """As ``Seq2Seq.start``."""
+        bridge = self.model.encoder.bridge(memory.summary).contiguous()
+        hidden, *upper = (initial(bridge).tanh_() for initial in self.initial)
+        fed = hidden.new_zeros(len(hidden), self.fed) if self.fed else None
+        return RecurrentState(self._prepare(memory), 0, 1, hidden, fed, tuple(upper))
+
+    def _prepare(self, memory: Memory) -> Memory:
+        """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
+        if self.fixed:
+            return replace(memory, annotations=none_of(memory.annotations), summary=self.from_context(memory.summary))
+        if self.units:
+            memory = replace(memory, keys=_exp(self.key(memory.annotations)))
+        else:
+            with autocast(memory.summary.device, self.precision):
+                memory = self.attention.prepare(memory)
+            memory = memory.map(self._high)
+        if not self.ahead:
+            return memory
+        values = self.from_context(memory.annotations)
+        return replace(memory, annotations=none_of(memory.annotations), values=values)
+
+    @abstractmethod
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """As ``Seq2Seq.step``: previous (R,) -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
+
+    def _fed(self, gates: Tensor, state: RecurrentState) -> Tensor:
+        """Add what is fed from the step before to the gates (R, G)."""
+        if self.feeding is not None and state.attentional is not None:
+            gates += self.feeding(state.attentional)
+        return gates
+
+    def _climb(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Take one step of the layers above the first, whose new state is given.
+
+        hidden (R, W) -> output of the last layer (R, H), the states of those above the first.
+        """
+        output, after = self.cell.output(hidden), []
+        for step, residual, before in zip(self.upper, self.residual, state.upper, strict=True):
+            above, now = step(output, before)
+            output = above + output if residual else above
+            after.append(now)
+        return output, tuple(after)
+
+    def _attend(self, state: RecurrentState, queries: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Queries (R, A) -> projected contexts (R, P), weights (R, S) or None."""
+        memory, width = state.memory, state.width
+        if self.fixed:
+            return memory.summary.unsqueeze(1).expand(-1, width, -1).flatten(0, 1), None
+        queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
+        if self.units:  # v·tanh(q + k) is, but for a constant, 2 v·sigmoid(2q + 2k) = 2 v·1 / (1 + exp(-2q) exp(-2k))
+            assert memory.keys is not None
+            one = queries.new_ones(())
+            sigmoids = torch.addcmul(one, _exp(queries).unsqueeze(2), memory.keys.unsqueeze(1)).reciprocal_()
+            energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])  # sigmoids (B, Q, S, A)
+            weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
+            contexts = weights @ (memory.annotations if memory.values is None else memory.values)
+        else:
+            positions = torch.full((width,), state.position, device=queries.device)
+            contexts, weights = self.attention(queries, positions, memory)
+        contexts = contexts.flatten(0, 1)
+        projected = contexts if self.ahead else self.from_context(contexts)
+        return projected, None if weights is None else weights.flatten(0, 1)
+
+    def _read(
+        self,
+        units: Tensor,
+        state: RecurrentState,
+        hidden: Tensor,
+        upper: tuple[Tensor, ...],
+        weights: Tensor | None,
+    ) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """End a step: units of the readout (R, U), the state before it, those of its layers, and its weights."""
+        readout = self.nonlinearity(units)
+        fed = readout if self.fed else None
+        return self.scores(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
+
+    def among(self, tokens: Tensor) -> "FastSearch":
+        """As ``Searchable`` has it; everything but the output layer is shared."""
+        weight, bias = (each.detach()[tokens] for each in weight_and_bias(self.model.output))
+        layer = self._layer(weight, bias)
+        if self.precision == torch.float32:  # oneDNN would prepare a product for each number of rows and tokens
+            layer = partial(functional.linear, weight=weight, bias=bias)
+        some = copy(self)
+        some.scores = lambda readout: layer(readout).float()
+        return some
+
+
+def none_of(annotations: Tensor) -> Tensor:
+    """Annotations of width zero, where no step reads any; a view would keep them all in memory."""
+    return annotations.new_empty(*annotations.shape[:-1], 0)
+
+
+def _normalized(layer: Linear) -> Linear:
+    """From the layer of the logits to log-probabilities, in fp32 and in place: half the memory to go through."""
+
+    def log_probs(readout: Tensor) -> Tensor:
+        logits = layer(readout).float()
+        return torch.log_softmax(logits, -1, out=logits)
+
+    return log_probs
+
+
+def _exp(x: Tensor) -> Tensor:
+    """e^x; never infinite nor zero, so that no product of two is 0 * inf. Beyond 80, which no trained network
+    comes near (x is twice what the hyperbolic tangent sees), x counts as 80."""
+    return x.clamp(-80, 80).exp()
+
+
+def weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    """Return both of a linear layer; a bias of zeros where it has none."""
+    assert isinstance(layer, nn.Linear)
+    bias: Tensor | None = layer.bias
+    return layer.weight, layer.weight.new_zeros(layer.out_features) if bias is None else bias
+
+
+def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Two layers that share their input as one."""
+    return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
+
+
+def _maxout(units: Tensor) -> Tensor:
+    return torch.maximum(*units.unflatten(-1, (-1, 2)).unbind(-1))
+
+
+LINEAR = {
+    AdditiveAttention,
+    DotAttention,
+    ScaledDotAttention,
+    GeneralAttention,
+    LowRankAttention,
+    CosineAttention,
+    LocationAttention,
+}
+"""Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
+READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, Tanh: Tensor.tanh_}
