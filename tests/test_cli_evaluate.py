@@ -611,7 +611,8 @@ def test_what_will_fail_fails_before_translating(
 ) -> None:
     monkeypatch.chdir(models)
     code, _, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", "--json", str(models))
-    assert (code, err) == (2, f"nmt-evaluate: error: {models}: cannot be written: Is a directory\n")
+    problem = f"{models}: cannot be written: Is a directory; name a file in it"
+    assert (code, err) == (2, f"nmt-evaluate: error: {problem}\n")
     broken = save_run(tmp_path / "broken", ATTENTIONS[0])
     weights = broken / "checkpoints" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, nearest
 
 
 def resolve_device(name: str) -> torch.device:
@@ -44,8 +44,10 @@ def multiplies_bf16(device: torch.device) -> bool:
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
 
-    Raises ConfigError for int8 on a GPU.
+    Raises ConfigError for another name, and for int8 on a GPU.
     """
+    if name not in (names := ("auto", *FORMATS)):
+        raise ConfigError("; ".join([f"precision: {name!r} is not one of {', '.join(names)}", *nearest(name, names)]))
     if name == "int8" and device.type != "cpu":
         raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
     if name == "auto":
