@@ -271,7 +271,7 @@ def test_an_override_that_is_wrong_is_named_with_its_key(tmp_path: Path, overrid
 def test_training_ends_after_updates_or_after_epochs(tmp_path: Path) -> None:
     """Either alone; a key that is null counts as left out."""
     both = "found 100, but training.epochs is 3 and only one of them can end training; leave one out, or set it to null"
-    assert problems(tmp_path, f"{MINIMAL}  epochs: 3\n") == [f"run.yaml: training.updates: {both}"]
+    assert problems(tmp_path, MINIMAL.replace("100}", "100, epochs: 3}")) == [f"run.yaml: training.updates: {both}"]
     assert problems(tmp_path, MINIMAL, "training={updates: 100, epochs: 3}") == [
         f"--set training={{updates: 100, epochs: 3}}: training.updates: {both}"
     ]

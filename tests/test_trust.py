@@ -194,6 +194,42 @@ def test_a_trial_changes_nothing_and_is_made_once(settings: dict[str, Any], tmp_
             assert files(tmp_path / "run") == files(tmp_path / "alone")
 
 
+def test_a_finished_run_makes_no_trial(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is extended does."""
+    config = Config.model_validate(settings)
+    train(config)
+    install(monkeypatch, WrongLoss)
+    said = train(config, distrusted=EVERY_DEVICE, resume=True)
+    assert any("nothing is left to do" in line for line in said)
+    assert not any("kernels" in line for line in said)
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
+    said = train(longer, distrusted=EVERY_DEVICE, resume=True)
+    assert len(warnings_in(said)) == 1
+    assert any(line.startswith("machine: ") and "plain kernels" in line for line in said)
+
+
+def test_a_lack_of_memory_is_no_failure(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what was not tried is not used."""
+
+    class TooLarge(FastTraining):
+        def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GB\nmore")
+
+    install(monkeypatch, TooLarge)
+    config = Config.model_validate(settings)
+    kernels, [warning] = lines_of(config, prepared_of(config))
+    assert kernels == "plain"
+    where = f"{trust._cpu()['name']} in fp32"
+    assert warning == (
+        f"warning: the fast kernels could not be tried on {where}: memory is too small, even for one pair "
+        "(OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GB). Training goes on with the plain "
+        "kernels, which are slower (kernels: plain leaves the trial out)"
+    )
+    assert not (tmp_path / "cache" / trust.PASSED).exists()
+
+
 def lines_of(config: Config, prepared: PreparedData, device: torch.device = CPU) -> tuple[Kernels, list[str]]:
     """What is decided for a configuration, and what is said."""
     said: list[str] = []

@@ -78,6 +78,8 @@ class Outcome:
     """Why the fast path is not to be used; None if it passed."""
     agreement: str = ""
     """How close the paths were."""
+    tried: bool = True
+    """Whether there was a comparison; not where memory is too small for it."""
 
 
 def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Trial:
@@ -267,7 +269,9 @@ def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: f
     except Disagreement as error:
         outcome = Outcome(str(error))
     except BaseException as error:
-        outcome = Outcome(f"{type(error).__name__}: {_first_line(str(error))}")
+        said = f"{type(error).__name__}: {_first_line(str(error))}"
+        lacking = out_of_memory(error)
+        outcome = Outcome(f"memory is too small, even for one pair ({said})" if lacking else said, tried=not lacking)
     sends.send(outcome)
 
 
