@@ -350,13 +350,6 @@ def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> No
     assert problems(tmp_path, text, override) == [f"--set {override}: {said}"]
 
 
-def test_layers_with_dropout_of_their_own_have_no_variational_one(tmp_path: Path) -> None:
-    assert problems(tmp_path, MINIMAL, "model.encoder.layers=2", "model.dropout.variational=true") == [
-        "--set model.dropout.variational=true: model.dropout.variational: the layers of the encoder drop other units "
-        "at each position; set model.encoder.layers to 1, or model.dropout.annotation to 0"
-    ]
-
-
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -454,7 +447,7 @@ def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tupl
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", "model.decoder.hidden=512"),
-        ("model.dropout={variational: true, annotation: 0}", "model.encoder.layers=2"),
+        ("model.dropout.variational=true", "model.encoder.layers=2", "model.decoder.layers=2"),
         ("training.average_of=last", "training.average=2"),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
     ],

@@ -166,7 +166,7 @@ def _compute(
 ) -> Found:
     """Loss and gradients of the batch. A CUDA graph is recorded with another of its shape, which takes two."""
     model = deepcopy(model).to(device, torch.promote_types(precision, torch.float32))
-    objective = objective_of(trial.config, model)
+    objective = objective_of(trial.config, model, trial.specials)
     gradients = gradients_on(model, objective, device, precision, trial.specials, kernels)
     first = batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
