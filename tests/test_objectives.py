@@ -195,6 +195,7 @@ def test_training_forbids_what_search_forbids() -> None:
         {
             "data": {"source_language": "a", "target_language": "b"}
             | {split: {"source": "x", "target": "y"} for split in ("train", "validation")},
+            "tokenizer": {"type": "character"},
             "model": {"attention": {"type": "bahdanau"}},
             "training": {"updates": 1, "scheduled_sampling": {"type": "linear"}},
         }

@@ -1,6 +1,7 @@
 """The device and the precision that a model computes in."""
 
 import ctypes
+import platform
 import resource
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -31,6 +32,11 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     return device
+
+
+def name_of(device: torch.device) -> str:
+    """Return the name of the hardware: ``NVIDIA H100 80GB HBM3``, ``cpu (x86_64)``."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
 
 
 def multiplies_bf16(device: torch.device) -> bool:

@@ -17,7 +17,7 @@ from nmt.data.report import table
 from nmt.errors import FileError, Stopped
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.cores import CpuTime
-from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.device import keep_freed_memory, name_of, resolve_device, resolve_precision
 from nmt.foundation.files import write_text
 from nmt.foundation.speed import product_rate
 from nmt.foundation.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
@@ -102,6 +102,7 @@ def train_run(
             return True
         if resume:  # not before: a finished run needs none
             used = with_trusted_kernels()
+        on_writer(world, lambda: run.remember_kernels(device, plain=used.kernels != config.kernels))
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:
@@ -278,7 +279,7 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
             **{name: version(name) for name in packages},
         },
         "seed": config.seed,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
+        "device": name_of(device),
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
