@@ -162,8 +162,10 @@ class Terminal:
 
 def _size() -> dict[str, Any]:
     """Return tqdm's arguments for the size of the terminal; one that says it has no columns is taken to have 80."""
-    columns, rows = os.get_terminal_size(sys.stderr.fileno())
-    return {"dynamic_ncols": True} if columns and rows else {"ncols": COLUMNS, "nrows": ROWS}
+    with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+        if 0 in os.get_terminal_size(sys.stderr.fileno()):
+            return {"ncols": COLUMNS, "nrows": ROWS}
+    return {"dynamic_ncols": True}
 
 
 def _refresh(bar: Any) -> None:
