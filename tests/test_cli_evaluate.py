@@ -450,7 +450,10 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             ("--system", "a=good", "--device", "cpu"),
             "--device: has no effect because every system is a file; no run translates",
         ),
-        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists; choose another"),
+        (
+            ("--system", "a=good", "--output", "src/curve"),
+            "src: the directory cannot be created: File exists; choose another",
+        ),
         (
             ("--system", "a=good", "--short", "8-8"),
             "--long: is missing, and no bin has 30 sentences to replace it",
