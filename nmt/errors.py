@@ -4,8 +4,9 @@ They derive from :class:`NmtError`; the commands print them as lines on standard
 exception that escapes is a defect of this toolkit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -65,6 +66,11 @@ def of_key(key: str) -> Iterator[None]:
     except (DataError, FileError) as error:
         error.problems = [f"{key}: {problem}" for problem in error.problems]
         raise
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """``nearest: NAME`` for the known name that is most like a misspelt one; nothing if none is like it."""
+    return [f"nearest: {near}" for near in get_close_matches(name, list(known), 1)]
 
 
 def tried(path: str | Path) -> str:

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 
 class Terminal:
-    """A process whose three streams are a terminal of ``columns``."""
+    """A process whose three streams are a terminal of ``columns``; 0: of no known size."""
 
     def __init__(self, program: str, arguments: Sequence[str], environment: Mapping[str, str], columns: int) -> None:
         self.screen = ""
         """Everything that was written."""
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40 if columns else 0, columns, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
             stdin=slave,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
+from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
 from nmt.model.encoders.recurrent import Direction
 from tests.models import recurrent, small_model
@@ -250,7 +251,7 @@ def of_cells(library: GruEncoder | LstmEncoder, layers: int, *, bidirectional: b
     """An encoder of cells with the weights of one of PyTorch's."""
     cell = GruCell if isinstance(library, GruEncoder) else LstmCell
     made = RecurrentEncoder(
-        3, lambda: cell(4), layers, 0.0, bidirectional=bidirectional, residual=False, mean=mean
+        3, lambda: cell(4), layers, Dropout(0.0), bidirectional=bidirectional, residual=False, mean=mean
     ).double()
     for layer, directions in enumerate(made.directions):
         for suffix, direction in zip(("", "_reverse"), directions, strict=False):
@@ -302,7 +303,7 @@ def test_what_summary_and_bridge_are(bidirectional: bool, mean: bool) -> None:
 
 def residual_encoder(*, residual: bool, dropout: float = 0.0) -> RecurrentEncoder:
     made: RecurrentEncoder = filled(
-        RecurrentEncoder(3, lambda: GruCell(4), 3, dropout, bidirectional=True, residual=residual, mean=False)
+        RecurrentEncoder(3, lambda: GruCell(4), 3, Dropout(dropout), bidirectional=True, residual=residual, mean=False)
     )
     return made
 

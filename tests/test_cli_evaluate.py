@@ -450,7 +450,10 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
             ("--system", "a=good", "--device", "cpu"),
             "--device: has no effect because every system is a file; no run translates",
         ),
-        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
+        (
+            ("--system", "a=good", "--output", "src/curve"),
+            "src: the directory cannot be created: File exists; choose another",
+        ),
         (
             ("--system", "a=good", "--short", "8-8"),
             "--long: is missing, and no bin has 30 sentences to replace it",
@@ -611,7 +614,8 @@ def test_what_will_fail_fails_before_translating(
 ) -> None:
     monkeypatch.chdir(models)
     code, _, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", "--json", str(models))
-    assert (code, err) == (2, f"nmt-evaluate: error: {models}: cannot be written: Is a directory\n")
+    problem = f"{models}: cannot be written: Is a directory; name a file in it"
+    assert (code, err) == (2, f"nmt-evaluate: error: {problem}\n")
     broken = save_run(tmp_path / "broken", ATTENTIONS[0])
     weights = broken / "checkpoints" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])

@@ -103,5 +103,6 @@ def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest
 def test_a_report_that_cannot_be_written_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"nmt-prepare: error: {config.parent}/no/report.json: cannot be written: No such file or directory"
+        f"nmt-prepare: error: {config.parent}/no/report.json: cannot be written: No such file or directory; make the "
+        f"directory {config.parent}/no, or choose another"
     )

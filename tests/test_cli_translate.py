@@ -294,8 +294,17 @@ def test_an_older_output_is_kept_until_there_is_a_translation(translate: Transla
             "n-best 3: a beam of 2 has no more than 2 hypotheses; use beam size 3 or more",
         ),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
-        (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory"),
-        (["--alignments", "/"], "/: cannot be written: Is a directory"),
+        (
+            ["--output", "missing/out.txt"],
+            "missing/out.txt: cannot be written: No such file or directory; make the directory missing (tried "
+            "{folder}/missing), or choose another",
+        ),
+        (["--alignments", "/"], "/: cannot be written: Is a directory; name a file in it"),
+        (
+            ["--output", f"{__file__}/x"],
+            f"{__file__}/x: cannot be written: Not a directory; choose another file, or change the permissions",
+        ),
+        (["--attention-plot", __file__], f"{__file__}: the directory cannot be created: File exists; choose another"),
         (["--output", "x", "--attention", "./x"], "--attention ./x: is the same file as --output; choose another"),
         (["--device", "abacus"], "device: 'abacus' is not a device; use auto, cpu, cuda or cuda:0"),
     ],

@@ -271,16 +271,26 @@ def test_an_override_that_is_wrong_is_named_with_its_key(tmp_path: Path, overrid
 def test_training_ends_after_updates_or_after_epochs(tmp_path: Path) -> None:
     """Either alone; a key that is null counts as left out."""
     both = "found 100, but training.epochs is 3 and only one of them can end training; leave one out, or set it to null"
-    assert problems(tmp_path, MINIMAL, "training.epochs=3") == [f"run.yaml: training.updates: {both}"]
+    assert problems(tmp_path, MINIMAL.replace("100}", "100, epochs: 3}")) == [f"run.yaml: training.updates: {both}"]
+    assert problems(tmp_path, MINIMAL, "training={updates: 100, epochs: 3}") == [
+        f"--set training={{updates: 100, epochs: 3}}: training.updates: {both}"
+    ]
     missing = "missing; must be a whole number of at least 1, unless training.epochs is given"
     assert problems(tmp_path, MINIMAL, "training.updates=null") == [
         f"--set training.updates=null: training.updates: {missing}"
     ]
     path = tmp_path / "run.yaml"
     path.write_text(MINIMAL, "utf-8")
-    training = load_config(path, ["training.epochs=3", "training.updates=null"]).training
-    assert (training.epochs, training.updates) == (3, None)
     assert load_config(path).training.epochs is None
+    for overrides, ends in (
+        (["training.epochs=3"], (3, None)),
+        (["training.updates=null", " training.epochs =3"], (3, None)),
+        (["training.epochs=3", "training.updates=null"], (3, None)),
+        (["training.epochs=3", "training.updates=7"], (None, 7)),
+        (["training.epochs=null"], (None, 100)),
+    ):
+        training = load_config(path, overrides).training
+        assert (training.epochs, training.updates) == ends, overrides
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
@@ -338,13 +348,6 @@ def test_contradictions_are_told(tmp_path: Path, override: str, said: str) -> No
     attention = "{type: luong, score: dot}" if said == DOT else "{type: none}"
     text = MINIMAL.replace("{type: bahdanau, hidden: 64}", f"{attention}\n  embeddings: {{tie: target}}")
     assert problems(tmp_path, text, override) == [f"--set {override}: {said}"]
-
-
-def test_layers_with_dropout_of_their_own_have_no_variational_one(tmp_path: Path) -> None:
-    assert problems(tmp_path, MINIMAL, "model.encoder.layers=2", "model.dropout.variational=true") == [
-        "--set model.dropout.variational=true: model.dropout.variational: the layers of the encoder drop other units "
-        "at each position; set model.encoder.layers to 1, or model.dropout.annotation to 0"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -444,7 +447,7 @@ def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tupl
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", "model.decoder.hidden=512"),
-        ("model.dropout={variational: true, annotation: 0}", "model.encoder.layers=2"),
+        ("model.dropout.variational=true", "model.encoder.layers=2", "model.decoder.layers=2"),
         ("training.average_of=last", "training.average=2"),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
     ],

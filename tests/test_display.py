@@ -80,6 +80,17 @@ def test_bars_at_a_terminal_and_messages_above_them() -> None:
     ]
 
 
+def test_a_terminal_without_a_size_has_bars_of_80_columns() -> None:
+    """As in some containers; no line is wider."""
+    with terminal(PROGRAM, columns=0) as shown:
+        assert shown.end() == 2
+        screen = shown.screen
+    assert re.search(r"inner work: +\d+%\|.*\| \d/4 pairs \[\d\d:\d\d<", screen)
+    assert max(len(line) for line in visible(screen)) <= 80
+    drawn = [line for line in re.split(r"[\r\n]|\x1b\[[A-Z]", screen) if "work:" in line]
+    assert drawn and max(map(len, drawn)) <= 80
+
+
 def test_dated_lines_where_there_is_no_terminal() -> None:
     out, err = piped()
     assert out == ["42"]

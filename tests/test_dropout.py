@@ -1,9 +1,17 @@
 """Dropout from our own generator."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor, nn
 
+from nmt.model import Seq2Seq
+from nmt.model.decoders import RecurrentState
 from nmt.model.dropout import Dropout, VariationalDropout, WordDropout, dropout
+from nmt.model.encoders import RecurrentEncoder
+from tests.models import AFTER, BAHDANAU, LUONG, recurrent, small_model
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -118,3 +126,87 @@ def test_word_dropout_of_one_position_is_that_of_a_sentence_of_one_word() -> Non
 def test_word_dropout_at_test_time_and_of_nothing_is_the_identity(layer: WordDropout) -> None:
     embedded, tokens, before = torch.randn(2, 3, 4), torch.tensor([[1, 2, 1], [3, 3, 3]]), torch.get_rng_state()
     assert torch.equal(layer(embedded, tokens), embedded) and torch.equal(torch.get_rng_state(), before)
+
+
+# --- between layers ---------------------------------------------------------------------------------------------------
+
+SOURCES, LENGTHS = torch.tensor([[5, 4, 3, 6], [4, 5, 7, 0]]), torch.tensor([4, 3])
+TARGETS = torch.tensor([[1, 4, 3, 5, 6], [1, 5, 7, 3, 2]])
+
+
+def inputs_above(model: Seq2Seq, call: Callable[[], object]) -> dict[str, Tensor]:
+    """What each layer above the first reads in a call, (B, T, H); its gates may be computed step by step."""
+    seen: dict[str, list[Tensor]] = {}
+
+    def reader(name: str) -> Callable[..., None]:
+        return lambda module, inputs: seen.setdefault(name, []).append(inputs[0])
+
+    encoder = model.encoder
+    assert isinstance(encoder, RecurrentEncoder)
+    above = {f"encoder {k}": ways[0].input_gates for k, ways in enumerate(encoder.directions[1:], 1)}
+    above |= {f"decoder {k}": layer.input_gates for k, layer in enumerate(layers_of(model), 1)}
+    hooks = [module.register_forward_pre_hook(reader(name)) for name, module in above.items()]
+    call()
+    for hook in hooks:
+        hook.remove()
+    return {name: each[0] if each[0].dim() == 3 else torch.stack(each, 1) for name, each in seen.items()}
+
+
+def layers_of(model: Seq2Seq) -> list[Any]:
+    upper = model.decoder.upper
+    assert isinstance(upper, nn.ModuleList)
+    return list(upper)
+
+
+STACKED = {
+    "bahdanau": recurrent({"layers": 3}, {"layers": 3}, BAHDANAU),
+    "fed": recurrent({"layers": 2, "type": "lstm"}, {"layers": 3, "type": "lstm"}, LUONG),
+    "after": recurrent({"layers": 2, "residual": True}, {"layers": 2, "residual": True}, AFTER),
+    "coverage": recurrent({"layers": 2}, {"layers": 2}, BAHDANAU | {"coverage": True}),
+}
+PLACES = {"embedding": 0.0, "annotation": 0.5, "readout": 0.0}
+
+
+def stacked(name: str, *, variational: bool) -> Seq2Seq:
+    return small_model(dropout=PLACES | {"variational": variational}, **STACKED[name]).train()
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_variational_dropout_between_layers_drops_the_same_units_at_every_position(name: str) -> None:
+    """Whether a decoder takes one step after the other or all at once; and others of another sentence and layer."""
+    model = stacked(name, variational=True)
+    found = inputs_above(model, lambda: model(SOURCES, LENGTHS, TARGETS))
+    assert len(found) == sum(STACKED[name][part]["layers"] - 1 for part in ("encoder", "decoder"))
+    for layer, read in found.items():
+        zero = (read == 0)[:, : int(LENGTHS.min())]  # padding is not zero, but nothing is known of it
+        assert 0.2 < zero.float().mean() < 0.8, layer
+        assert torch.equal(zero, zero[:, :1].expand_as(zero)), layer
+        assert (zero[0] != zero[1]).any(), layer
+    masks = [(read == 0)[:, 0] for layer, read in found.items() if layer.startswith("decoder")]
+    assert len(masks) == 1 or not torch.equal(masks[0], masks[1])
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_a_step_after_the_other_is_all_at_once(name: str) -> None:
+    """With variational dropout, too: the state carries what is dropped."""
+    model = stacked(name, variational=True)
+    torch.manual_seed(3)
+    logits, _ = model(SOURCES, LENGTHS, TARGETS)
+    torch.manual_seed(3)
+    state = model.start(model.encode(SOURCES, LENGTHS))
+    for position, token in enumerate(TARGETS.unbind(1)):
+        log_probs, state, _ = model.step(token, state)
+        assert torch.allclose(log_probs, logits[:, position].log_softmax(-1).float(), atol=1e-6)
+
+
+def test_the_usual_network_is_pytorchs_and_draws_its_own_numbers() -> None:
+    """Where dropout is not variational, or nothing is dropped between layers."""
+    for how in ({"variational": False}, {"variational": True, "annotation": 0.0, "embedding": 0.5}):
+        assert not isinstance(small_model(dropout=PLACES | how, **STACKED["bahdanau"]).encoder, RecurrentEncoder)
+    model = stacked("after", variational=False)
+    [read] = [x for name, x in inputs_above(model, lambda: model(SOURCES, LENGTHS, TARGETS)).items() if "dec" in name]
+    zero = read == 0
+    assert not torch.equal(zero, zero[:, :1].expand_as(zero))
+    for each in (model, stacked("after", variational=True).eval()):
+        state = each.start(each.encode(SOURCES, LENGTHS))
+        assert isinstance(state, RecurrentState) and state.kept == (None,)

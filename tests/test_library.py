@@ -236,9 +236,32 @@ def test_wrong_options_are_configuration_errors(
     assert problem in str(error.value)
 
 
-def test_unknown_keywords_are_type_errors(translator: nmt.Translator) -> None:
-    with pytest.raises(TypeError, match="beamsize"):
-        translator.translate("oak", beamsize=5)  # type: ignore[call-overload]
+def test_unknown_keywords_are_type_errors_that_name_the_nearest(translator: nmt.Translator) -> None:
+    problem = "unknown option of a search: beam_sise; beam_sise: nearest: beam_size"
+    with pytest.raises(TypeError, match=problem):
+        translator.translate("oak", beam_sise=5)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=problem):
+        translator.translate("oak", SearchOptions.from_config(translator.decoding), beam_sise=5)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="unknown option of a search: xyz; there are beam_size, length_penalty, "):
+        translator.translate("oak", xyz=5)  # type: ignore[call-overload]
+
+
+def test_names_of_values_are_checked(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="precision: 'bf17' is not one of auto, fp32, bf16, int8; nearest: bf16"):
+        nmt.Translator.load(folder / "runs" / "tiny", "cpu", precision="bf17")
+
+
+@pytest.mark.parametrize("lines", [5, None, 2.5])
+def test_what_holds_no_lines_is_refused_at_the_call(translator: nmt.Translator, lines: Any) -> None:
+    with pytest.raises(TypeError, match=rf"lines must be a str, a list of str, or an iterator of str; found {lines}"):
+        translator.translate(lines)
+
+
+def test_options_of_a_search_need_a_run(here: Path) -> None:
+    with pytest.raises(ConfigError, match="beam_size: has no effect on translations that exist; no run translates"):
+        nmt.evaluate("test.up", "test.low", "test.up", beam_size=3)
+    with pytest.raises(ConfigError, match="beam_size: has no effect on translations that exist; no run translates"):
+        nmt.length_curve({"copy": "test.low"}, "test.low", "test.up", beam_size=3)
 
 
 def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt import fast
+from nmt.config import Config
 from nmt.config.schema import (
     AnySampling,
     ExponentialSampling,
@@ -21,6 +22,7 @@ from nmt.config.schema import (
 from nmt.data.batching import Batch, Specials, collate
 from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
+from nmt.training.build import objective_of
 from nmt.training.gradients import EagerGradients, filled_up
 from nmt.training.guided_attention import DiagonalGuide, Guide, GuidedAttention, LinksGuide
 from nmt.training.objective import Objective, TeacherForcing
@@ -168,6 +170,38 @@ def test_outputs_are_drawn_from_the_distribution_of_the_network() -> None:
     inputs = sampling.inputs(model, many(2000), 0.0)[:, 1:]
     shares = torch.bincount(inputs.flatten(), minlength=TARGET).double() / inputs.numel()
     assert shares[:4].tolist() == pytest.approx(probabilities, abs=0.01) and not shares[4:].any()
+
+
+@pytest.mark.parametrize("output", ["sample", "argmax"])
+def test_padding_and_bos_are_no_outputs(output: Any) -> None:
+    """However probable; the others share their probability. What is drawn stays the same."""
+    model = unconditional([0.4, 0.4, 0.15, 0.05])
+    config = LinearSampling(type="linear", output=output)
+    free = ScheduledSampling(TeacherForcing(), model, config)
+    torch.manual_seed(2)
+    free.inputs(model, many(500), 0.0)
+    drawn = torch.get_rng_state()
+    torch.manual_seed(2)
+    inputs = replace(free, forbidden=(0, 1)).inputs(model, many(500), 0.0)[:, 1:]
+    assert torch.equal(torch.get_rng_state(), drawn)
+    shares = torch.bincount(inputs.flatten(), minlength=TARGET).double() / inputs.numel()
+    expected = [0, 0, 1, 0] if output == "argmax" else [0, 0, 0.75, 0.25]
+    assert shares[:4].tolist() == pytest.approx(expected, abs=0.02) and not shares[4:].any()
+    assert not shares[:2].any()
+
+
+def test_training_forbids_what_search_forbids() -> None:
+    config = Config.model_validate(
+        {
+            "data": {"source_language": "a", "target_language": "b"}
+            | {split: {"source": "x", "target": "y"} for split in ("train", "validation")},
+            "tokenizer": {"type": "character"},
+            "model": {"attention": {"type": "bahdanau"}},
+            "training": {"updates": 1, "scheduled_sampling": {"type": "linear"}},
+        }
+    )
+    objective = objective_of(config, small_model(), replace(SPECIALS, target_pad=7, target_bos=8))
+    assert isinstance(objective, ScheduledSampling) and objective.forbidden == (7, 8)
 
 
 def test_inputs_are_chosen_without_dropout() -> None:

@@ -1,11 +1,15 @@
 """Figures of any kind: whole files, any text, one look, and no global state changed."""
 
 import csv
+import errno
 import json
+import os
 import struct
+import tempfile
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Never
 
 import matplotlib
 import pytest
@@ -15,7 +19,7 @@ from nmt.evaluation.by_length import COLUMNS
 from nmt.evaluation.significance import Comparison
 from nmt.plots.about import About
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
-from nmt.plots.files import stem_of
+from nmt.plots.files import make_folder, stem_of
 from nmt.plots.length_curve import write_length_curve
 from nmt.plots.style import looks, plain, png, series
 from tests.figures import (
@@ -91,6 +95,25 @@ def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Pa
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"file: the directory cannot be created: File exists"):
         write_length_curve(systems(1), tmp_path / "file" / "curve", about=ABOUT)
+
+
+def test_a_directory_that_takes_no_files_is_found_before_the_slow_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the rights say otherwise, as they do to root."""
+
+    def full(**place: Any) -> Never:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    make_folder(tmp_path / "curve")
+    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as changed:
+        changed.setattr(tempfile, "TemporaryFile", full)
+        with pytest.raises(DataError, match=rf"{tmp_path}: cannot be written to: No space left on device; choose "):
+            make_folder(tmp_path / "curve")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(DataError, match=rf"{tmp_path}: cannot be written to: Permission denied; choose another"):
+        make_folder(tmp_path / "curve")
 
 
 @IGNORE_BOXES

@@ -18,14 +18,17 @@ from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels
 from nmt.data.dataset import PreparedData, prepare
+from nmt.errors import NmtWarning
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.foundation.messages import Highlight
 from nmt.foundation.world import ONE_PROCESS, World, in_turn
 from nmt.model import Memory, Network, Seq2Seq
+from nmt.runs.loading import load_run
 from nmt.training import trial, trust
 from nmt.training.dry_run import dry_run
 from nmt.training.trial import Disagreement, Found, Outcome, compare, judge, trial_of
 from nmt.training.trust import EVERY_DEVICE, setting_of, trusted
+from nmt.translation.translator import Translator
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
 from tests.processes import run_processes
@@ -162,6 +165,10 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
     assert any(line.startswith("machine: ") and "plain kernels" in line for line in said)
     assert not (tmp_path / "cache" / trust.PASSED).exists()
     assert "kernels: auto" in (tmp_path / "run" / "config.yaml").read_text()
+    with pytest.warns(
+        NmtWarning, match=r"/run: the plain kernels are used, which are slower: on cpu \(\w+\) the fast "
+    ):
+        assert load_run(tmp_path / "run", CPU).config.kernels == "plain"
     plain = Config.model_validate(settings | {"kernels": "plain", "output": str(tmp_path / "plain")})
     assert warnings_in(train(plain, distrusted=EVERY_DEVICE)) == []
     assert files(tmp_path / "run") == files(tmp_path / "plain")
@@ -192,6 +199,68 @@ def test_a_trial_changes_nothing_and_is_made_once(settings: dict[str, Any], tmp_
             alone = config.model_copy(update={"output": str(tmp_path / "alone")})
             assert not any("kernels: " in line for line in train(alone))
             assert files(tmp_path / "run") == files(tmp_path / "alone")
+
+
+def test_a_finished_run_makes_no_trial(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is extended does."""
+    config = Config.model_validate(settings)
+    train(config)
+    install(monkeypatch, WrongLoss)
+    said = train(config, distrusted=EVERY_DEVICE, resume=True)
+    assert any("nothing is left to do" in line for line in said)
+    assert not any("kernels" in line for line in said)
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
+    said = train(longer, distrusted=EVERY_DEVICE, resume=True)
+    assert len(warnings_in(said)) == 1
+    assert any(line.startswith("machine: ") and "plain kernels" in line for line in said)
+
+
+def test_what_did_not_pass_is_not_used_for_translation_on_the_same_device(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless somebody asks for it; and until it passes. Translation makes no trial."""
+    config, run = Config.model_validate(settings), tmp_path / "run"
+    with monkeypatch.context() as patched:
+        install(patched, WrongLoss)
+        train(config, distrusted=EVERY_DEVICE)
+    monkeypatch.setattr(trust, "run_trial", pytest.fail)
+    assert load_run(run, CPU, kernels="auto").config.kernels == "auto"
+    with pytest.warns(NmtWarning) as caught:
+        plain = Translator.load(run, "cpu").translate(["oak elm", "fir"])
+    assert len(caught) == 1
+    assert [each.text for each in plain] == [
+        each.text for each in Translator.load(run, "cpu", kernels="plain").translate(["oak elm", "fir"])
+    ]
+    for place in ("nmt.runs.directory.name_of", "torch.__version__"):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, (lambda device: "another") if "name_of" in place else "999")
+            assert load_run(run, CPU).config.kernels == "auto"
+    monkeypatch.setattr(trust, "run_trial", lambda made: Outcome(None, "close"))
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
+    train(longer, distrusted=EVERY_DEVICE, resume=True)
+    assert load_run(run, CPU).config.kernels == "auto"
+
+
+def test_a_lack_of_memory_is_no_failure(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what was not tried is not used."""
+
+    class TooLarge(FastTraining):
+        def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GB\nmore")
+
+    install(monkeypatch, TooLarge)
+    config = Config.model_validate(settings)
+    kernels, [warning] = lines_of(config, prepared_of(config))
+    assert kernels == "plain"
+    where = f"{trust._cpu()['name']} in fp32"
+    assert warning == (
+        f"warning: the fast kernels could not be tried on {where}: memory is too small, even for one pair "
+        "(OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GB). Training goes on with the plain "
+        "kernels, which are slower (kernels: plain leaves the trial out)"
+    )
+    assert not (tmp_path / "cache" / trust.PASSED).exists()
 
 
 def lines_of(config: Config, prepared: PreparedData, device: torch.device = CPU) -> tuple[Kernels, list[str]]:

@@ -20,6 +20,8 @@ SAY_EVERY = 30.0
 """Seconds between two lines of progress where there is no terminal."""
 TICK = 1.0
 """Seconds after which the bar of a step without counts is drawn again, so that its clock goes on."""
+COLUMNS, ROWS = 80, 24
+"""The size of a terminal whose size is not set, as in some containers."""
 BOLD, RED, GREEN, YELLOW = "1", "31", "32", "33"
 """ANSI codes."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
@@ -117,10 +119,10 @@ class Terminal:
             unit=f" {unit}",
             bar_format=UNKNOWN if total is None else BAR,
             file=sys.stderr,
-            dynamic_ncols=True,
             leave=False,
             delay=SHOWN_AFTER,
             smoothing=0.05,
+            **_size(),
         )
 
         def draw(shown: Shown) -> None:
@@ -156,6 +158,14 @@ class Terminal:
             )
 
         return draw
+
+
+def _size() -> dict[str, Any]:
+    """Return tqdm's arguments for the size of the terminal; one that says it has no columns is taken to have 80."""
+    with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+        if 0 in os.get_terminal_size(sys.stderr.fileno()):
+            return {"ncols": COLUMNS, "nrows": ROWS}
+    return {"dynamic_ncols": True}
 
 
 def _refresh(bar: Any) -> None:

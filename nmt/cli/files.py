@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, tried
 from nmt.foundation.files import why_unwritable
 
 OptionPaths = Sequence[tuple[str, str | None]]
@@ -19,10 +19,15 @@ def refuse_unwritable(*paths: str | None) -> None:
     for path in paths:
         if path is None:
             continue
-        file, folder = Path(path), Path(path).absolute().parent
-        code = errno.EISDIR if file.is_dir() else 0 if folder.exists() else errno.ENOENT
+        file, folder = Path(path), Path(path).parent
+        if file.is_dir():
+            code, remedy = errno.EISDIR, "name a file in it"
+        elif not folder.exists():
+            code, remedy = errno.ENOENT, f"make the directory {folder}{tried(folder)}, or choose another"
+        else:
+            code, remedy = 0 if folder.is_dir() else errno.ENOTDIR, "choose another file, or change the permissions"
         if problem := os.strerror(code) if code else why_unwritable(file if file.exists() else folder):
-            raise DataError(f"{path}: cannot be written: {problem}")
+            raise DataError(f"{path}: cannot be written: {problem}; {remedy}")
 
 
 def refuse_overwriting(reads: OptionPaths, writes: OptionPaths) -> None:

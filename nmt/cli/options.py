@@ -3,11 +3,10 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from math import inf
 from typing import Any, NoReturn
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, nearest
 
 LARGEST_WHOLE = 2**63 - 1
 """Upper bound of a whole number without another bound: more does not fit into a tensor."""
@@ -26,15 +25,15 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with code 2."""
         if message.startswith(("unrecognized arguments", "the following arguments are required")):
-            message += "".join(f"; {word}: nearest: {near}" for word, near in self._misspelt().items())
+            message = "; ".join([message, *self._misspelt()])
         super().error(message)
 
-    def _misspelt(self) -> dict[str, str]:
-        """Return the nearest option of each word that looks like one and is none."""
+    def _misspelt(self) -> list[str]:
+        """Name the nearest option of each word that looks like one and is none."""
         known = list(self._option_string_actions)
         words = (word.partition("=")[0] for word in self._words if word.startswith("--"))
         unknown = [word for word in words if not any(option.startswith(word) for option in known)]
-        return {word: near for word in unknown for near in get_close_matches(word, known, 1)}
+        return [f"{word}: {hint}" for word in unknown for hint in nearest(word, known)]
 
 
 def add_config_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -257,13 +257,6 @@ def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:
     units, key = model.dropout, "model.dropout.variational"
     if not (units.embedding or units.annotation or units.readout):
         yield Problem(key, "has no effect where embedding, annotation and readout are 0; leave it out")
-    for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
-        if units.annotation and isinstance(part, schema.Recurrence) and part.layers > 1:
-            text = (
-                f"the layers of the {name} drop other units at each position; set model.{name}.layers to 1, or "
-                "model.dropout.annotation to 0"
-            )
-            yield Problem(key, text)
 
 
 def _of_decoding(config: Config) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from nmt.config.foreign_keys import counterpart
 from nmt.config.schema import Config, Dropout, Section
 from nmt.config.schema_map import Place, are_corpora, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
+from nmt.errors import nearest
 
 LONGEST_SHOWN = 60
 """Characters of a value that a message quotes."""
@@ -85,8 +86,8 @@ def _hint(place: Place, found: Any) -> str:
 
 
 def _not_one_of(found: Any, words: Sequence[str]) -> str:
-    nearest = get_close_matches(found, words, 1) if isinstance(found, str) else []
-    return f"{show(found)} is not one of {', '.join(words)}" + "".join(f"; nearest: {word}" for word in nearest)
+    hints = nearest(found, words) if isinstance(found, str) else []
+    return "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints])
 
 
 def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section]) -> str:
@@ -103,7 +104,7 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     here = list(place.section.model_fields)
     elsewhere = keys_by_name(root)
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
-    hints = [f"nearest: {near}" for near in get_close_matches(name, here, 1)]
+    hints = nearest(name, here)
     if known not in here and known:
         hints.append(f"there is {', '.join(elsewhere[known][:MOST_KEYS])}")
     return "; ".join(["unknown key", *(hints or [f"the keys here are {', '.join(here)}"])])

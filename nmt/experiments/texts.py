@@ -5,7 +5,6 @@ same text is the right way round for systems of both directions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from nmt.config.decoding import search_contradictions
 from nmt.config.problems import explain
 from nmt.config.schema import Decoding
+from nmt.errors import nearest
 from nmt.experiments.runs import Languages, PlannedText, Run, text_file
 from nmt.experiments.schema import Experiment, MadeText
 
@@ -100,8 +100,8 @@ def _models(text: MadeText) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _unknown(name: str, kind: str, known: Sequence[str]) -> str:
-    nearest = "".join(f"; nearest: {near}" for near in get_close_matches(name, known, 1))
-    return f"no {kind} of this experiment is named {name!r}; there is {', '.join(known) or 'none'}{nearest}"
+    problem = f"no {kind} of this experiment is named {name!r}; there is {', '.join(known) or 'none'}"
+    return "; ".join([problem, *nearest(name, known)])
 
 
 def _cycles(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:

@@ -121,9 +121,9 @@ def _first(decoder: RecurrentDecoder) -> Weights:
 
 def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
     """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
-    for layer, state in zip(decoder.layers, start.upper, strict=True):
+    for layer, state, kept in zip(decoder.layers, start.upper, start.kept, strict=True):
         weights = weights_of(layer.input_gates, layer.cell)
-        above = _outputs(weights, _gates(weights, layer.dropout(outputs)), state)
+        above = _outputs(weights, _gates(weights, layer.dropped(outputs, kept)), state)
         outputs = above + outputs if layer.residual else above
     return outputs
 

@@ -1,6 +1,7 @@
 """The device and the precision that a model computes in."""
 
 import ctypes
+import platform
 import resource
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -8,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, nearest
 
 
 def resolve_device(name: str) -> torch.device:
@@ -33,6 +34,11 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
+def name_of(device: torch.device) -> str:
+    """Return the name of the hardware: ``NVIDIA H100 80GB HBM3``, ``cpu (x86_64)``."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
+
+
 def multiplies_bf16(device: torch.device) -> bool:
     """Whether the hardware multiplies bf16 matrices natively, so that bf16 is faster than fp32."""
     if device.type == "cuda":
@@ -44,8 +50,10 @@ def multiplies_bf16(device: torch.device) -> bool:
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
 
-    Raises ConfigError for int8 on a GPU.
+    Raises ConfigError for another name, and for int8 on a GPU.
     """
+    if name not in (names := ("auto", *FORMATS)):
+        raise ConfigError("; ".join([f"precision: {name!r} is not one of {', '.join(names)}", *nearest(name, names)]))
     if name == "int8" and device.type != "cpu":
         raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
     if name == "auto":

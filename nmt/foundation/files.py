@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,10 +39,15 @@ def run_name(path: str | os.PathLike[str]) -> str:
 def why_unwritable(path: Path) -> str:
     """The operating system's reason why a file or directory is not writable; "" if it is."""
     wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
-    if os.access(path, wanted):
-        return ""
-    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
-    return os.strerror(errno.EROFS if read_only else errno.EACCES)
+    if not os.access(path, wanted):
+        read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+        return os.strerror(errno.EROFS if read_only else errno.EACCES)
+    if path.is_dir():  # rights do not bind root, and say nothing about a full disk
+        try:
+            tempfile.TemporaryFile(dir=path).close()
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 @contextmanager

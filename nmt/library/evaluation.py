@@ -9,7 +9,7 @@ from nmt.data.test_set import Text, read_test_set
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.scoring import scoring
 from nmt.foundation.files import run_name
-from nmt.library.systems import System, config_of, hypotheses_of, warn
+from nmt.library.systems import System, config_of, hypotheses_of, refuse_useless, warn
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges
@@ -52,6 +52,8 @@ def evaluate(
     """
     sources, references = read_test_set(source, reference)
     config = config_of(system)
+    if config is None:
+        refuse_useless(changes)
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     how = scoring(bleu_tokenizer, {} if config is None else {name: config}, sources, references, warn)
     section = Evaluation() if config is None else config.evaluation

@@ -25,7 +25,7 @@ from nmt.evaluation.significance import (
     format_overall,
 )
 from nmt.evaluation.writing import BinnedBy, lengths
-from nmt.library.systems import System, config_of, hypotheses_of, origin_of, warn
+from nmt.library.systems import System, config_of, hypotheses_of, origin_of, refuse_useless, warn
 from nmt.plots.about import About, Origin
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import png
@@ -216,6 +216,8 @@ def length_curve(
     sources, references = read_test_set(source, reference)
     configs = [config_of(system) for _, system in named]
     runs = {str(system): config for (_, system), config in zip(named, configs, strict=True) if config is not None}
+    if not runs:
+        refuse_useless(changes)
     how = scoring(bleu_tokenizer, runs, sources, references, warn)
     section = next((config.evaluation for config in runs.values()), Evaluation())
     measured = measure(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from nmt.config import Config, load_run_config
 from nmt.config.decoding import describe
 from nmt.data.test_set import Text, read_aligned
-from nmt.errors import NmtWarning
+from nmt.errors import ConfigError, NmtWarning
 from nmt.plots.about import Origin
 from nmt.runs.metrics import last_progress
 
@@ -33,6 +33,12 @@ def is_run(system: System) -> TypeGuard[str | os.PathLike[str]]:
 def config_of(system: System) -> Config | None:
     """Load the configuration of a run directory; None for translations. Raises ConfigError, FileError."""
     return load_run_config(Path(system)) if is_run(system) else None
+
+
+def refuse_useless(changes: Mapping[str, Any]) -> None:
+    """Raise ConfigError for options of a search where no system is a run."""
+    if changes:
+        raise ConfigError(*(f"{name}: has no effect on translations that exist; no run translates" for name in changes))
 
 
 def hypotheses_of(

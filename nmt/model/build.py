@@ -58,16 +58,15 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     output = nn.Linear(decoder.readout_width, target_size)
     if config.embeddings.tie != "none":
         output.weight = target_embedding.weight
-    units = VariationalDropout if config.dropout.variational else Dropout
     model = Seq2Seq(
         source_embedding,
         target_embedding,
         encoder,
         decoder,
         output,
-        embedding_dropout=units(config.dropout.embedding),
-        annotation_dropout=units(config.dropout.annotation),
-        readout_dropout=units(config.dropout.readout),
+        embedding_dropout=_dropout(config, config.dropout.embedding),
+        annotation_dropout=_dropout(config, config.dropout.annotation),
+        readout_dropout=_dropout(config, config.dropout.readout),
         word_dropout=WordDropout(config.dropout.word),
     )
     initialize(model, config.initialization)
@@ -87,6 +86,10 @@ def _registered(builders: Mapping[str, Builder], name: str, kind: str, key: str)
             f"nmt.model.build.{kind.upper()}S['{name}'] = ..."
         )
     return builders[name]
+
+
+def _dropout(config: schema.Model, probability: float) -> Dropout:
+    return VariationalDropout(probability) if config.dropout.variational else Dropout(probability)
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -120,18 +123,21 @@ CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru
 
 
 def _recurrent_encoder(config: schema.Model) -> Encoder:
-    """Take PyTorch's own recurrence where it is the one that is asked for."""
+    """Take PyTorch's own recurrence where it is the one that is asked for; its dropout between layers is the usual
+    one."""
     section = config.encoder
     assert isinstance(section, schema.RecurrentEncoder)
     sizes = config.embeddings.size, section.hidden, section.layers, config.dropout.annotation
     how = {"bidirectional": section.directions == "both", "mean": section.summary == "mean"}
-    plain = not (section.residual or section.layer_norm or _transitions(section) > 1)
+    variational = config.dropout.variational and config.dropout.annotation > 0 and section.layers > 1
+    plain = not (section.residual or section.layer_norm or _transitions(section) > 1 or variational)
     match section:
         case schema.GruEncoder(reset="after") if plain:
             return GruEncoder(*sizes, **how)
         case schema.LstmEncoder() if plain:
             return LstmEncoder(*sizes, **how)
-    embedding, _, layers, dropout = sizes
+    embedding, _, layers, probability = sizes
+    dropout = _dropout(config, probability)
     return RecurrentEncoder(embedding, lambda: _cell(section), layers, dropout, residual=section.residual, **how)
 
 
@@ -197,7 +203,12 @@ def _recurrent_decoder(config: schema.Model, encoder: Encoder, attention: Attent
     kind = LuongDecoder if after else BahdanauDecoder
     activation = section.readout_activation or ("tanh" if after else "maxout")
     upper = [
-        Layer(_cell(section), encoder.bridge_width, config.dropout.annotation, residual=section.residual)
+        Layer(
+            _cell(section),
+            encoder.bridge_width,
+            _dropout(config, config.dropout.annotation),
+            residual=section.residual,
+        )
         for _ in range(section.layers - 1)
     ]
     return kind(

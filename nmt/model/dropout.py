@@ -39,6 +39,10 @@ class Dropout(nn.Module):
         """Any shape -> the same."""
         return dropout(x, self.p) if self.training else x
 
+    def mask(self, like: Tensor) -> Tensor | None:
+        """Return what every position is multiplied by, (B, E) as ``like``; None: each one draws its own."""
+        return None
+
 
 class VariationalDropout(Dropout):
     """Dropout of the same units at every position of a sentence (Gal & Ghahramani 2016, section 4).
@@ -51,6 +55,10 @@ class VariationalDropout(Dropout):
         if not self.training or x.dim() < 3:
             return super().forward(x)
         return x * dropout(x.new_ones(len(x), *[1] * (x.dim() - 2), x.size(-1)), self.p)  # (B, 1, ..., E)
+
+    def mask(self, like: Tensor) -> Tensor | None:
+        """Draw what every position is multiplied by, for networks that take one position after the other."""
+        return dropout(torch.ones_like(like), self.p) if self.training else None
 
 
 class WordDropout(nn.Module):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import DataError
+from nmt.foundation.files import why_unwritable
 
 KINDS = (".png", ".svg", ".json", ".csv")
 """Endings of the files of a figure."""
@@ -45,14 +46,20 @@ def stem_of(name: str) -> str:
 
 
 def make_folder(stem: str | Path) -> None:
-    """Make the directory of a figure's files. Raises DataError if that fails, or if ``stem`` is a directory."""
+    """Make the directory of a figure's files.
+
+    Raises DataError if that fails, if no file can be written there, and if ``stem`` is a directory.
+    """
     if str(stem).endswith("/") or Path(stem).is_dir():
-        raise DataError(f"{stem}: is a directory; give the beginning of the file names, for example {Path(stem)}/curve")
+        name = str(stem) or "an empty name"
+        raise DataError(f"{name}: is a directory; give the beginning of the file names, for example {Path(stem)}/curve")
     folder = Path(f"{stem}.png").parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: the directory cannot be created: {error.strerror}") from error
+        raise DataError(f"{folder}: the directory cannot be created: {error.strerror}; choose another") from error
+    if problem := why_unwritable(folder):
+        raise DataError(f"{folder}: cannot be written to: {problem}; choose another, or change the permissions")
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -1,5 +1,6 @@
 """From a run directory to a network that translates."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from torch import Tensor
 from nmt import fast
 from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import CheckpointError, NmtError, tried
+from nmt.errors import CheckpointError, NmtError, NmtWarning, tried
+from nmt.foundation.device import name_of
 from nmt.foundation.files import CHECKSUMS, read_json, refuse_links_outside
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
@@ -41,7 +43,9 @@ def load_run(
 ) -> LoadedRun:
     """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
 
-    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows.
+    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows. Without
+    ``kernels``, a device on which the fast ones did not pass their trial in training gets the plain ones, with a
+    warning.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
@@ -54,7 +58,7 @@ def load_run(
     folder = run.folder(checkpoint)
     weights_file = folder / "model.safetensors"
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
-    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest])
+    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest, run.plain_kernels])
     try:
         config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
@@ -63,6 +67,14 @@ def load_run(
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
     _refuse_other_tokenizers(run, tokenizers)
+    if kernels is None and config.kernels == "auto" and run.takes_plain_kernels(device):
+        kernels = "plain"
+        warnings.warn(
+            f"{run.path}: the plain kernels are used, which are slower: on {name_of(device)} the fast ones did not "
+            "pass their trial when the run was trained",
+            NmtWarning,
+            stacklevel=2,
+        )
     model_section = config.model.model_copy(update={} if attention is None else {"attention": attention})
     config = config.model_copy(update={"kernels": kernels or config.kernels, "model": model_section})
     sizes = tokenizers.source.size, tokenizers.target.size

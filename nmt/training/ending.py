@@ -1,6 +1,7 @@
 """The steps after the last update: those that are left, the scores of the test set, the results in words."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ from torch import Tensor
 from nmt.config import Config, load_run_config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
-from nmt.evaluation.by_length import score_system
-from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.evaluation.scoring import scoring
+from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import write_json, write_text
 from nmt.foundation.messages import Result, counted_early
@@ -20,8 +21,9 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.log import Log
+from nmt.training.log import TEST, Log, in_table_of_runs
 from nmt.training.progress import Progress
+from nmt.training.summary import hyperparameters
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.translator import CheckStop, Done, Translator
@@ -124,20 +126,29 @@ def score_test(
     hypotheses = in_shares(world, sources, translate)
     if not world.writes:
         return
-    binned_by = BinnedBy("source", unit_of(config.data.source_language))
-    system = score_system(
-        run.path.name,
-        lengths(sources, binned_by.unit),
-        hypotheses,
-        references,
-        tokenizer=tokenizer_of_run(config).tokenizer,
-        bins=config.evaluation.bins,
-        resamples=config.evaluation.bootstrap,
-    )
+    name, section = run.path.name, config.evaluation
+    how = scoring(None, {name: config}, sources, references, log.say)
+    system = how.score(name, sources, hypotheses, references, bins=section.bins, resamples=section.bootstrap)
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
-    write_json(run.test_scores, system.as_dict() | {"binned_by": str(binned_by)})
+    write_json(run.test_scores, system.as_dict() | {"binned_by": str(BinnedBy("source", how.source_unit))})
     bleu, chrf = system.scores
-    log.record(step, "test", bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
+    log.record(step, TEST, bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
+
+
+def write_row(log: Log, run: RunDirectory, config: Config) -> None:
+    """Give a finished run its row in TensorBoard's table of runs."""
+    log.hyperparameters(hyperparameters(config), final_metrics(read_metrics(run.metrics)))
+
+
+def mend_row(run: RunDirectory, config: Config, say: Callable[[str], None]) -> None:
+    """Write what TensorBoard lacks of a finished run that was killed after its last line of metrics.jsonl: the row, and
+    the scores of the test set, which are in the same file."""
+    if in_table_of_runs(run):
+        return
+    with closing(Log(run, say, keep_average=True)) as log:
+        for record in [each for each in read_metrics(run.metrics) if each.get("split") == TEST][-1:]:
+            log.scalars(record["step"], TEST, {name: record[name] for name in ("bleu", "chrf")}, TEST)
+        write_row(log, run, config)
 
 
 def final_metrics(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -17,15 +17,15 @@ from nmt.data.report import table
 from nmt.errors import FileError, Stopped
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.foundation.cores import CpuTime
-from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.device import keep_freed_memory, name_of, resolve_device, resolve_precision
 from nmt.foundation.files import write_text
 from nmt.foundation.speed import product_rate
 from nmt.foundation.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import cut_metrics, read_metrics
+from nmt.runs.metrics import cut_metrics
 from nmt.training.checkpointing import saved_progress
-from nmt.training.ending import NOTHING_DONE, Ending, best_run, final_lines, final_metrics, score_test
+from nmt.training.ending import NOTHING_DONE, Ending, best_run, final_lines, mend_row, score_test, write_row
 from nmt.training.extent import flops_per_token
 from nmt.training.log import Log
 from nmt.training.output import existing_run_error, run_directory
@@ -38,7 +38,7 @@ from nmt.training.refusals import (
     refuse_unequal_data,
     say_other_number,
 )
-from nmt.training.summary import hyperparameters, summary
+from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
 from nmt.training.trust import GPUS, trusted
 from nmt.training.validation import gold_pairs
@@ -75,12 +75,7 @@ def train_run(
     refuse_unequal(world, config)
     say = say if world.writes else _say_nothing
 
-    def examine() -> None:
-        run = run_directory(config, resume=resume, overwrite=overwrite)
-        if resume:
-            refuse_other_config(run, config)
-
-    on_writer(world, examine)
+    on_writer(world, lambda: _examine(config, resume=resume, overwrite=overwrite))
     run = RunDirectory(config.output or "")
     begun = CpuTime.now()
     device = _machine(config)
@@ -88,7 +83,11 @@ def train_run(
     if not resume:
         say(table(prepared.report))
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
-    used = trusted(config, prepared, device, world, say, distrusted)
+
+    def with_trusted_kernels() -> Config:
+        return trusted(config, prepared, device, world, say, distrusted)
+
+    used = config if resume else with_trusted_kernels()
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -98,8 +97,12 @@ def train_run(
         ending = Ending(**steps)
         world.remember(BEGUN)
         if ending.complete:
+            on_writer(world, lambda: mend_row(run, config, say))
             _say_finished(run, config, update, say)
             return True
+        if resume:  # not before: a finished run needs none
+            used = with_trusted_kernels()
+        on_writer(world, lambda: run.remember_kernels(device, plain=used.kernels != config.kernels))
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:
@@ -125,9 +128,16 @@ def train_run(
                     score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
             except Stopped:
                 return False
-            log.hyperparameters(hyperparameters(config), final_metrics(read_metrics(run.metrics)))
+            write_row(log, run, config)
             _say_all(final_lines(run), log.say)
     return True
+
+
+def _examine(config: Config, *, resume: bool, overwrite: bool) -> None:
+    """Raise the errors of the run directory that a configuration names."""
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    if resume:
+        refuse_other_config(run, config)
 
 
 def _machine(config: Config) -> torch.device:
@@ -269,7 +279,7 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
             **{name: version(name) for name in packages},
         },
         "seed": config.seed,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
+        "device": name_of(device),
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,

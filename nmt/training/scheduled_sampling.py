@@ -42,6 +42,8 @@ class ScheduledSampling:
     inner: Objective
     model: Seq2Seq
     config: schema.AnySampling
+    forbidden: tuple[int, ...] = ()
+    """Ids that are never an output, as in search: padding and BOS."""
     recordable: ClassVar[bool] = False
 
     @property
@@ -66,10 +68,12 @@ class ScheduledSampling:
         references = batch.target_input.unbind(1)
         kept = (torch.rand(batch.target_input.shape, device=batch.target_input.device) < share).unbind(1)
         inputs = [references[0]]
+        never = torch.tensor(self.forbidden, dtype=torch.long, device=references[0].device)
         with evaluating(self.model):
             state = self.model.start(network.encode(batch.source, batch.source_lengths))
             for reference, keep in zip(references[1:], kept[1:], strict=True):
                 log_probs, state, _ = self.model.step(inputs[-1], state)
+                log_probs = log_probs.index_fill(1, never, -torch.inf)
                 inputs.append(torch.where(keep, reference, self.output(log_probs)))
         torch.clear_autocast_cache()  # before PyTorch 2.10 it would give the loss weights that were cast without graph
         return torch.stack(inputs, 1)

@@ -59,7 +59,7 @@ class Trainer:
         self.world = world
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
-        self.objective = objective_of(config, self.model)
+        self.objective = objective_of(config, self.model, self.specials)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
         self.gradient_sum = GradientSum(model.parameters(), world)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)

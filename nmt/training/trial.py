@@ -78,6 +78,8 @@ class Outcome:
     """Why the fast path is not to be used; None if it passed."""
     agreement: str = ""
     """How close the paths were."""
+    tried: bool = True
+    """Whether there was a comparison; not where memory is too small for it."""
 
 
 def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Trial:
@@ -164,7 +166,7 @@ def _compute(
 ) -> Found:
     """Loss and gradients of the batch. A CUDA graph is recorded with another of its shape, which takes two."""
     model = deepcopy(model).to(device, torch.promote_types(precision, torch.float32))
-    objective = objective_of(trial.config, model)
+    objective = objective_of(trial.config, model, trial.specials)
     gradients = gradients_on(model, objective, device, precision, trial.specials, kernels)
     first = batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
@@ -267,7 +269,9 @@ def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: f
     except Disagreement as error:
         outcome = Outcome(str(error))
     except BaseException as error:
-        outcome = Outcome(f"{type(error).__name__}: {_first_line(str(error))}")
+        said = f"{type(error).__name__}: {_first_line(str(error))}"
+        lacking = out_of_memory(error)
+        outcome = Outcome(f"memory is too small, even for one pair ({said})" if lacking else said, tried=not lacking)
     sends.send(outcome)
 
 

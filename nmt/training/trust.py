@@ -39,7 +39,7 @@ DRIVER = Path("/proc/driver/nvidia/version")
 Setting = dict[str, Any]
 """Everything that decides which kernels run, as JSON."""
 Verdict = dict[str, Any]
-"""``lines`` to say, and the ``problem`` because of which the fast kernels are not used, or null."""
+"""``lines`` to say, and the ``problem`` of the fast kernels because of which they are not used, or null."""
 Say = Callable[[str], None]
 
 
@@ -68,8 +68,8 @@ def trusted(
         return config
     say(
         Highlight(
-            f"warning: the fast kernels failed their trial on {'; '.join(problems)}. Training goes on with the plain "
-            "kernels, which are slower (kernels: plain leaves the trial out)"
+            f"warning: the fast kernels {'; '.join(problems)}. Training goes on with the plain kernels, which are "
+            "slower (kernels: plain leaves the trial out)"
         )
     )
     return config.model_copy(update={"kernels": "plain"})
@@ -90,7 +90,8 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
     with step("trying the fast kernels", None, "batches"):
         outcome = run_trial(trial_of(config, prepared, device))
     if outcome.problem:
-        return {"lines": lines, "problem": f"{where}: {outcome.problem}"}
+        what = "failed their trial" if outcome.tried else "could not be tried"
+        return {"lines": lines, "problem": f"{what} on {where}: {outcome.problem}"}
     lines.append(f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = json.dumps({"passed": now, "agreement": outcome.agreement, "setting": setting}, indent=1)

@@ -29,9 +29,11 @@ def load_translator(runs: Sequence[str | Path], device: str = "auto", precision:
     for run, other in zip(runs[1:], translators[1:], strict=True):
         for side, known in first.tokenizers.sha256.items():
             if (found := other.tokenizers.sha256[side]) != known:
+                why = "read the same pieces" if side == "source" else "choose among the same pieces"
                 problems.append(
                     f"{run}: its {side} tokenizer (SHA-256 {found[:12]}) is not that of {runs[0]} ({known[:12]}); the "
-                    "runs of an ensemble need the same tokenizers, learned from the same text or of type 'given'"
+                    f"runs of an ensemble {why}: learn both tokenizers from the same text, or give the model files "
+                    "(tokenizer.type: given)"
                 )
         if other.tokenizers.reverse_source != first.tokenizers.reverse_source:
             problems.append(

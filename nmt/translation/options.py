@@ -1,6 +1,7 @@
 """How lines are translated."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict
 
 from pydantic import ValidationError
@@ -8,7 +9,7 @@ from pydantic import ValidationError
 from nmt.config.decoding import OF_SEVERAL, search_contradictions
 from nmt.config.problems import explain
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, nearest
 from nmt.search import Sampling
 from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.shortlist import Shortlist
@@ -104,15 +105,28 @@ class SearchOptions:
         """Take the options of a configuration; an override that is None changes nothing.
 
         An override to a beam size of 1 leaves out the configuration's options that compare hypotheses. Raises
-        ConfigError for a value out of the bounds of the schema.
+        ConfigError for a value out of the bounds of the schema, TypeError for an unknown option.
         """
-        if unknown := sorted(overrides.keys() - {field.name for field in fields(cls)}):
-            options = ", ".join(cls.__annotations__)
-            raise TypeError(f"unknown option of a search: {', '.join(unknown)}; there are {options}")
+        _refuse_unknown(overrides)
         given = {key: value for key, value in overrides.items() if value is not None}
         _check(decoding, given)
         names = {field.name for field in fields(cls)} - set(OF_SEVERAL if given.get("beam_size") == 1 else ())
         return cls(**{key: value for key, value in decoding if key in names} | given)
+
+    def changed(self, **changes: Any) -> Self:
+        """Replace single options. Raises TypeError for an unknown one."""
+        _refuse_unknown(changes)
+        return replace(self, **changes)
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    """Raise TypeError for names that are no option of a search, as Python does for unknown keywords."""
+    known = [field.name for field in fields(SearchOptions)]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        hints = [f"{name}: {hint}" for name in unknown for hint in nearest(name, known)]
+        problem = f"unknown option of a search: {', '.join(unknown)}"
+        raise TypeError("; ".join([problem, *(hints or [f"there are {', '.join(known)}"])]))
 
 
 def _check(decoding: Decoding, given: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
@@ -183,13 +182,16 @@ class Translator:
                 holds, and attention is kept if the model has any.
             changes: single options that differ: ``beam_size=12, length_penalty=0.6, n_best=3, attention=False``.
 
-        Raises ConfigError for an option out of its bounds, and for options that contradict each other.
+        Raises ConfigError for an option out of its bounds, and for options that contradict each other; TypeError for an
+        unknown option, and for lines that are none.
         """
         if options is None:
             changes.setdefault("attention", self.attends)
             options = SearchOptions.from_config(self.decoding, **changes)
         elif changes:
-            options = replace(options, **changes)
+            options = options.changed(**changes)
+        if not isinstance(lines, Iterable):
+            raise TypeError(f"lines must be a str, a list of str, or an iterator of str; found {lines!r}")
         if isinstance(lines, str):
             return next(self.stream([lines], options, warn=_warn))
         translations = self.stream(lines, options, warn=_warn)

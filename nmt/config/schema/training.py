@@ -194,8 +194,9 @@ class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
     epochs: Size | None = None
-    """Passes over the training set in total, instead of ``updates``. The last update of an epoch has the batches that
-    are left of it, so that no update reads two epochs. null: as many as ``updates`` needs."""
+    """Passes over the training set in total, instead of ``updates``, which ``--set`` of this key replaces. The last
+    update of an epoch has the batches that are left of it, so that no update reads two epochs. null: as many as
+    ``updates`` needs."""
     updates: Annotated[Size | None, Field(validate_default=True)] = None
     """Optimizer updates in total; null: as many as ``epochs`` needs. Either this or ``epochs`` is required."""
     batch_tokens: Pieces = 2048

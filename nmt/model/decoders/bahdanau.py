@@ -57,7 +57,7 @@ class BahdanauDecoder(RecurrentDecoder):
         """One position: (R, E) -> readout (R, O), state, weights."""
         assert isinstance(state, RecurrentState)
         context, hidden, weights = self.advance(self.embedding_gates(embedded), state)
-        output, upper = self.climb(hidden, state.upper)
+        output, upper = self.climb(hidden, state)
         readout = self.readout(embedded, context, output)
         return readout, self.after(state, hidden, upper, weights, readout), weights
 

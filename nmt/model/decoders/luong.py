@@ -56,7 +56,7 @@ class LuongDecoder(RecurrentDecoder):
         """One position, from the embedding's part of the gates (R, G)."""
         assert isinstance(state, RecurrentState)
         hidden: Tensor = self.update(self.fed(gates, state), state.hidden)
-        output, upper = self.climb(hidden, state.upper)
+        output, upper = self.climb(hidden, state)
         context, weights = self.attend(state, output)
         readout = self.readout(context, output)
         return readout, self.after(state, hidden, upper, weights, readout), weights

@@ -31,6 +31,9 @@ class RecurrentState(State):
     """States of the layers above the first, each (R, W)."""
     covered: Tensor | None = None
     """Sum of the weights so far, (R, S), where the attention reads it."""
+    kept: tuple[Tensor | None, ...] = ()
+    """What the input of each layer above the first is multiplied by at every position, (R, H), where dropout drops the
+    same units at all of them (Gal & Ghahramani 2016)."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +53,28 @@ class Sizes:
 class Layer(nn.Module):
     """A layer above the first: reads the output of the layer below it, and nothing else."""
 
-    def __init__(self, cell: Cell, bridge: int, dropout: float, *, residual: bool) -> None:
+    def __init__(self, cell: Cell, bridge: int, dropout: Dropout, *, residual: bool) -> None:
         super().__init__()
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)
         self.input_gates = nn.Linear(cell.hidden, cell.gates * cell.hidden)
         self.cell = cell
         self.residual = residual
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
 
-    def forward(self, below: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, below: Tensor, state: Tensor, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Take one step: below (R, H), state (R, W) -> output (R, H), state (R, W)."""
-        state = self.cell(self.input_gates(self.dropout(below)), state)
+        state = self.cell(self.input_gates(self.dropped(below, kept)), state)
         return self.add(below, state), state
 
-    def unroll(self, below: Tensor, state: Tensor) -> Tensor:
+    def unroll(self, below: Tensor, state: Tensor, kept: Tensor | None = None) -> Tensor:
         """Take all steps: below (B, T, H), state (B, W) -> outputs (B, T, H)."""
-        return self.add(below, self.cell.unroll(self.input_gates(self.dropout(below)), state))
+        return self.add(below, self.cell.unroll(self.input_gates(self.dropped(below, kept)), state))
+
+    def dropped(self, below: Tensor, kept: Tensor | None) -> Tensor:
+        """Apply dropout to one step (R, H) or to all (B, T, H); ``kept`` (R, H) or None, of the decoder's state."""
+        if kept is None:
+            return cast(Tensor, self.dropout(below))
+        return below * (kept if below.dim() == 2 else kept.unsqueeze(1)).to(below.dtype)
 
     def add(self, below: Tensor, state: Tensor) -> Tensor:
         """Read the layer's output, with its residual connection if it has one: (..., H), (..., W) -> (..., H)."""
@@ -135,6 +144,7 @@ class RecurrentDecoder(Decoder):
             attentional=None if self.feeding_gates is None else bridge.new_zeros(state.rows, self.readout_width),
             upper=tuple(torch.tanh(layer.initial(bridge)) for layer in self.layers),
             covered=torch.zeros_like(memory.source_mask, dtype=fine) if self.attention.covers else None,
+            kept=tuple(layer.dropout.mask(bridge.new_ones(state.rows, layer.cell.hidden)) for layer in self.layers),
         )
 
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -152,22 +162,22 @@ class RecurrentDecoder(Decoder):
             return embedding_gates
         return embedding_gates + cast(Tensor, self.feeding_gates(state.attentional))
 
-    def climb(self, hidden: Tensor, upper: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def climb(self, hidden: Tensor, before: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take one step of the layers above the first.
 
-        hidden (R, W), the first layer's; their states before it -> output of the last (R, H), their states after it.
+        hidden (R, W), the first layer's; the state before -> output of the last (R, H), their states after the step.
         """
-        output, after = self.update.output(hidden), []
-        for layer, before in zip(self.layers, upper, strict=True):
-            output, state = layer(output, before)
-            after.append(state)
-        return output, tuple(after)
+        output, upper = self.update.output(hidden), []
+        for layer, state, kept in zip(self.layers, before.upper, before.kept, strict=True):
+            output, after = layer(output, state, kept)
+            upper.append(after)
+        return output, tuple(upper)
 
     def climb_at_once(self, states: Tensor, start: RecurrentState) -> Tensor:
         """Take all steps of the layers above the first: states (B, T, W) of the first -> outputs (B, T, H)."""
         outputs = self.update.output(states)
-        for layer, state in zip(self.layers, start.upper, strict=True):
-            outputs = layer.unroll(outputs, state)
+        for layer, state, kept in zip(self.layers, start.upper, start.kept, strict=True):
+            outputs = layer.unroll(outputs, state, kept)
         return outputs
 
     def after(

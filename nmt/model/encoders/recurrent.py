@@ -23,7 +23,7 @@ class RecurrentEncoder(Encoder):
         embedding: E.
         cell: makes the cell of one direction of one layer.
         layers: stacked layers.
-        dropout: between layers.
+        dropout: between layers, the same for both directions.
         bidirectional: read in both directions.
         residual: add the input of each layer above the first, before dropout, to its output.
         mean: the summary is the mean of the annotations, not the last outputs of the last layer's cells.
@@ -34,7 +34,7 @@ class RecurrentEncoder(Encoder):
         embedding: int,
         cell: Callable[[], Cell],
         layers: int,
-        dropout: float,
+        dropout: Dropout,
         *,
         bidirectional: bool,
         residual: bool,
@@ -47,7 +47,7 @@ class RecurrentEncoder(Encoder):
         self.residual, self.mean = residual, mean
         self.width = ways * hidden
         self.bridge_width = self.width if mean else hidden
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
         self.layers = nn.ModuleList(
             nn.ModuleList(Direction(self.width if above else embedding, each) for each in both)
             for above, both in enumerate(cells)
