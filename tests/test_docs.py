@@ -206,7 +206,7 @@ def test_commands_of_the_guides_are_right(page: str) -> None:
             made = subprocess.run([*words, "--dry-run"], cwd=ROOT, check=False, env=outside_make(), capture_output=True)
             assert made.returncode == 0, line
         else:
-            assert words[0] in ("cp", "head", "tail", "shuf", "source", "pip", "jupyter"), line
+            assert words[0] in ("cp", "head", "sed", "tail", "shuf", "source", "pip", "jupyter"), line
 
 
 @pytest.mark.parametrize("page", GUIDES)
