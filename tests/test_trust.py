@@ -278,6 +278,20 @@ def test_a_lack_of_memory_is_no_failure(
     assert load_run(tmp_path / "run", CPU).config.kernels == "auto"
 
 
+def test_a_process_that_cannot_be_started_is_no_failure(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(process: Any) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", start)
+    config, said = Config.model_validate(settings), list[str]()
+    found = trusted(config, prepared_of(config), CPU, ONE_PROCESS, said.append, EVERY_DEVICE)
+    assert (found.config.kernels, found.failed) == ("plain", None)
+    where = f"{fast.place_of(CPU)['device']['name']} in fp32"
+    assert f"could not be tried on {where}: its process could not be started: no more processes. " in said[0]
+
+
 def test_a_record_that_says_nothing_is_none(settings: dict[str, Any], tmp_path: Path) -> None:
     """As a stranger may have written it."""
     train(Config.model_validate(settings))

@@ -38,7 +38,7 @@ Setting = dict[str, Any]
 """Everything that decides which kernels run, as JSON."""
 Verdict = dict[str, Any]
 """``lines`` to say, the ``problem`` because of which the fast kernels are not used, or null, and the place where they
-``failed``; null too where memory was too small for a trial."""
+``failed``; null, too, where they could not be tried."""
 Say = Callable[[str], None]
 
 
