@@ -244,12 +244,12 @@ def test_what_did_not_pass_is_not_used_for_translation_on_the_same_device(
         with monkeypatch.context() as patched:
             patched.setattr(part, value)
             assert load_run(run, CPU).config.kernels == "auto", part
-    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 4})})
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
     train(longer, resume=True)  # without a trial, of which nothing is learned
     with pytest.warns(NmtWarning, match="the plain kernels are used"):
         load_run(run, CPU)
     monkeypatch.setattr(trust, "run_trial", lambda made: Outcome(None, "close"))
-    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 6})})
     train(longer, distrusted=EVERY_DEVICE, resume=True)
     assert load_run(run, CPU).config.kernels == "auto"
 
