@@ -3,7 +3,8 @@ environment of its own. All train the same network on Multi30k, German to Englis
 and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016. With --transformer,
 compare translation with CTranslate2, which gets the weights of a run of this toolkit.
 
-Results are kept in the folder, and a command that is repeated goes on where it stopped. Measure on an idle machine.
+Results are kept in the folder, and a command that is repeated goes on where it stopped; results of other options are
+refused. Measure on an idle machine.
 
 examples:
   scripts/compare_peers.py --folder build/peers
@@ -18,6 +19,7 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -181,11 +183,12 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
     """Train, or read what an earlier training took.
 
     Raises:
-        DataError: training fails, or prints no rates or no BLEU.
+        DataError: training fails, prints no rates or no BLEU, or was measured with other options.
     """
     kept, log = work / "training.json", work / "training.log"
-    if kept.exists():
-        return Trained(**read_json(kept))
+    asked = {"updates": updates, "threads": threads, "time limit, s": limit}
+    if earlier := read_result(kept, asked):
+        return Trained(**earlier)
     say(f"{work.name}: training")
     finished = run(toolkit.training(work, updates, threads), work, log, threads, limit)
     rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
@@ -196,7 +199,7 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
     best = max(value for _, value in validations)
     rate = statistics.median(rates)
     trained = Trained(rate, reached, best, finished.seconds, finished.peak_mb, finished.stopped, now())
-    write_json(kept, asdict(trained))
+    write_json(kept, {"asked": asked, "found": asdict(trained)})
     return trained
 
 
@@ -206,11 +209,12 @@ def translate(
     """Translate test2016 and its first line, or read what an earlier translation took.
 
     Raises:
-        DataError: translation fails, or has another number of lines.
+        DataError: translation fails, has another number of lines, or was measured with other options.
     """
     kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
-    if kept.exists():
-        return Translated(**read_json(kept))
+    asked = {"threads": threads, "run": str(translator.weights or "")}
+    if earlier := read_result(kept, asked):
+        return Translated(**earlier)
     say(f"{work.name}: translating, beam {beam}")
     source, reference = (task / f"test2016.{language}" for language in direction)
     lines, references = list(read_lines(source)), list(read_lines(reference))
@@ -225,8 +229,18 @@ def translate(
         raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")
     rate = (len(lines) - 1) / (every.seconds - one.seconds)
     translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb, now())
-    write_json(kept, asdict(translated))
+    write_json(kept, {"asked": asked, "found": asdict(translated)})
     return translated
+
+
+def read_result(kept: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Read a result that was kept, if there is one. Raises DataError if it was measured with other options."""
+    if not kept.exists():
+        return None
+    earlier = read_json(kept)
+    if (options := earlier.get("asked")) != asked:
+        raise DataError(f"{kept}: measured with {options}, not {asked}; delete it, or name another --folder")
+    return dict(earlier["found"])
 
 
 if __name__ == "__main__":

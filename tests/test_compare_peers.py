@@ -10,7 +10,7 @@ import pytest
 from compare_peers import row, train, translate
 from nmt.errors import DataError
 from peers.processes import Command, matches, run
-from peers.toolkits import TOOLKITS, Toolkit
+from peers.toolkits import TOOLKITS, NmtRun, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -46,8 +46,14 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert trained.seconds_to_goal is not None
     assert not trained.stopped
     assert train(Fake(program="raise SystemExit(1)"), work, 750, 1, 60) == trained  # read, not made again
+    with pytest.raises(DataError, match=r"training.json: .* with .*'updates': 750.*, not .*'updates': 800"):
+        train(Fake(), work, 800, 1, 60)
     translated = translate(Fake(), work, task, ("de", "en"), 5, 1)
     assert translated.bleu == pytest.approx(100)
+    assert translate(Fake(), work, task, ("de", "en"), 5, 1) == translated
+    for other, threads in ((Fake(), 2), (NmtRun("fp32", tmp_path / "another run"), 1)):
+        with pytest.raises(DataError, match=r"translation-5.json: measured with .*; delete it, or name"):
+            translate(other, work, task, ("de", "en"), 5, threads)
     cells = row("fake", trained, translated)
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 

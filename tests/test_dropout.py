@@ -199,6 +199,17 @@ def test_a_step_after_the_other_is_all_at_once(name: str) -> None:
         assert torch.allclose(log_probs, logits[:, position].log_softmax(-1).float(), atol=1e-6)
 
 
+def test_what_stays_between_layers_is_scaled() -> None:
+    """By 1 / (1 - p), so that its mean is that of evaluation mode; in training mode alone."""
+    torch.manual_seed(9)
+    like, layer = torch.randn(300, 40), VariationalDropout(0.3)
+    mask = layer.mask(like)
+    assert mask is not None and mask.shape == like.shape
+    assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}
+    assert mask.mean().item() == pytest.approx(1, abs=0.03)
+    assert layer.eval().mask(like) is None and Dropout(0.3).mask(like) is None
+
+
 def test_the_usual_network_is_pytorchs_and_draws_its_own_numbers() -> None:
     """Where dropout is not variational, or nothing is dropped between layers."""
     for how in ({"variational": False}, {"variational": True, "annotation": 0.0, "embedding": 0.5}):

@@ -93,7 +93,7 @@ def test_a_trial_is_made_in_another_process_and_remembered(tmp_path: Path) -> No
     prepared = prepare(config)
     said: list[str] = []
     for words in ("a batch by the fast ones equals the plain ones", "the fast ones passed their trial"):
-        assert trusted(config, prepared, GPU, ONE_PROCESS, said.append) is config, said
+        assert trusted(config, prepared, GPU, ONE_PROCESS, said.append).config is config, said
         assert words in said[-1] and torch.cuda.get_device_name(GPU) in said[-1]
 
 

@@ -225,15 +225,19 @@ def test_attention_is_an_array_of_a_row_for_each_piece(translator: nmt.Translato
         ({"beam_size": 0}, "decoding.beam_size: found 0; must be"),
         ({"beam_size": "5"}, "decoding.beam_size: found '5'; must be"),
         ({"length_penalty": -1.0}, "decoding.length_penalty: found -1.0; must be"),
+        ({"repetition_penalty": 0.5}, "decoding.repetition_penalty: found 0.5; must be"),
         ({"n_best": 9}, "n-best 9: a beam of 2 has no more than 2 hypotheses"),
+        ({"n_best": 0}, "n-best 0: must be at least 1"),
     ],
 )
 def test_wrong_options_are_configuration_errors(
     translator: nmt.Translator, changes: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(ConfigError) as error:
-        translator.translate("oak", **changes)
-    assert problem in str(error.value)
+    """Whether they change those of the run or those of a caller."""
+    for given in (None, SearchOptions.from_config(translator.decoding)):
+        with pytest.raises(ConfigError) as error:
+            translator.translate("oak", given, **changes)
+        assert problem in str(error.value)
 
 
 def test_unknown_keywords_are_type_errors_that_name_the_nearest(translator: nmt.Translator) -> None:

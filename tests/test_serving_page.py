@@ -117,6 +117,10 @@ def test_the_page_by_keyboard_alone(browser: Any) -> None:
     assert press(Keys.HOME) == "0.00" and browser.find_element("id", "reading").text == "TWO reads one: 0.000"
     press(Keys.TAB)
     assert press(Keys.TAB, held=Keys.SHIFT) == "0.00", "the heat map is one stop"
+    event = "document.getElementById('heat').dispatchEvent(new FocusEvent('focusin', {bubbles: true}))"
+    browser.execute_script(event)  # as in a browser where what scrolls is a stop of its own
+    assert len(browser.find_elements("css selector", "#heat td[tabindex='0']")) == 1
+    assert browser.find_element("id", "heat").get_attribute("tabindex") is None
     browser.find_element("id", "pieces").click()
     assert browser.find_element("id", "reading").text.startswith("Point at a cell")
 

@@ -378,9 +378,12 @@ def test_other_files_are_refused(tokenizers: Tokenizers, few: Shortlist, tmp_pat
     with pytest.raises(DataError, match="not a shortlist of nmt-shortlist"):
         Shortlist.load(path, tokenizers)
     beyond = np.full(1, tokenizers.target.size, np.int32)
+    around = few.offsets.copy()
+    around[1], around[2:-1] = 2**31 - 1, np.linspace(-(2**31), 0, len(around) - 3)  # differences that wrap around
     damages: list[dict[str, Any]] = [
         {"offsets": few.offsets[:-1]},
         {"offsets": few.offsets[::-1].copy()},
+        {"offsets": around},
         {"pieces": few.pieces[:-1]},
         {"always": beyond},
         {"always": -beyond},

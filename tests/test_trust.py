@@ -35,6 +35,15 @@ from tests.processes import run_processes
 from tests.small_run import metrics, options, train, write_corpus
 
 CPU = torch.device("cpu")
+ELSEWHERE: list[tuple[str, Any]] = [
+    ("nmt.fast.place.__version__", "999"),
+    ("torch.__version__", "999"),
+    ("torch.version.cuda", "99.9"),
+    ("nmt.fast.place._triton", lambda: "999"),
+    ("nmt.fast.place._sources", lambda: "other code"),
+    ("nmt.fast.place._cpu", lambda: {"name": "another"}),
+]
+"""Changes after which nothing is known of the fast kernels."""
 SIZES = {"embeddings": {"size": 16}, "encoder": {"hidden": 16}, "decoder": {"hidden": 32, "readout": 16}}
 
 
@@ -156,7 +165,7 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
     said = train(Config.model_validate(settings), distrusted=EVERY_DEVICE)
     [warning] = warnings_in(said)
     assert isinstance(warning, Highlight)
-    name = trust._cpu()["name"]
+    name = fast.place_of(CPU)["device"]["name"]
     before, _, after = warning.partition(f"{name} in fp32: ")
     assert before == "warning: the fast kernels failed their trial on "
     problem, _, advice = after.partition(". Training goes on ")
@@ -231,12 +240,16 @@ def test_what_did_not_pass_is_not_used_for_translation_on_the_same_device(
     assert [each.text for each in plain] == [
         each.text for each in Translator.load(run, "cpu", kernels="plain").translate(["oak elm", "fir"])
     ]
-    for place in ("nmt.runs.directory.name_of", "torch.__version__"):
+    for part, value in ELSEWHERE:
         with monkeypatch.context() as patched:
-            patched.setattr(place, (lambda device: "another") if "name_of" in place else "999")
-            assert load_run(run, CPU).config.kernels == "auto"
-    monkeypatch.setattr(trust, "run_trial", lambda made: Outcome(None, "close"))
+            patched.setattr(part, value)
+            assert load_run(run, CPU).config.kernels == "auto", part
     longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 5})})
+    train(longer, resume=True)  # without a trial, of which nothing is learned
+    with pytest.warns(NmtWarning, match="the plain kernels are used"):
+        load_run(run, CPU)
+    monkeypatch.setattr(trust, "run_trial", lambda made: Outcome(None, "close"))
+    longer = config.model_copy(update={"training": config.training.model_copy(update={"updates": 6})})
     train(longer, distrusted=EVERY_DEVICE, resume=True)
     assert load_run(run, CPU).config.kernels == "auto"
 
@@ -244,7 +257,7 @@ def test_what_did_not_pass_is_not_used_for_translation_on_the_same_device(
 def test_a_lack_of_memory_is_no_failure(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But what was not tried is not used."""
+    """But what was not tried is not used, in this training."""
 
     class TooLarge(FastTraining):
         def encode(self, source: Tensor, lengths: Tensor) -> Memory:
@@ -254,19 +267,43 @@ def test_a_lack_of_memory_is_no_failure(
     config = Config.model_validate(settings)
     kernels, [warning] = lines_of(config, prepared_of(config))
     assert kernels == "plain"
-    where = f"{trust._cpu()['name']} in fp32"
+    where = f"{fast.place_of(CPU)['device']['name']} in fp32"
     assert warning == (
         f"warning: the fast kernels could not be tried on {where}: memory is too small, even for one pair "
         "(OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GB). Training goes on with the plain "
         "kernels, which are slower (kernels: plain leaves the trial out)"
     )
     assert not (tmp_path / "cache" / trust.PASSED).exists()
+    train(config, distrusted=EVERY_DEVICE)
+    assert load_run(tmp_path / "run", CPU).config.kernels == "auto"
+
+
+def test_a_process_that_cannot_be_started_is_no_failure(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(process: Any) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", start)
+    config, said = Config.model_validate(settings), list[str]()
+    found = trusted(config, prepared_of(config), CPU, ONE_PROCESS, said.append, EVERY_DEVICE)
+    assert (found.config.kernels, found.failed) == ("plain", None)
+    where = f"{fast.place_of(CPU)['device']['name']} in fp32"
+    assert f"could not be tried on {where}: its process could not be started: no more processes. " in said[0]
+
+
+def test_a_record_that_says_nothing_is_none(settings: dict[str, Any], tmp_path: Path) -> None:
+    """As a stranger may have written it."""
+    train(Config.model_validate(settings))
+    for content in ("{}", '{"device": "cpu (x86_64)"}', "7", "null", "[1, {}]"):
+        (tmp_path / "run" / "plain_kernels.json").write_text(content)
+        assert load_run(tmp_path / "run", CPU).config.kernels == "auto"
 
 
 def lines_of(config: Config, prepared: PreparedData, device: torch.device = CPU) -> tuple[Kernels, list[str]]:
     """What is decided for a configuration, and what is said."""
     said: list[str] = []
-    used = trusted(config, prepared, device, ONE_PROCESS, said.append, EVERY_DEVICE)
+    used = trusted(config, prepared, device, ONE_PROCESS, said.append, EVERY_DEVICE).config
     assert used == config.model_copy(update={"kernels": used.kernels})
     return used.kernels, said
 
@@ -304,14 +341,7 @@ def test_another_version_device_network_or_precision_is_tried(
         for _ in range(2):
             assert lines_of(each, prepared)[0] == "auto"
             assert len(tries) == before + 1
-    for place, value in (
-        ("nmt.training.trust.__version__", "999"),
-        ("torch.__version__", "999"),
-        ("torch.version.cuda", "99.9"),
-        ("nmt.training.trust._triton", lambda: "999"),
-        ("nmt.training.trust._sources", lambda: "other code"),
-        ("nmt.training.trust._cpu", lambda: {"name": "another"}),
-    ):
+    for place, value in (*ELSEWHERE, ("nmt.training.trust.digest", lambda path: "other code")):
         before = len(tries)
         with monkeypatch.context() as patched:
             patched.setattr(place, value)
@@ -336,7 +366,7 @@ def test_the_setting_of_a_gpu_names_its_driver(
     found = []
     for driver in ("550.54", "570.12"):
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version: 12\n")
-        monkeypatch.setattr(trust, "DRIVER", tmp_path / "version")
+        monkeypatch.setattr(fast.place, "DRIVER", tmp_path / "version")
         found.append(setting_of(config, prepared_of(config), torch.device("cuda")))
     assert found[0] != found[1] and found[0]["precision"] == "bf16"
     assert found[1]["device"] == {
@@ -391,9 +421,9 @@ def test_a_cache_that_is_not_writable_is_said(
 def test_plain_kernels_and_processors_make_no_trial(settings: dict[str, Any], tries: list[trial.Trial]) -> None:
     config = Config.model_validate(settings)
     prepared = prepared_of(config)
-    assert trusted(config, prepared, CPU, ONE_PROCESS, pytest.fail) is config
+    assert trusted(config, prepared, CPU, ONE_PROCESS, pytest.fail).config is config
     plain = config.model_copy(update={"kernels": "plain"})
-    assert trusted(plain, prepared, CPU, ONE_PROCESS, pytest.fail, EVERY_DEVICE) is plain
+    assert trusted(plain, prepared, CPU, ONE_PROCESS, pytest.fail, EVERY_DEVICE).config is plain
     assert tries == []
 
 
@@ -424,10 +454,10 @@ def decided(world: World, values: dict[str, Any], devices: list[str], wrong: str
 
     config = Config.model_validate(values)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trust, "_cpu", lambda: {"name": name})
+        patched.setattr("nmt.fast.place._cpu", lambda: {"name": name})
         patched.setattr(trust, "run_trial", tried)
         prepared = in_turn(world, lambda: prepared_of(config))
-        used = trusted(config, prepared, CPU, world, said.append, EVERY_DEVICE)
+        used = trusted(config, prepared, CPU, world, said.append, EVERY_DEVICE).config
     return used.kernels, len(made), said
 
 

@@ -15,7 +15,7 @@ from nmt.evaluation.by_length import MIN_SENTENCES
 DIGITS = 6
 """Significant digits of a number in JSON, at most."""
 VERSION = 1
-"""Of the format; the page refuses another."""
+"""Of the format, for programs that read the data out of a page."""
 
 Words = list[list[str]]
 """The pieces of each word, in order; the end symbol is a word of its own."""

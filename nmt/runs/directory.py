@@ -6,21 +6,18 @@ RUN/checkpoints/{last,best}/model.safetensors        last: also training.safeten
 RUN/checkpoints/previous                             the ``last`` before this one
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
-RUN/plain_kernels.json                               the device on which the fast kernels did not pass their trial
+RUN/plain_kernels.json                               where the fast kernels failed their trial
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nmt.config import Config, dump_config
 from nmt.data import language_id
 from nmt.data.tokenizer import Tokenizers
-from nmt.foundation.device import name_of
 from nmt.foundation.files import read_json, refuse_links_outside, sync, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
 from nmt.runs.lock import LOCK, lock
@@ -68,16 +65,17 @@ class RunDirectory(Checkpoints):
         write_json(self.manifest, manifest)
         sync(self.path.absolute().parent)
 
-    def remember_kernels(self, device: torch.device, *, plain: bool) -> None:
-        """Write down, or forget, that training took the plain kernels because the fast ones did not pass."""
-        if plain:
-            write_json(self.plain_kernels, _place(device))
+    def remember_kernels(self, failed: Sequence[Mapping[str, Any]]) -> None:
+        """Write down where the fast kernels failed their trial; without such a place, forget earlier ones."""
+        if failed:
+            write_json(self.plain_kernels, failed)
         else:
             self.plain_kernels.unlink(missing_ok=True)
 
-    def takes_plain_kernels(self, device: torch.device) -> bool:
-        """Whether training took them on such a device, with this version of PyTorch. Raises FileError."""
-        return self.plain_kernels.exists() and bool(read_json(self.plain_kernels) == _place(device))
+    def takes_plain_kernels(self, place: Callable[[], Mapping[str, Any]]) -> bool:
+        """Whether the fast kernels failed in exactly this place. Raises FileError."""
+        failed = read_json(self.plain_kernels) if self.plain_kernels.exists() else None
+        return isinstance(failed, list) and place() in failed
 
     def remove(self) -> None:
         """Delete the files of the run, and no other file in the directory."""
@@ -103,7 +101,3 @@ class RunDirectory(Checkpoints):
         files = (self.config, self.metrics, self.samples, self.data_report, self.manifest, self.language_id)
         results = (self.test_hypotheses, self.test_scores, self.plain_kernels)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
-
-
-def _place(device: torch.device) -> dict[str, str]:
-    return {"device": name_of(device), "torch": str(torch.__version__)}

@@ -67,7 +67,7 @@ def load_run(
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
     _refuse_other_tokenizers(run, tokenizers)
-    if kernels is None and config.kernels == "auto" and run.takes_plain_kernels(device):
+    if kernels is None and config.kernels == "auto" and run.takes_plain_kernels(lambda: fast.place_of(device)):
         kernels = "plain"
         warnings.warn(
             f"{run.path}: the plain kernels are used, which are slower: on {name_of(device)} the fast ones did not "

@@ -40,7 +40,7 @@ from nmt.training.refusals import (
 )
 from nmt.training.summary import summary
 from nmt.training.trainer import Trainer
-from nmt.training.trust import GPUS, trusted
+from nmt.training.trust import GPUS, Trust, trusted
 from nmt.training.validation import gold_pairs
 
 Say = Callable[[str], None]
@@ -84,10 +84,10 @@ def train_run(
         say(table(prepared.report))
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
 
-    def with_trusted_kernels() -> Config:
+    def decide() -> Trust:
         return trusted(config, prepared, device, world, say, distrusted)
 
-    used = config if resume else with_trusted_kernels()
+    trust = None if resume else decide()
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -100,9 +100,10 @@ def train_run(
             on_writer(world, lambda: mend_row(run, config, say))
             _say_finished(run, config, update, say)
             return True
-        if resume:  # not before: a finished run needs none
-            used = with_trusted_kernels()
-        on_writer(world, lambda: run.remember_kernels(device, plain=used.kernels != config.kernels))
+        trust = trust or decide()  # not before: a finished run needs no trial
+        used, failed = trust.config, trust.failed
+        if failed is not None:
+            on_writer(world, lambda: run.remember_kernels(failed))
         rate, token_seconds = _speeds(config, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:

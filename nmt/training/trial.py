@@ -79,7 +79,7 @@ class Outcome:
     agreement: str = ""
     """How close the paths were."""
     tried: bool = True
-    """Whether there was a comparison; not where memory is too small for it."""
+    """Whether the fast path was tried; not where memory is too small for it or no process can be started."""
 
 
 def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Trial:
@@ -228,7 +228,7 @@ def run_trial(trial: Trial) -> Outcome:
             with _no_main_module():
                 child.start()
         except (OSError, AssertionError) as error:  # a daemonic process may start none
-            return Outcome(f"its process could not be started: {error}")
+            return Outcome(f"its process could not be started: {error}", tried=False)
         sends.close()
         try:
             if not connection.wait([receives], SECONDS):

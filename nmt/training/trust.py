@@ -1,29 +1,28 @@
 """Whether the fast kernels are used on a device: on a device without a record, a trial decides.
 
 The cache records each setting that has passed: device, driver, versions, network, objective and precision, which decide
-the kernels that run. A failure is not recorded, so that a new driver or compiler helps at once.
+the kernels that run. A failure is not recorded there, so that the next training tries again.
 """
 
 import hashlib
 import json
 import os
 import platform
-import shutil
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from nmt import __version__, fast
+from nmt import fast
 from nmt.config import Config
 from nmt.data.cache import cache_folder
 from nmt.data.dataset import PreparedData
 from nmt.errors import FileError
-from nmt.foundation.device import format_of, instructions, resolve_precision
-from nmt.foundation.files import read_json, replacing
+from nmt.foundation.device import format_of, resolve_precision
+from nmt.foundation.files import digest, read_json, replacing
 from nmt.foundation.messages import Highlight, step
 from nmt.foundation.world import World
 from nmt.training import gradients
@@ -34,13 +33,23 @@ GPUS = frozenset({"cuda"})
 EVERY_DEVICE = GPUS | {"cpu"}
 PASSED = "kernels"
 """The folder of the cache with the settings that have passed, a file for each."""
-DRIVER = Path("/proc/driver/nvidia/version")
 
 Setting = dict[str, Any]
 """Everything that decides which kernels run, as JSON."""
 Verdict = dict[str, Any]
-"""``lines`` to say, and the ``problem`` of the fast kernels because of which they are not used, or null."""
+"""``lines`` to say, the ``problem`` because of which the fast kernels are not used, or null, and the place where they
+``failed``; null, too, where they could not be tried."""
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What was decided about the fast kernels."""
+
+    config: Config
+    """The configuration, with plain kernels where the fast ones are not trusted."""
+    failed: list[Setting] | None
+    """Where they failed, as ``fast.place_of`` names it; None where no trial or record says anything."""
 
 
 def trusted(
@@ -50,8 +59,8 @@ def trusted(
     world: World,
     say: Say,
     distrusted: Collection[str] = GPUS,
-) -> Config:
-    """Return the configuration, with plain kernels if the fast ones fail their trial on the device of any process.
+) -> Trust:
+    """Decide on plain kernels if the fast ones fail their trial, or cannot be tried, on the device of any process.
 
     The first process with a setting makes the trial, or finds its record; then all agree. No random number
     of this process is drawn. ``distrusted``: the types of devices on which there is a trial.
@@ -65,33 +74,35 @@ def trusted(
         say(line)
     problems = [each["problem"] for each in verdicts if each["problem"]]
     if not problems:
-        return config
+        return Trust(config, [] if verdicts else None)
     say(
         Highlight(
             f"warning: the fast kernels {'; '.join(problems)}. Training goes on with the plain kernels, which are "
             "slower (kernels: plain leaves the trial out)"
         )
     )
-    return config.model_copy(update={"kernels": "plain"})
+    failed = [each["failed"] for each in verdicts if each["failed"]]
+    return Trust(config.model_copy(update={"kernels": "plain"}), failed or None)
 
 
 def _verdict(config: Config, prepared: PreparedData, device: torch.device, setting: Setting) -> Verdict:
     """Find the record of a trial, or make one."""
     where = f"{setting['device']['name']} in {setting['precision']}"
-    digest = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
-    memory = cache_folder(config.data) / PASSED / f"{digest}.json"
+    name = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
+    memory = cache_folder(config.data) / PASSED / f"{name}.json"
     lines = []
     try:
         if memory.exists() and (passed := _read(memory, setting)):
             line = f"kernels: the fast ones passed their trial on {where} on {passed} (recorded in {memory})"
-            return {"lines": [line], "problem": None}
+            return {"lines": [line], "problem": None, "failed": None}
     except FileError as error:
         lines.append(f"{error}; the fast kernels are tried again")
     with step("trying the fast kernels", None, "batches"):
         outcome = run_trial(trial_of(config, prepared, device))
     if outcome.problem:
         what = "failed their trial" if outcome.tried else "could not be tried"
-        return {"lines": lines, "problem": f"{what} on {where}: {outcome.problem}"}
+        failed = fast.place_of(device) if outcome.tried else None
+        return {"lines": lines, "problem": f"{what} on {where}: {outcome.problem}", "failed": failed}
     lines.append(f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = json.dumps({"passed": now, "agreement": outcome.agreement, "setting": setting}, indent=1)
@@ -101,7 +112,7 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
             file.write(f"{content}\n".encode())
     except OSError as error:
         lines.append(f"{memory}: the trial cannot be recorded: {error.strerror or error}")
-    return {"lines": lines, "problem": None}
+    return {"lines": lines, "problem": None, "failed": None}
 
 
 def _read(memory: Path, setting: Setting) -> str | None:
@@ -120,16 +131,8 @@ def setting_of(config: Config, prepared: PreparedData, device: torch.device) -> 
     """Name what a trial holds for, as JSON."""
     training = config.training.model_dump(mode="json", include={"label_smoothing", "guided_attention"})
     setting = {
-        "device": _gpu(device) if device.type == "cuda" else _cpu(),
-        "versions": {
-            "nmt-attention": __version__,
-            "kernels": _sources(),
-            "torch": str(torch.__version__),
-            "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version() if device.type == "cuda" else None,
-            "triton": _triton(),
-            "compiler": os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"),  # Triton needs one
-        },
+        **fast.place_of(device),
+        "gradients": digest(Path(gradients.__file__)),
         "precision": format_of(resolve_precision(config.precision, device)),
         "network": config.model.model_dump(mode="json"),
         "objective": training,
@@ -137,36 +140,3 @@ def setting_of(config: Config, prepared: PreparedData, device: torch.device) -> 
     }
     json_value: Setting = json.loads(json.dumps(setting))
     return json_value
-
-
-def _gpu(device: torch.device) -> Setting:
-    found = torch.cuda.get_device_properties(device)
-    driver = DRIVER.read_text("utf-8", "replace").partition("\n")[0] if DRIVER.exists() else None
-    return {
-        "name": found.name,
-        "capability": f"{found.major}.{found.minor}",
-        "driver": driver,
-        "cuda of the driver": getattr(torch._C, "_cuda_getDriverVersion", lambda: None)(),
-    }
-
-
-def _cpu() -> Setting:
-    return {"name": f"cpu ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})", "has": instructions()}
-
-
-def _sources() -> str:
-    """The digest of the code of the fast paths, which changes more often than the version."""
-    folder = Path(fast.__file__).parent
-    digest = hashlib.sha256()
-    for path in (*sorted(folder.rglob("*.py")), Path(gradients.__file__)):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _triton() -> str | None:
-    for name in ("triton", "pytorch-triton"):
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return None

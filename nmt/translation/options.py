@@ -86,6 +86,8 @@ class SearchOptions:
             problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
         if self.risk is not None and self.sampling is None:
             problems.append("minimum Bayes risk: chooses among samples; give a sampling, too")
+        if self.n_best < 1:
+            problems.append(f"n-best {self.n_best}: must be at least 1")
         if self.n_best > self.beam_size:
             problems.append(
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
@@ -109,13 +111,14 @@ class SearchOptions:
         """
         _refuse_unknown(overrides)
         given = {key: value for key, value in overrides.items() if value is not None}
-        _check(decoding, given)
+        _check(decoding.model_dump(), given)
         names = {field.name for field in fields(cls)} - set(OF_SEVERAL if given.get("beam_size") == 1 else ())
         return cls(**{key: value for key, value in decoding if key in names} | given)
 
     def changed(self, **changes: Any) -> Self:
-        """Replace single options. Raises TypeError for an unknown one."""
+        """Replace single options. Raises errors as :meth:`from_config` does."""
         _refuse_unknown(changes)
+        _check({name: getattr(self, name) for name in Decoding.model_fields if hasattr(self, name)}, changes)
         return replace(self, **changes)
 
 
@@ -129,11 +132,11 @@ def _refuse_unknown(names: Iterable[str]) -> None:
         raise TypeError("; ".join([problem, *(hints or [f"there are {', '.join(known)}"])]))
 
 
-def _check(decoding: Decoding, given: dict[str, Any]) -> None:
-    """Raise ConfigError for overrides of a section that its schema refuses."""
+def _check(section: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raise ConfigError for overrides of the section ``decoding`` that its schema refuses."""
     overrides = {key: value for key, value in given.items() if key in Decoding.model_fields}
     try:
-        Decoding.model_validate(decoding.model_dump() | overrides)
+        Decoding.model_validate(section | overrides)
     except ValidationError as error:
         problems = [explain(each, Decoding) for each in error.errors(include_url=False)]
         raise ConfigError(*(f"decoding.{each}" for each in problems)) from None

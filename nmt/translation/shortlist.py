@@ -91,7 +91,7 @@ class Shortlist:
         source, target = tokenizers.source.size, tokenizers.target.size
         flat = all(each.ndim == 1 and each.dtype == np.int32 for each in (self.offsets, self.pieces, self.always))
         fits = flat and self.offsets.shape == (source + 1,) and self.offsets[0] == 0
-        fits = fits and bool((np.diff(self.offsets) >= 0).all()) and self.offsets[-1] == len(self.pieces)
+        fits = fits and bool((self.offsets[1:] >= self.offsets[:-1]).all()) and self.offsets[-1] == len(self.pieces)
         ids = (self.pieces, self.always)
         if not fits or not all(((each >= 0) & (each < target)).all() for each in ids):
             raise DataError(f"{name}: a damaged shortlist; make it again with nmt-shortlist")

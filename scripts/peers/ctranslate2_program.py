@@ -22,10 +22,19 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 
 
 def convert(run: str, folder: str) -> None:
-    """Write the best checkpoint of a run with pre-norm layers, sinusoidal positions and one tied embedding."""
+    """Write the best checkpoint of a run. Exits with a message if it is no Transformer with pre-norm layers, sinusoidal
+    positions and one tied embedding."""
     path = Path(run)
     weights = load_file(path / "checkpoints/best/model.safetensors")
-    encoder = yaml.safe_load((path / "config.yaml").read_text("utf-8"))["model"]["encoder"]
+    model = yaml.safe_load((path / "config.yaml").read_text("utf-8"))["model"]
+    encoder = model["encoder"]
+    kind = {"type": "transformer", "norm": "pre", "positions": {"type": "sinusoidal"}}
+    same = encoder | {"dropout": None} == model["decoder"] | {"dropout": None}
+    if not (same and encoder | kind == encoder and model["embeddings"]["tie"] == "all"):
+        sys.exit(
+            f"{run}: not a Transformer whose encoder and decoder are alike, with norm: pre, sinusoidal positions "
+            "and embeddings.tie: all"
+        )
     spec = TransformerSpec.from_config(encoder["layers"], encoder["heads"], pre_norm=True)
     embedding = weights["source_embedding.weight"]
     for side, layers in ((spec.encoder, spec.encoder.layer), (spec.decoder, spec.decoder.layer)):
