@@ -255,6 +255,12 @@ def test_names_of_values_are_checked(folder: Path) -> None:
         nmt.Translator.load(folder / "runs" / "tiny", "cpu", precision="bf17")
 
 
+@pytest.mark.parametrize("config", ["tiny.yaml", Path("tiny.yaml"), {"output": "runs/tiny"}, None])
+def test_training_takes_a_configuration_that_is_loaded(config: Any) -> None:
+    with pytest.raises(TypeError, match=r"config must be a Config, as nmt\.load_config\(FILE\) returns it; found"):
+        nmt.train(config)
+
+
 @pytest.mark.parametrize("lines", [5, None, 2.5])
 def test_what_holds_no_lines_is_refused_at_the_call(translator: nmt.Translator, lines: Any) -> None:
     with pytest.raises(TypeError, match=rf"lines must be a str, a list of str, or an iterator of str; found {lines}"):

@@ -33,8 +33,10 @@ def train(
         say: receives each line that ``nmt-train`` prints; ``print`` shows them.
 
     Raises ConfigError if there is a run and neither ``resume`` nor ``overwrite`` is set, DataError for unusable text,
-    CheckpointError for a run that cannot go on.
+    CheckpointError for a run that cannot go on, TypeError for a configuration that is not loaded.
     """
+    if not isinstance(config, Config):
+        raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     from nmt.training.pipeline import train_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     train_run(config, resume=resume, overwrite=overwrite, say=say)

@@ -1,6 +1,5 @@
 """Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
 
-import html
 import math
 import re
 import time
@@ -240,5 +239,9 @@ def gold_pairs(config: Config) -> GoldPairs | None:
 
 
 def _plain(text: str) -> str:
-    """Escape text for Markdown and HTML, on one line: an empty line would end the block."""
-    return "`" + html.escape(re.sub(r"\s", " ", text).replace("`", "'")) + "`"
+    """Escape text for Markdown and HTML, on one line: an empty line would end the block.
+
+    Characters that either could take for its own are written by their numbers, outside of code spans, where TensorBoard
+    would show the numbers themselves.
+    """
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda found: f"&#{ord(found[0])};", re.sub(r"\s", " ", text))

@@ -142,10 +142,10 @@ def test_senseless_addresses_show_something(page: Page, path: Path) -> None:
 @pytest.mark.parametrize(
     ("fragment", "missing", "shown"),
     [
-        ("attention=999&system=nope", ["no sentence “999”", "no system “nope”"], "attention=260&system=vector-32"),
+        ("attention=999&system=nope", ["no sentence “999”", "no system “nope”"], "attention=260"),
         ("attention=118&system=luong-64", ["no sentence “118”"], "attention=120&system=luong-64"),
         ("attention=100&view=head 9", ["no layer and head “head 9”"], "attention=100&view=attention"),
-        ("sentences&system=x&against=y", ["no system “x”", "no system “y”"], "sentences&system=vector-32"),
+        ("sentences&system=x&against=y", ["no system “x”", "no system “y”"], "sentences"),
         ("length&systems=luong-64,y", ["no system “y”"], "length&systems=luong-64"),
         ("training&systems=<b>", ["no system “<b>”"], "training"),
         ("bottleneck&width=50", ["no vector of width “50”"], "bottleneck&width=64"),
@@ -159,6 +159,8 @@ def test_a_link_to_what_is_not_there_says_so(
     assert page.text("#notice") == f"This report has {' and '.join(missing)}. The nearest match is shown."
     assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
     assert page.fragment == shown
+    if shown == "attention=260":
+        assert page.all("section[data-panel=attention] .pictures:not([hidden])")  # of the first system that attends
     page.size(1000)  # drawing again does not take it back; going on does
     assert page.text("#notice")
     page.find("nav a[data-panel=sentences]").click()

@@ -35,7 +35,7 @@ function readAddress(report, fragment, panels) {
     missing.push(...unknown.map((name) => `no ${kind} “${name}”`));
     const found = names.filter((name) => wanted.includes(name));
     if (several) state[key] = found.length ? formatNames(found, names) : "";
-    else state[key] = key === "against" ? "" : nearest(unknown[0], names);
+    else state[key] = kind === "system" ? "" : nearest(unknown[0], names); // a panel knows its best system to begin with
   }
   return { state, missing };
 }
