@@ -96,7 +96,7 @@ def test_by_default_a_half_is_left_after_ten_thousand_updates(config: AnySamplin
 def test_a_share_of_one_is_teacher_forcing(variant: str) -> None:
     """To the last digit, and without a random number; the pass that chooses inputs chooses the references too."""
     model, forcing = small_model(variant).train(), TeacherForcing(0.1)
-    sampling = ScheduledSampling(forcing, model, ALWAYS)
+    sampling = ScheduledSampling(forcing, model, ALWAYS, ())
     before = torch.get_rng_state()
     found, wanted = gradients(model, sampling, batch()), gradients(model, forcing, batch())
     assert torch.equal(torch.get_rng_state(), before)
@@ -110,7 +110,7 @@ def test_a_share_of_one_is_teacher_forcing(variant: str) -> None:
 def test_a_share_of_zero_is_greedy_search(variant: str, kernels: Kernels) -> None:
     """Against the likeliest token of a whole forward pass over everything before it; padding goes on like the rest."""
     model, pairs = small_model(variant), batch()
-    inputs = ScheduledSampling(TeacherForcing(), model, NEVER).inputs(fast.training(model, kernels), pairs, 0.0)
+    inputs = ScheduledSampling(TeacherForcing(), model, NEVER, ()).inputs(fast.training(model, kernels), pairs, 0.0)
     wanted = pairs.target_input[:, :1]
     for _ in range(inputs.size(1) - 1):
         logits, _ = model(pairs.source, pairs.source_lengths, wanted)
@@ -124,7 +124,7 @@ def test_a_share_of_zero_is_greedy_search(variant: str, kernels: Kernels) -> Non
 def test_the_loss_is_that_of_the_chosen_inputs(variant: str, kernels: Kernels) -> None:
     """The targets stay the references, and no gradient passes through a choice."""
     model = small_model(variant).train()
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5))
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5), ())
     torch.manual_seed(7)
     found = gradients(model, sampling, batch(), kernels)
     assert model.training
@@ -153,7 +153,7 @@ def many(rows: int) -> Batch:
 def test_each_position_keeps_its_reference_with_the_probability_of_the_share() -> None:
     model = unconditional([0.25, 0.75])
     torch.manual_seed(1)
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", output="argmax"))
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", output="argmax"), ())
     inputs = sampling.inputs(model, many(2000), 0.3)[:, 1:]  # 38,000 draws: a standard deviation is 0.0024
     kept = inputs == 9
     assert kept.double().mean().item() == pytest.approx(0.3, abs=0.01)
@@ -166,7 +166,7 @@ def test_outputs_are_drawn_from_the_distribution_of_the_network() -> None:
     probabilities = [0.5, 0.3, 0.15, 0.05]
     model = unconditional(probabilities)
     torch.manual_seed(2)
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear"))
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear"), ())
     inputs = sampling.inputs(model, many(2000), 0.0)[:, 1:]
     shares = torch.bincount(inputs.flatten(), minlength=TARGET).double() / inputs.numel()
     assert shares[:4].tolist() == pytest.approx(probabilities, abs=0.01) and not shares[4:].any()
@@ -177,7 +177,7 @@ def test_padding_and_bos_are_no_outputs(output: Any) -> None:
     """However probable; the others share their probability. What is drawn stays the same."""
     model = unconditional([0.4, 0.4, 0.15, 0.05])
     config = LinearSampling(type="linear", output=output)
-    free = ScheduledSampling(TeacherForcing(), model, config)
+    free = ScheduledSampling(TeacherForcing(), model, config, ())
     torch.manual_seed(2)
     free.inputs(model, many(500), 0.0)
     drawn = torch.get_rng_state()
@@ -207,7 +207,7 @@ def test_training_forbids_what_search_forbids() -> None:
 def test_inputs_are_chosen_without_dropout() -> None:
     places = {"embedding": 0.5, "annotation": 0.5, "readout": 0.5}
     model = small_model(dropout=places).train()
-    sampling = ScheduledSampling(TeacherForcing(), model, NEVER)
+    sampling = ScheduledSampling(TeacherForcing(), model, NEVER, ())
     chosen = [sampling.inputs(fast.training(model), batch(), 0.0) for _ in range(3)]
     chosen.append(sampling.inputs(fast.training(small_model()), batch(), 0.0))
     assert all(torch.equal(each, chosen[0]) for each in chosen)
@@ -218,7 +218,7 @@ def test_weights_that_are_not_finite_give_a_loss_that_is_not(output: Any) -> Non
     """The update is then skipped, as with teacher forcing."""
     model = small_model()
     model.output.bias.data.fill_(math.nan)
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5, output=output))
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5, output=output), ())
     assert sampling(model, batch()).objective.isnan()
 
 
@@ -226,7 +226,7 @@ def test_weights_that_are_not_finite_give_a_loss_that_is_not(output: Any) -> Non
 def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
     """Autocast keeps the casts of the weights, and those of a pass without gradient have none."""
     model = small_model(variant).float().train()
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5))
+    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5), ())
     for kernels in ("plain", "auto"):
         model.zero_grad()
         compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
@@ -352,7 +352,7 @@ def test_attention_goes_where_it_is_guided(variant: str, guide: str) -> None:
 def test_both_at_once() -> None:
     """The attention that is guided is that of the chosen inputs."""
     model, pairs = small_model().train(), batch()
-    sampling = ScheduledSampling(TeacherForcing(), model, NEVER)
+    sampling = ScheduledSampling(TeacherForcing(), model, NEVER, ())
     both = GuidedAttention(sampling, DiagonalGuide())
     assert (
         both.attention_gradients and not both.recordable and GuidedAttention(TeacherForcing(), LinksGuide()).recordable

@@ -3,6 +3,7 @@
 import faulthandler
 import json
 import os
+import signal
 import re
 import sys
 import time
@@ -290,6 +291,23 @@ def test_a_process_that_cannot_be_started_is_no_failure(
     assert (found.config.kernels, found.failed) == ("plain", None)
     where = f"{fast.place_of(CPU)['device']['name']} in fp32"
     assert f"could not be tried on {where}: its process could not be started: no more processes. " in said[0]
+
+
+def test_a_process_that_is_killed_from_outside_is_no_failure(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system does where memory is short."""
+
+    class IsKilled(FastTraining):
+        def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError
+
+    install(monkeypatch, IsKilled)
+    config, said = Config.model_validate(settings), list[str]()
+    found = trusted(config, prepared_of(config), CPU, ONE_PROCESS, said.append, EVERY_DEVICE)
+    assert (found.config.kernels, found.failed) == ("plain", None)
+    assert ": its process was killed by SIGKILL. Training goes on " in said[0]
 
 
 def test_a_record_that_says_nothing_is_none(settings: dict[str, Any], tmp_path: Path) -> None:

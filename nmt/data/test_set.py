@@ -14,17 +14,18 @@ Text = str | os.PathLike[str] | Iterable[str]
 def read_test_set(source: Text, reference: Text) -> tuple[list[str], list[str]]:
     """Read source and reference. Raises DataError if they are empty or their line counts differ."""
     sources = read_text(source)
-    references = read_aligned(reference, source, len(sources))
+    references = read_aligned(reference, source, len(sources), "the reference")
     if not sources:
         raise DataError(f"{_name(source, 'the source')}: is empty")
     return sources, references
 
 
-def read_aligned(text: Text, source: Text, count: int) -> list[str]:
-    """Read a text. Raises DataError unless it has ``count`` lines, one for each line of ``source``."""
+def read_aligned(text: Text, source: Text, count: int, what: str = "its translation") -> list[str]:
+    """Read a text. Raises DataError unless it has ``count`` lines, one for each line of ``source``; the message calls
+    lines without a file ``what``."""
     lines = read_text(text)
     if len(lines) != count:
-        raise different_line_counts(_name(source, "the source"), count, _name(text, "its translation"), len(lines))
+        raise different_line_counts(_name(source, "the source"), count, _name(text, what), len(lines))
     return lines
 
 

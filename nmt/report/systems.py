@@ -79,9 +79,11 @@ def _add(found: Found, path: Path, test: Files | None) -> None:
 
 
 def _bins_of_curve(path: Path) -> dict[str, tuple[int, ...]]:
-    """The bins of a length curve that a finished experiment drew; nothing for a file that is no length curve."""
+    """The bins of a length curve by source length that a finished experiment drew; nothing for any other file."""
     with suppress(FileError, LookupError, TypeError, AttributeError, ValueError):
         curve = read_json(path)
+        if "source" not in curve["binned_by"]:
+            return {}
         rows = next(iter(curve["systems"].values()))["by_length"]
         edges = {int(edge) for row in rows for edge in (row["low"] - 1, row["high"])} - {0}
         return {str(curve["test_set"]): tuple(sorted(edges))} if edges else {}

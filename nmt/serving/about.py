@@ -43,6 +43,6 @@ def known_of(path: Path) -> dict[str, Any]:
     return {
         "name": run_name(path),
         "update": best.get("step"),
-        "bleu": scored.get("bleu"),
+        "bleu": None if (score := scored.get("bleu")) is None else round(score, 2),
         "bleu_of": "test" if scored.get("split") == "test" else "validation" if scored else None,
     }

@@ -42,7 +42,7 @@ class ScheduledSampling:
     inner: Objective
     model: Seq2Seq
     config: schema.AnySampling
-    forbidden: tuple[int, ...] = ()
+    forbidden: tuple[int, ...]
     """Ids that are never an output, as in search: padding and BOS."""
     recordable: ClassVar[bool] = False
 

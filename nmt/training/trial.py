@@ -79,7 +79,8 @@ class Outcome:
     agreement: str = ""
     """How close the paths were."""
     tried: bool = True
-    """Whether the fast path was tried; not where memory is too small for it or no process can be started."""
+    """Whether the fast path was tried; not where memory is too small for it, no process can be started or its process is
+    killed from outside."""
 
 
 def trial_of(config: Config, prepared: PreparedData, device: torch.device) -> Trial:
@@ -237,7 +238,8 @@ def run_trial(trial: Trial) -> Outcome:
             return outcome
         except EOFError:
             child.join()
-            return Outcome(_crash(child.exitcode, output.read()))
+            # nothing in a kernel sends SIGKILL: the system does, where memory is short
+            return Outcome(_crash(child.exitcode, output.read()), tried=child.exitcode != -signal.SIGKILL)
         finally:
             child.kill()
             child.join()

@@ -231,8 +231,8 @@ def test_samples_that_are_not_there_are_explained(page: Page, tmp_path: Path) ->
 
     without = "Without any samples: vector-32."
     assert said(late["name"]) == (
-        "vector-64 was validated from update 100 on, and its samples begin at update 700: those before were not "
-        "stored, because the run began with an older version of the toolkit or with training.validation.samples: 0. "
+        "vector-64 was validated from update 100 on, and its samples begin at update 700: none were stored "
+        "before (training.validation.samples says how many). "
         f"{without}"
     )
     assert page.texts(".over-time dt")[2:] == ["Update 700", "Update 1,000"]

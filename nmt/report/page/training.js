@@ -150,8 +150,7 @@ function missingSamples({ name, training }, found, systems) {
   else if (begins > first) {
     parts.push(
       `${name} was validated from update ${first.toLocaleString("en")} on, and its samples begin at update ` +
-        `${begins.toLocaleString("en")}: those before were not stored, because the run began with an older version of ` +
-        "the toolkit or with training.validation.samples: 0.",
+        `${begins.toLocaleString("en")}: none were stored before (training.validation.samples says how many).`,
     );
   }
   if (without.length) parts.push(`Without any samples: ${without.join(", ")}.`);
