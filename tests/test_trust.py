@@ -3,8 +3,8 @@
 import faulthandler
 import json
 import os
-import signal
 import re
+import signal
 import sys
 import time
 from pathlib import Path
