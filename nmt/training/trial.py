@@ -79,7 +79,7 @@ class Outcome:
     agreement: str = ""
     """How close the paths were."""
     tried: bool = True
-    """Whether the fast path was tried; not where memory is too small for it, no process can be started or its process is
+    """Whether the fast path was tried; not where memory is too small for it, or no process can be started, or it is
     killed from outside."""
 
 
