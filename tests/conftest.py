@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +24,9 @@ torch.set_num_threads(1)  # the models of the tests are too small to share
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that have slow tests, so that no worker is left alone with them at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Begin with the files whose slow tests take longest (``slow(seconds=N)``), so that no worker ends alone with one."""
+    seconds = Counter[Path]()
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            seconds[item.path] += mark.kwargs.get("seconds", 5)
+    items.sort(key=lambda item: -seconds[item.path])

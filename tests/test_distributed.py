@@ -533,7 +533,7 @@ def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
     assert differences(folder.run("undisturbed"), folder.run("killed")) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=40)
 def test_two_machines_go_on_after_one_has_lost_its_rank(tmp_path: Path) -> None:
     """Each machine's torchrun counts its own failures; --overwrite, which both repeat, does not begin again."""
     folder = TrialFolder(tmp_path, updates=100)

@@ -72,7 +72,7 @@ def table(folder: Path) -> list[dict[str, str]]:
         return [{key: row[key] for key in row if key != "tokens_per_second"} for row in csv.DictReader(file)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=50)
 def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, updates=20)
     said = finish(start("--config", file))

@@ -151,7 +151,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
 def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads = torch.get_num_threads()
     said = {}

@@ -134,7 +134,7 @@ def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], s
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=120)
 def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full run: two trainings, several minutes of a core."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
