@@ -24,8 +24,7 @@ torch.set_num_threads(1)  # the models of the tests are too small to share
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files whose slow tests take longest (``slow(seconds=N)``), so that no worker ends alone with one of
-    them."""
+    """Begin with the files whose slow tests take longest, by ``slow(seconds=N)``: no worker ends alone with one."""
     seconds = Counter[Path]()
     for item in items:
         for mark in item.iter_markers("slow"):

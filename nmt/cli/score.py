@@ -59,20 +59,22 @@ def parser() -> argparse.ArgumentParser:
         metavar="A",
         help="exponent of the length penalty of the score (default: decoding.length_penalty of the run)",
     )
-    arguments.add_argument(
+    add_batch_options(arguments)
+    return arguments
+
+
+def add_batch_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--batch-tokens`` and ``--device``: how much a command that reads both sides takes at once, and where."""
+    parser.add_argument(
         "--batch-tokens",
         type=whole(1, LARGEST_BATCH),
         default=4096,
         metavar="N",
         help="maximum number of pieces of either side per batch, padding included",
     )
-    arguments.add_argument(
-        "--device",
-        metavar="NAME",
-        default="auto",
-        help="auto (a GPU if there is one), cpu, cuda, cuda:1, ...",
+    parser.add_argument(
+        "--device", metavar="NAME", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
     )
-    return arguments
 
 
 @command(parser)

@@ -15,9 +15,9 @@ from pathlib import Path
 from nmt.cli.common import command, importing, say
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.options import CommandParser, refuse_useless, whole
-from nmt.cli.score import read_pairs
+from nmt.cli.score import add_batch_options, read_pairs
 from nmt.cli.streams import count_lines
-from nmt.config.schema import LARGEST_BATCH, LARGEST_VOCABULARY
+from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import ConfigError, DataError
 from nmt.foundation.messages import counted
 
@@ -52,16 +52,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--check-target", metavar="FILE", help="its raw translations, line by line (default: --target)"
     )
-    arguments.add_argument(
-        "--batch-tokens",
-        type=whole(1, LARGEST_BATCH),
-        default=4096,
-        metavar="N",
-        help="maximum number of pieces of either side per batch, padding included",
-    )
-    arguments.add_argument(
-        "--device", metavar="NAME", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
-    )
+    add_batch_options(arguments)
     return arguments
 
 
