@@ -1,10 +1,14 @@
 """Linear layers in int8, for inference: half the time of bf16 where the processor multiplies int8 (AVX-512 VNNI)."""
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 LARGEST = 127
 """Largest absolute value of the integers."""
+LARGEST_IN_PAIRS = 64
+"""That of weights where pairs of products are summed in 16 bits: 255 * 64 * 2 < 2^15 < 255 * 127 * 2."""
 ZERO = 128
 """The zero point of unsigned inputs; oneDNN's fastest product is of unsigned by signed numbers."""
 
@@ -20,20 +24,34 @@ def multiplies_int8() -> bool:
     )
 
 
-def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Write each row as integers times a scale of its own: (R, I) -> (R, I) from -127 to 127, scales (R, 1), both fp32.
+def quantize(rows: Tensor, largest: int = LARGEST) -> tuple[Tensor, Tensor]:
+    """Write each row as integers times a scale of its own: (R, I) -> (R, I) up to ``largest``, scales (R, 1), in fp32.
 
     No row depends on another, so no translation depends on its neighbours in a batch.
     """
-    scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(LARGEST)
+    scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(largest)
     return (rows / scales).round_(), scales
 
 
-class Int8Linear:
-    """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8."""
+@cache
+def largest_weight() -> int:
+    """The largest integer of weights whose products are exact here, found by the largest product that there is.
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        numbers, scales = quantize(weight.float())
+    Which instructions oneDNN takes depends on the processor and on the environment (``ONEDNN_MAX_CPU_ISA``).
+    """
+    ones = torch.ones(32, 256)
+    return LARGEST if (Int8Linear(ones, torch.zeros(32), LARGEST)(ones) - 256).abs().max() < 0.01 else LARGEST_IN_PAIRS
+
+
+class Int8Linear:
+    """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8; sums are exact.
+
+    Args:
+        largest: the largest integer of the weights; without it, ``largest_weight()``.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, largest: int | None = None) -> None:
+        numbers, scales = quantize(weight.float(), largest_weight() if largest is None else largest)
         integers = numbers.to(torch.int8)
         self.bias = bias.float()
         self.scales = scales.squeeze(1)  # (O,)
