@@ -327,8 +327,10 @@ def test_length_curve_gives_the_files_of_the_command(here: Path, capsys: pytest.
 
 
 def test_unusable_texts_and_systems_are_errors(here: Path) -> None:
-    with pytest.raises(DataError, match="the source has 2 lines and the reference has 1: "):
+    with pytest.raises(DataError, match="the source has 2 lines and its translation has 1: "):
         nmt.evaluate(["A"], ["a", "b"], ["A", "B"])
+    with pytest.raises(DataError, match="the source has 2 lines and the reference has 1: "):
+        nmt.evaluate(["A", "B"], ["a", "b"], ["A"])
     with pytest.raises(DataError, match="the source: is empty"):
         nmt.evaluate([], [], [])
     with pytest.raises(DataError, match="runs/nothing: no such file"):

@@ -18,6 +18,7 @@ import yaml
 
 from nmt.cli.report import main
 from nmt.config import Config, dump_config, load_run_config
+from nmt.evaluation.writing import BinnedBy
 from nmt.report import making, measuring, records
 from nmt.report.fitting import fitted
 from nmt.report.render import decoded, render
@@ -319,7 +320,14 @@ def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_pa
     (out / "none").symlink_to(folder / "runs/none")
     rows = [{"low": low, "high": high} for low, high in ((1, 2), (3, 3), (4, 9))]
     curve = {"test_set": "validation.low", "systems": {"none": {"by_length": rows}}}
-    (out / "other.json").write_text(json.dumps(curve), "utf-8")
+    for name, by in (
+        ("other", BinnedBy("source", "words")),
+        ("p", BinnedBy("source", "pieces")),
+        ("r", BinnedBy("reference", "words")),
+    ):
+        binned = curve | {"binned_by": str(by)}
+        (out / f"{name}.json").write_text(json.dumps(binned), "utf-8")
+        rows[0]["high"], rows[1]["low"] = 1, 2
     (out / "results.json").write_text("[]", "utf-8")
     _, data = report(tmp_path, str(out), *other)
     assert bins_of(data) == [2, 3]

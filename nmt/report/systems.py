@@ -82,7 +82,7 @@ def _bins_of_curve(path: Path) -> dict[str, tuple[int, ...]]:
     """The bins of a length curve by source length that a finished experiment drew; nothing for any other file."""
     with suppress(FileError, LookupError, TypeError, AttributeError, ValueError):
         curve = read_json(path)
-        if "source" not in curve["binned_by"]:
+        if "raw source line" not in curve["binned_by"]:  # binned by the reference, or by pieces
             return {}
         rows = next(iter(curve["systems"].values()))["by_length"]
         edges = {int(edge) for row in rows for edge in (row["low"] - 1, row["high"])} - {0}
