@@ -15,7 +15,7 @@ from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import BinnedBy
 from nmt.foundation.device import resolve_device
 from nmt.foundation.files import write_json, write_text
-from nmt.foundation.messages import Result, counted_early
+from nmt.foundation.messages import Result
 from nmt.foundation.world import ONE_PROCESS, World, in_shares, share_tensors
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
@@ -24,10 +24,9 @@ from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import TEST, Log, in_table_of_runs
 from nmt.training.progress import Progress
 from nmt.training.summary import hyperparameters
+from nmt.training.translating import translated
 from nmt.translation.options import SearchOptions
-from nmt.translation.results import Translation
-from nmt.translation.translator import CheckStop, Done, Translator
-from nmt.translation.windows import WINDOW
+from nmt.translation.translator import CheckStop, Translator
 
 
 @dataclass(frozen=True)
@@ -117,11 +116,7 @@ def score_test(
     options = SearchOptions.from_config(config.decoding)
 
     def translate(share: Sequence[str]) -> Iterator[str]:
-        def stream(done: Done) -> Iterator[Translation]:
-            return translator.stream(share, options, first_window=WINDOW, check_stop=check_stop, done=done)
-
-        translations = counted_early(stream, "translating the test set", len(share), "sentences")
-        return (translation.text for translation in translations)
+        return translated(translator, share, options, "translating the test set", check_stop)
 
     hypotheses = in_shares(world, sources, translate)
     if not world.writes:

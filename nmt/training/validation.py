@@ -20,19 +20,18 @@ from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignmen
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.foundation.device import autocast, resolve_precision
-from nmt.foundation.messages import counted, counted_early, duration
+from nmt.foundation.messages import counted, duration
 from nmt.foundation.world import ONE_PROCESS, World, in_shares
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
 from nmt.plots.validation import bleu_by_length_image
 from nmt.training.log import Log
+from nmt.training.translating import translated
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.results import Translation
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.translator import CheckStop, Done, Translator, never_stop
-from nmt.translation.windows import WINDOW
+from nmt.translation.translator import CheckStop, Translator, never_stop
 
 MOST_IMAGES = 2
 """Samples whose attention is drawn: a picture takes a few tenths of a second."""
@@ -161,12 +160,7 @@ class Validator:
             yield likelihood.item(), entropy, batch.target_tokens
 
     def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
-        def translated(done: Done) -> Iterator[Translation]:
-            stream = self.translator.stream
-            return stream(sources, self.options, first_window=WINDOW, check_stop=check_stop, done=done)
-
-        translations = counted_early(translated, "validation: translating", len(sources), "sentences")
-        return (translation.text for translation in translations)
+        return translated(self.translator, sources, self.options, "validation: translating", check_stop)
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links."""
