@@ -29,6 +29,7 @@ from nmt.training.ending import NOTHING_DONE, Ending, best_run, final_lines, men
 from nmt.training.extent import flops_per_token
 from nmt.training.log import Log
 from nmt.training.output import existing_run_error, run_directory
+from nmt.training.precision import settled
 from nmt.training.progress import Progress
 from nmt.training.refusals import (
     refuse_fewer_updates,
@@ -85,7 +86,7 @@ def train_run(
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
 
     def decide() -> Trust:
-        return trusted(config, prepared, device, world, say, distrusted)
+        return trusted(settled(config, device, world, say), prepared, device, world, say, distrusted)
 
     trust = None if resume else decide()
     with ExitStack() as stack:
@@ -104,7 +105,7 @@ def train_run(
         used, failed = trust.config, trust.failed
         if failed is not None:
             on_writer(world, lambda: run.remember_kernels(failed))
-        rate, token_seconds = _speeds(config, prepared, device, world)
+        rate, token_seconds = _speeds(used, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:
             trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds)

@@ -225,11 +225,11 @@ class Translator:
         if options.shortlist is not None:
             options.shortlist.refuse_other(self.tokenizers)
         for text in windows(lines, first_window, window, _characters):
-            if before:  # batches of all sizes leave gaps, which would add up over the windows of a long text
-                release_freed_memory()
             begin = prefixes[before : before + len(text)]
             yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)
             before += len(text)
+            if len(text) >= FIRST_WINDOW:  # batches of all sizes leave gaps, which would add up over a long text
+                release_freed_memory()
 
     def _translate_window(
         self,

@@ -112,7 +112,8 @@ class Config(Section):
     device: Text = "auto"
     """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 autocast where the hardware multiplies bf16 natively, else fp32."""
+    """auto: bf16 autocast on a GPU that multiplies bf16, and on a processor whose products are faster in bf16 than in
+    fp32, by measurement; else fp32."""
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
     threads: Cores | None = None

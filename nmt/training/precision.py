@@ -1,0 +1,44 @@
+"""The precision that ``precision: auto`` stands for on a machine."""
+
+from collections.abc import Callable
+
+import torch
+
+from nmt.config import Config
+from nmt.foundation.device import format_of, resolve_precision
+from nmt.foundation.messages import Highlight
+from nmt.foundation.speed import product_rate
+from nmt.foundation.world import World
+
+FP32, BF16 = torch.float32, torch.bfloat16
+Say = Callable[[str], None]
+
+
+def settled(config: Config, device: torch.device, world: World, say: Say) -> Config:
+    """Replace ``auto`` by bf16 or fp32, the same in all processes, and warn if bf16 was asked for where it is slower.
+
+    A GPU that multiplies bf16 matrices uses it. A processor that does so uses it if its products of large matrices are
+    faster than in fp32, which takes half a second to measure. The network is not part of the measurement: where a small
+    one gains little, two runs with the same seed might take different precisions.
+    """
+    chosen = resolve_precision(config.precision, device)
+    rates = None
+    if chosen == BF16 and device.type == "cpu":
+        rates = [product_rate(device, precision, brief=True) / 1e9 for precision in (FP32, BF16)]
+    everywhere = world.gather({"precision": format_of(chosen), "rates": rates})
+    slow = [each["rates"] for each in everywhere if each["rates"] and each["rates"][1] < each["rates"][0]]
+    if config.precision != "auto":
+        if slow:
+            fp32, bf16 = slow[0]
+            say(
+                Highlight(
+                    f"warning: precision: bf16 is slower than fp32 on this processor: matrix products at {bf16:,.0f} "
+                    f"GFLOP/s, in fp32 {fp32:,.0f}; fp32 or auto trains faster"
+                )
+            )
+        return config
+    name = "fp32" if slow or any(each["precision"] == "fp32" for each in everywhere) else "bf16"
+    if measured := [each["rates"] for each in everywhere if each["rates"]]:
+        fp32, bf16 = (slow or measured)[0]
+        say(f"precision: {name}, by measurement: matrix products at {fp32:,.0f} GFLOP/s in fp32, {bf16:,.0f} in bf16")
+    return config.model_copy(update={"precision": name})
