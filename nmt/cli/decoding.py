@@ -1,12 +1,13 @@
 """Decoding in a command: its options, and translation with warnings on standard error."""
 
 import argparse
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import say
-from nmt.cli.options import number, whole
+from nmt.cli.common import importing, say
+from nmt.cli.options import given, number, whole
 from nmt.cli.shortlisted import with_listed_pieces
 from nmt.config.schema import (
     LARGEST_BATCH,
@@ -39,6 +40,12 @@ SEARCH_OPTIONS = (
 """Options for ``SearchOptions.from_config``."""
 DEVICE_OPTIONS = ("device", "precision")
 """Options for ``Translator.load``."""
+PRODUCTS = 256
+"""Matrix products whose code oneDNN keeps, one for each number of rows; its own choice is 1,024.
+
+A search has all numbers of rows. In training, whose batches come again, fewer products than 1,024 cost time.
+docs/scaling.md has the measurement.
+"""
 
 
 def add_model_option(arguments: argparse.ArgumentParser) -> None:
@@ -51,6 +58,19 @@ def add_model_option(arguments: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="run directory of nmt-train; several with the same tokenizers translate together, as an ensemble",
     )
+
+
+def load_models(runs: Sequence[str], arguments: argparse.Namespace, **device: str) -> "Translator":
+    """Load runs that translate together, with DEVICE_OPTIONS, which ``device`` overrides.
+
+    So that a long search needs little memory, ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``, which oneDNN reads at its first
+    product, becomes PRODUCTS, unless it is set.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))
+    with importing():
+        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
+
+    return load_translator(runs, **given(arguments, DEVICE_OPTIONS) | device)
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:

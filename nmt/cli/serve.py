@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options, add_model_option
+from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models
 from nmt.cli.options import CommandParser, given, number, whole
 from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
 from nmt.errors import ConfigError
@@ -67,9 +67,8 @@ def main(arguments: argparse.Namespace) -> None:
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.requests import Limits, Request  # noqa: PLC0415
         from nmt.serving.server import listen, run  # noqa: PLC0415
-        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
 
-    translator = load_translator(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    translator = load_models(arguments.model, arguments)
     limits = Limits(
         lines=arguments.max_lines,
         characters=arguments.max_characters,

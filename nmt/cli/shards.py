@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from nmt import __version__
 from nmt.cli.common import importing, say
-from nmt.cli.decoding import DEVICE_OPTIONS, warn_of_line, watched_lines
+from nmt.cli.decoding import load_models, warn_of_line, watched_lines
 from nmt.cli.formats import Form, forms, rows
-from nmt.cli.options import given, refuse_useless, whole
+from nmt.cli.options import refuse_useless, whole
 from nmt.cli.shortlisted import ListedPieces
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
@@ -98,11 +98,7 @@ def translate_shard(
     if arguments.prefix is not None:
         prefixes = Text.of(arguments.prefix)
         refuse_other_prefixes(arguments.input, text.lines, arguments.prefix, prefixes.lines)
-    with importing():
-        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
-
-    where = given(arguments, DEVICE_OPTIONS)
-    translator = load_translator(arguments.model, **where | own_device(arguments.device))
+    translator = load_models(arguments.model, arguments, **own_device(arguments.device))
     options = search_options(arguments, translator)
     chunk_lines = arguments.chunk_lines or CHUNK_LINES
     written = {kind: (Path(path), form) for kind, (path, form) in forms(arguments).items() if path is not None}
@@ -212,7 +208,8 @@ def refuse_other_prefixes(name: str, lines: int, path: str, prefixes: int) -> No
 
 def own_device(name: str | None) -> dict[str, str]:
     """The GPU of this process, where torchrun has started one for each of several GPUs."""
-    import torch  # noqa: PLC0415
+    with importing():
+        import torch  # noqa: PLC0415
 
     local = os.environ.get("LOCAL_RANK")
     several = local is not None and torch.cuda.device_count() > 1

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from nmt.cli.common import importing
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, translate_lines
+from nmt.cli.decoding import SEARCH_OPTIONS, load_models, translate_lines
 from nmt.cli.options import given
 from nmt.cli.shortlisted import load_shortlist
 from nmt.config.schema import Evaluation
@@ -49,11 +49,10 @@ def translate(
     CheckpointError if one cannot be used, ConfigError if their tokenizers differ or the device is missing.
     """
     with importing():
-        from nmt.translation.ensemble import load_translator  # noqa: PLC0415  (PyTorch is slow to import)
         from nmt.translation.options import SearchOptions  # noqa: PLC0415  (PyTorch is slow to import)
 
     name = " + ".join(runs)
-    translator = load_translator(runs, **given(arguments, DEVICE_OPTIONS))
+    translator = load_models(runs, arguments)
     options = SearchOptions.from_config(
         translator.decoding,
         shortlist=load_shortlist(shortlist, runs, translator.tokenizers),

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from nmt.cli.common import command, importing, say
+from nmt.cli.common import command, say
 from nmt.cli.decoding import (
-    DEVICE_OPTIONS,
     SEARCH_OPTIONS,
     add_decoding_options,
     add_model_option,
+    load_models,
     translate_lines,
 )
 from nmt.cli.files import refuse_overwriting, refuse_unwritable
@@ -119,10 +119,7 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     """Translate lines as they come in."""
     name, lines = open_input(arguments.input)
     lines, prefixes = with_prefixes(lines, name, arguments.prefix)
-    with importing():
-        from nmt.translation.ensemble import load_translator  # noqa: PLC0415
-
-    translator = load_translator(arguments.model, **given(arguments, DEVICE_OPTIONS))
+    translator = load_models(arguments.model, arguments)
     options = search_options(arguments, translator)
     typed = arguments.input is None and arguments.prefix is None and sys.stdin.isatty()
     if typed:

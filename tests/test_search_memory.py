@@ -1,0 +1,52 @@
+"""What a long translation gives back: freed blocks after each window, and the code of products of other shapes."""
+
+import argparse
+import os
+
+import pytest
+
+from nmt.cli.decoding import PRODUCTS, load_models
+from nmt.config.schema import Decoding
+from nmt.translation.options import SearchOptions
+from nmt.translation.windows import FIRST_WINDOW, WINDOW
+from tests.small_translator import ATTENTIONS, network, small_tokenizers, translator_of
+
+CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first_window", "released"),
+    [
+        (1, FIRST_WINDOW, 0),
+        (FIRST_WINDOW - 1, FIRST_WINDOW, 0),  # a request, not a text
+        (FIRST_WINDOW, FIRST_WINDOW, 1),
+        (WINDOW, WINDOW, 1),  # a chunk of a job is one window
+        (FIRST_WINDOW + 2 * WINDOW, FIRST_WINDOW, 4),  # of 1,024, 2,048, 4,096 and 2,048 lines
+    ],
+)
+def test_freed_memory_is_given_back_after_each_large_window(
+    lines: int, first_window: int, released: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[None]()
+    monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
+    tokenizers = small_tokenizers()
+    translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
+    found = translator.stream(
+        [""] * lines, SearchOptions.from_config(Decoding()), first_window=first_window
+    )  # blank lines take no time
+    assert len(list(found)) == lines
+    assert len(calls) == released
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, str(PRODUCTS)), ("7", "7")])
+def test_commands_bound_the_cache_of_products_unless_it_is_set(
+    given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE, "undone after the test")
+    monkeypatch.delenv(CACHE)
+    if given is not None:
+        monkeypatch.setenv(CACHE, given)
+    seen = list[str | None]()
+    monkeypatch.setattr("nmt.translation.ensemble.load_translator", lambda runs, **how: seen.append(os.environ[CACHE]))
+    load_models(["run"], argparse.Namespace(device=None, precision=None))
+    assert seen == [expected]
