@@ -140,8 +140,15 @@ def now() -> str:
 
 
 def write_task(task: Path, data: Path) -> None:
-    """Write the corpus as plain text, its SentencePiece models and their pieces."""
-    if (task / "done").exists():
+    """Write the corpus as plain text, its SentencePiece models and their pieces, unless that is done.
+
+    Raises:
+        DataError: it was done with another corpus.
+    """
+    done, corpus = task / "corpus.json", str(data.absolute())
+    if done.exists():
+        if (earlier := read_json(done)) != corpus:
+            raise DataError(f"{task}: made of {earlier}, not of {corpus}; name another --folder")
         return
     task.mkdir(parents=True, exist_ok=True)
     for language in GERMAN_ENGLISH:
@@ -158,7 +165,7 @@ def write_task(task: Path, data: Path) -> None:
             pieces.id_to_piece(n) for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n))
         ]
         write_text(task / f"vocabulary.{language}", "".join(f"{name}\n" for name in names))
-    (task / "done").touch()
+    write_json(done, corpus)
 
 
 def prepared(translator: Translator, work: Path) -> Path:

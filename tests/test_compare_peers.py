@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compare_peers import row, train, translate
+from compare_peers import row, train, translate, write_task
 from nmt.errors import DataError
+from nmt.foundation.files import write_json
 from peers.processes import Command, matches, run
 from peers.toolkits import TOOLKITS, NmtRun, Toolkit
 
@@ -56,6 +57,15 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
             translate(other, work, task, ("de", "en"), 5, threads)
     cells = row("fake", trained, translated)
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
+
+
+def test_the_task_of_another_corpus_is_not_taken(tmp_path: Path) -> None:
+    task, corpus = tmp_path / "task", tmp_path / "corpus"
+    task.mkdir()
+    write_json(task / "corpus.json", str(corpus))
+    write_task(task, corpus)
+    with pytest.raises(DataError, match=r"task: made of .*/corpus, not of .*/other; name another --folder"):
+        write_task(task, tmp_path / "other")
 
 
 def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
