@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from nmt.config import Config
+from nmt.foundation.device import FORMATS, name_of
+from nmt.foundation.files import write_json
 from nmt.foundation.messages import Highlight
 from nmt.foundation.world import ONE_PROCESS, OneProcess
+from nmt.runs.directory import RunDirectory
 from nmt.training.precision import settled
 from tests.small_run import metrics, options, train
 
@@ -122,3 +125,42 @@ def test_training_computes_in_what_was_measured(tmp_path: Path, monkeypatch: pyt
     measured = [row["loss"] for row in metrics(tmp_path / "run", "train")]
     train(of(tmp_path, "fp32"), overwrite=True)
     assert [row["loss"] for row in metrics(tmp_path / "run", "train")] == measured
+
+
+@pytest.mark.parametrize(("first", "then", "name"), [(SLOWER, FASTER, "fp32"), (FASTER, SLOWER, "bf16")])
+def test_a_run_goes_on_in_the_precision_in_which_it_began(
+    first: dict[torch.dtype, float],
+    then: dict[torch.dtype, float],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A measurement is not exact: a second one may end otherwise."""
+    machine(monkeypatch, BF16, first)
+    train(of(tmp_path, "auto"), stop_after=2)
+    measured = machine(monkeypatch, BF16, then)
+    said = train(of(tmp_path, "auto"), resume=True)
+    assert any(f"bahdanau attention, {name} on cpu" in line for line in said)
+    assert not any("by measurement" in line for line in said) and not set(measured) - {FORMATS[name]}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "measured"),
+    [
+        ({"device": name_of(CPU), "precision": "bf16"}, False),
+        ({"device": name_of(CPU)}, True),  # of an earlier version
+        ({"device": "a GPU", "precision": "bf16"}, True),
+        ({"device": name_of(CPU), "precision": "int4"}, True),
+        ([], True),
+    ],
+)
+def test_the_manifest_says_in_which_precision_a_run_began(
+    manifest: Any, measured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = machine(monkeypatch, BF16, SLOWER)
+    run = RunDirectory(tmp_path)
+    write_json(run.manifest, manifest)
+    assert settled(of(tmp_path, "auto"), CPU, ONE_PROCESS, print, run).precision == ("fp32" if measured else "bf16")
+    assert bool(calls) == measured
+    machine(monkeypatch, PLAIN, {})  # a processor that does not have it
+    assert settled(of(tmp_path, "auto"), CPU, ONE_PROCESS, print, run).precision == "fp32"

@@ -86,14 +86,16 @@ def train_run(
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
 
     def decide() -> Trust:
-        return trusted(settled(config, device, world, say), prepared, device, world, say, distrusted)
+        return trusted(
+            settled(config, device, world, say, run if resume else None), prepared, device, world, say, distrusted
+        )
 
     trust = None if resume else decide()
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
         update, steps = on_writer(
-            world, lambda: _open(run, config, prepared, resume=resume, overwrite=overwrite, say=say, world=world)
+            world, lambda: _open(run, config, prepared, trust, resume=resume, overwrite=overwrite, say=say, world=world)
         )
         ending = Ending(**steps)
         world.remember(BEGUN)
@@ -165,13 +167,17 @@ def _open(
     run: RunDirectory,
     config: Config,
     prepared: PreparedData,
+    trust: Trust | None,
     *,
     resume: bool,
     overwrite: bool,
     say: Say,
     world: World,
 ) -> tuple[int, dict[str, bool]]:
-    """Create or repair the run directory; -> the updates that are made, and which steps of its ending, as JSON."""
+    """Create or repair the run directory; -> the updates that are made, and which steps of its ending, as JSON.
+
+    ``trust`` says in which precision a new run begins.
+    """
     manifest = make_manifest(config, prepared) | {"processes": world.size}
     if resume:
         refuse_other_config(run, config)  # again, because another process may have changed the run
@@ -193,6 +199,8 @@ def _open(
         run.remove()
     elif run.exists:  # another process has made it since the first check
         raise existing_run_error(run)
+    if trust is not None:
+        manifest["precision"] = trust.config.precision
     run.create(config, prepared.tokenizers, prepared.report, manifest)
     _save_language_id(run, prepared)
     return 0, asdict(NOTHING_DONE)

@@ -5,25 +5,33 @@ from collections.abc import Callable
 import torch
 
 from nmt.config import Config
-from nmt.foundation.device import format_of, resolve_precision
+from nmt.foundation.device import format_of, name_of, resolve_precision
+from nmt.foundation.files import read_json
 from nmt.foundation.messages import Highlight
 from nmt.foundation.speed import product_rate
-from nmt.foundation.world import World
+from nmt.foundation.world import World, on_writer
+from nmt.runs.directory import RunDirectory
 
 FP32, BF16 = torch.float32, torch.bfloat16
 Say = Callable[[str], None]
 
 
-def settled(config: Config, device: torch.device, world: World, say: Say) -> Config:
+def settled(config: Config, device: torch.device, world: World, say: Say, run: RunDirectory | None = None) -> Config:
     """Replace ``auto`` by bf16 or fp32, the same in all processes, and warn if bf16 was asked for where it is slower.
 
     A GPU that multiplies bf16 matrices uses it. A processor that does so uses it if its products of large matrices are
     faster than in fp32, which takes half a second to measure. The network is not part of the measurement: where a small
-    one gains little, two runs with the same seed might take different precisions.
+    one gains little, two runs with the same seed might take different precisions. A ``run`` that goes on keeps the
+    precision in which it began, where all processes have it: another measurement might end otherwise.
+
+    Raises FileError for a run whose manifest cannot be read.
     """
+    kept = None
+    if run is not None and config.precision == "auto":
+        kept = on_writer(world, lambda: _begun(run, device))
     chosen = resolve_precision(config.precision, device)
     rates = None
-    if chosen == BF16 and device.type == "cpu":
+    if chosen == BF16 and device.type == "cpu" and kept is None:
         rates = [product_rate(device, precision, brief=True) / 1e9 for precision in (FP32, BF16)]
     everywhere = world.gather({"precision": format_of(chosen), "rates": rates})
     slow = [each["rates"] for each in everywhere if each["rates"] and each["rates"][1] < each["rates"][0]]
@@ -37,8 +45,16 @@ def settled(config: Config, device: torch.device, world: World, say: Say) -> Con
                 )
             )
         return config
-    name = "fp32" if slow or any(each["precision"] == "fp32" for each in everywhere) else "bf16"
+    name = "fp32" if slow or kept == "fp32" or any(each["precision"] == "fp32" for each in everywhere) else "bf16"
     if measured := [each["rates"] for each in everywhere if each["rates"]]:
         fp32, bf16 = (slow or measured)[0]
         say(f"precision: {name}, by measurement: matrix products at {fp32:,.0f} GFLOP/s in fp32, {bf16:,.0f} in bf16")
     return config.model_copy(update={"precision": name})
+
+
+def _begun(run: RunDirectory, device: torch.device) -> str | None:
+    """The precision in which a run began; None where it began on another device, or does not say. Raises FileError."""
+    manifest = read_json(run.manifest)
+    if not isinstance(manifest, dict) or manifest.get("device") != name_of(device):
+        return None
+    return next((name for name in ("fp32", "bf16") if name == manifest.get("precision")), None)
