@@ -2,13 +2,15 @@
 
 import argparse
 import os
+from typing import Any
 
 import pytest
 
+from nmt.cli import made_texts
 from nmt.cli.decoding import PRODUCTS, load_models
 from nmt.config.schema import Decoding
 from nmt.translation.options import SearchOptions
-from nmt.translation.windows import FIRST_WINDOW, WINDOW
+from nmt.translation.windows import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
 from tests.small_translator import ATTENTIONS, network, small_tokenizers, translator_of
 
 CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
@@ -38,6 +40,18 @@ def test_freed_memory_is_given_back_after_each_large_window(
     assert len(calls) == released
 
 
+def test_freed_memory_is_given_back_between_small_chunks_and_after_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = list[None]()
+    monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
+    tokenizers, options = small_tokenizers(), SearchOptions.from_config(Decoding())
+    translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
+    for _ in range(8):  # chunks of a job with --chunk-lines
+        list(translator.stream([""] * (FIRST_WINDOW // 4), options, first_window=FIRST_WINDOW // 4))
+    assert len(calls) == 2
+    list(translator.stream([" " * (WINDOW_CHARACTERS // 2)] * 6, options))
+    assert len(calls) == 5
+
+
 @pytest.mark.parametrize(("given", "expected"), [(None, str(PRODUCTS)), ("7", "7")])
 def test_commands_bound_the_cache_of_products_unless_it_is_set(
     given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
@@ -50,3 +64,13 @@ def test_commands_bound_the_cache_of_products_unless_it_is_set(
     monkeypatch.setattr("nmt.translation.ensemble.load_translator", lambda runs, **how: seen.append(os.environ[CACHE]))
     load_models(["run"], argparse.Namespace(device=None, precision=None))
     assert seen == [expected]
+
+
+def test_made_texts_bound_the_cache_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE, "undone after the test")
+    monkeypatch.delenv(CACHE)
+    seen = list[str]()
+    monkeypatch.setattr("nmt.experiments.making.make", lambda *_: seen.append(os.environ[CACHE]))
+    text: Any = None
+    assert made_texts.make(text) == 0
+    assert seen == [str(PRODUCTS)]

@@ -342,6 +342,11 @@ def test_a_finished_job_is_done_once(translate: Translate) -> None:
     ("options", "message"),
     [
         (["--shard", "1/2"], "error: --output: is missing; --shard needs files to read and to write"),
+        (
+            ["--shard", "1/2", "--output", "out", "--precision", "auto"],
+            "error: --precision auto: each process, and each new start, would measure anew and may choose otherwise; "
+            "with --shard name fp32, bf16 or int8",
+        ),
         (["--shard", "1/2", "--output", "/dev/null"], "error: --output /dev/null: must be a regular file with --shard"),
         (["--shard", "1/2", "--input", "/dev/null", "--output", "x"], "error: /dev/null: is read twice, and must be a"),
         (["--shard", "0/2", "--output", "x"], "'0/2' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4"),

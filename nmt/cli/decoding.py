@@ -60,13 +60,18 @@ def add_model_option(arguments: argparse.ArgumentParser) -> None:
     )
 
 
+def bound_products() -> None:
+    """Set ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``, which oneDNN reads at its first product, to PRODUCTS, unless it is set:
+    a long search then needs little memory."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))
+
+
 def load_models(runs: Sequence[str], arguments: argparse.Namespace, **device: str) -> "Translator":
     """Load runs that translate together, with DEVICE_OPTIONS, which ``device`` overrides.
 
-    So that a long search needs little memory, ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``, which oneDNN reads at its first
-    product, becomes PRODUCTS, unless it is set.
+    Calls :func:`bound_products`.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))
+    bound_products()
     with importing():
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415
 

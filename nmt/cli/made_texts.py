@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nmt.cli.common import importing, say
+from nmt.cli.decoding import bound_products
 from nmt.cli.train import StopRequest
 from nmt.errors import ConfigError, Stopped
 from nmt.experiments.jobs import Job
@@ -71,6 +72,7 @@ def jobs(texts: Sequence[PlannedText], words: Sequence[str]) -> list[Job]:
 
 def make(text: PlannedText) -> int:
     """Make a text in this process; return 0, or 128 plus the number of the signal that stopped it."""
+    bound_products()
     with importing():
         from nmt.experiments import making  # noqa: PLC0415  (PyTorch is slow to import)
 

@@ -82,6 +82,11 @@ def shard_of(arguments: argparse.Namespace) -> Shard | None:
         for option, (path, _) in forms(arguments).items()
         if path is not None and Path(path).exists() and not Path(path).is_file()
     ]
+    if arguments.precision == "auto":
+        problems.append(
+            "--precision auto: each process, and each new start, would measure anew and may choose otherwise; "
+            f"with {why} name fp32, bf16 or int8"
+        )
     if problems:
         raise ConfigError(*problems)
     return shard

@@ -20,7 +20,16 @@ from nmt.translation.options import SearchChanges, SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.rules import refuse_without_attention
 from nmt.translation.searching import Found, search_batch
-from nmt.translation.windows import FIRST_WINDOW, WINDOW, Line, batches, most_rows, side_by_side, windows
+from nmt.translation.windows import (
+    FIRST_WINDOW,
+    WINDOW,
+    WINDOW_CHARACTERS,
+    Line,
+    batches,
+    most_rows,
+    side_by_side,
+    windows,
+)
 
 Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
@@ -89,6 +98,7 @@ class Translator:
         self.precision = precision
         self.decoding = decoding or Decoding()
         self.rates = rates
+        self._unreleased = 0  # lines since freed memory was given back
 
     @classmethod
     def load(
@@ -228,8 +238,15 @@ class Translator:
             begin = prefixes[before : before + len(text)]
             yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)
             before += len(text)
-            if len(text) >= FIRST_WINDOW:  # batches of all sizes leave gaps, which would add up over a long text
-                release_freed_memory()
+            self._give_back(len(text), sum(map(_characters, text)))
+
+    def _give_back(self, lines: int, characters: int) -> None:
+        """Give freed memory back to the system after each window of long lines, and after every ``FIRST_WINDOW`` lines,
+        of one text or of many short ones: batches of all sizes leave gaps, which would add up."""
+        self._unreleased += lines
+        if self._unreleased >= FIRST_WINDOW or characters >= WINDOW_CHARACTERS:
+            self._unreleased = 0
+            release_freed_memory()
 
     def _translate_window(
         self,
