@@ -30,6 +30,7 @@ from nmt.cli.common import command, say
 from nmt.cli.options import whole
 from nmt.config import load_config
 from nmt.errors import DataError
+from nmt.foundation.messages import HIDDEN, Step, shown_on
 from nmt.foundation.repeating import repeating
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.plots.style import legend_above, png, series, style
@@ -117,10 +118,39 @@ def _config(arguments: argparse.Namespace) -> Any:
     return load_config(arguments.config, [f"data.cache={arguments.cache}"])
 
 
+class Printed:
+    """A display that prints how many training pairs are encoded, a line for each part."""
+
+    @contextmanager
+    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
+        """As ``Display`` has it; other steps are not shown."""
+        with HIDDEN.step(what, total, unit, done) as hidden:
+            yield Pairs() if what == "encoding train" else hidden
+
+
+class Pairs:
+    """The step that is printed; see :class:`Printed`."""
+
+    def __init__(self) -> None:
+        self.done = 0.0
+
+    def advance(self, amount: float = 1) -> None:
+        """As ``Step`` has it."""
+        self.done += amount
+        print(f"  {self.done:,.0f} pairs", flush=True)
+
+    def expect(self, total: float) -> None:
+        """As ``Step`` has it."""
+
+    def note(self, text: str) -> None:
+        """As ``Step`` has it."""
+
+
 def _encode(arguments: argparse.Namespace) -> None:
     from nmt.data.dataset import prepare  # noqa: PLC0415
 
-    prepare(_config(arguments), lambda line: print(line, flush=True))
+    with shown_on(Printed()):
+        prepare(_config(arguments), lambda line: print(line, flush=True))
 
 
 def _start(arguments: argparse.Namespace) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from nmt.config import dump_config
+from tests.small_run import config
 from tests.test_scripts import script
 
 
@@ -41,6 +43,20 @@ def test_peaks_are_those_up_to_a_number_of_pairs() -> None:
     assert [row["encoder RssAnon"] for row in rows] == [3.0, 4.0]
     assert [row["epoch RssAnon"] for row in rows] == [7.0, 9.0]
     assert len(module.draw(rows).axes[0].lines) == 7  # six peaks and the limit
+
+
+def test_the_stage_that_encodes_says_how_many_pairs_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At these lines memory is read, and at one of them the process is killed; other splits have none."""
+    monkeypatch.setattr("nmt.data.encoding.ENCODE_BATCH", 120)
+    (tmp_path / "c.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
+    chosen = ["--config", str(tmp_path / "c.yaml"), "--cache", str(tmp_path / "new"), "--output", "none"]
+    assert script("measure_memory").main([*chosen, "--stage", "encode"]) in (0, None)
+    lines = capsys.readouterr().out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("encoding train: "))
+    assert lines[first + 1 : first + 4] == ["  120 pairs", "  240 pairs", "  300 pairs"]
+    assert sum(line.endswith(" pairs") for line in lines) == 3
 
 
 def test_this_process_has_resident_memory() -> None:
