@@ -10,18 +10,21 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.cli.decoding import load_models
 from nmt.cli.shards import own_device, shard_of, write_chunk
 from nmt.cli.translate import main, parser
 from nmt.errors import ConfigError, DataError, FileError
 from nmt.translation.job import Job, Shard, Text, slices
 from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
 
@@ -315,6 +318,26 @@ def test_another_job_is_refused_with_what_differs(translate: Translate, run: str
     assert translate(*first, "--batch-tokens", "50", "--shard", "2/2")[0] == 0, "no translation depends on it"
     assert translate("--output", "plain")[0] == 0
     assert Path("out").read_bytes() == Path("plain").read_bytes()
+
+
+def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
+    translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks would be those of the old weights, and the job would name the new ones."""
+    model, newer = (save_run(tmp_path / name, ATTENTIONS[0], eos=eos) for name, eos in (("m", 0.0), ("newer", 1.0)))
+    weights = "checkpoints/best/model.safetensors"
+
+    def replaced(runs: Sequence[str], arguments: Namespace, **device: str) -> Translator:
+        loaded = load_models(runs, arguments, **device)
+        (newer / weights).replace(model / weights)
+        return loaded
+
+    monkeypatch.setattr("nmt.cli.shards.load_models", replaced)
+    code, said = translate("--output", "out", "--shard", "1/1", model=str(model))
+    assert code == 2 and "error: --model: was replaced while it was loaded; translate when" in said
+    assert not Path("out.job").exists()
+    code, said = translate("--output", "out", "--shard", "1/1", model="nowhere")
+    assert code == 2 and said.startswith("nmt-translate: error: nowhere")
 
 
 def test_a_directory_of_something_else_is_refused(translate: Translate) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,7 +15,7 @@ from nmt.cli.formats import Form, forms, rows
 from nmt.cli.options import refuse_useless, whole
 from nmt.cli.shortlisted import ListedPieces
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, FileError
 from nmt.foundation.files import digest
 from nmt.foundation.messages import step
 from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
@@ -103,7 +103,9 @@ def translate_shard(
     if arguments.prefix is not None:
         prefixes = Text.of(arguments.prefix)
         refuse_other_prefixes(arguments.input, text.lines, arguments.prefix, prefixes.lines)
+    models = _models(arguments.model)
     translator = load_models(arguments.model, arguments, **own_device(arguments.device))
+    refuse_other_models(models, _models(arguments.model))
     options = search_options(arguments, translator)
     chunk_lines = arguments.chunk_lines or CHUNK_LINES
     written = {kind: (Path(path), form) for kind, (path, form) in forms(arguments).items() if path is not None}
@@ -116,6 +118,7 @@ def translate_shard(
             "prefix": prefixes and prefixes.sha256,
             "chunk-lines": chunk_lines,
             **_described(arguments, translator, options),
+            "models": models,
         }
     )
     if chunks := [chunk for chunk in job.missing() if shard.has(chunk)]:
@@ -211,6 +214,12 @@ def refuse_other_prefixes(name: str, lines: int, path: str, prefixes: int) -> No
         )
 
 
+def refuse_other_models(before: Description, after: Description) -> None:
+    """Raise FileError if a model was replaced while it was loaded, as training does: the job would name another."""
+    if before != after:
+        raise FileError("--model: was replaced while it was loaded; translate when its training has finished")
+
+
 def own_device(name: str | None) -> dict[str, str]:
     """The GPU of this process, where torchrun has started one for each of several GPUs."""
     with importing():
@@ -226,7 +235,7 @@ SAME_RESULT = ("batch_tokens", "attention")
 
 
 def _described(arguments: argparse.Namespace, translator: "Translator", options: "SearchOptions") -> Description:
-    """What decides the translation of a line, as JSON: the models, the search, and what is written of it."""
+    """What decides the translation of a line beside the models, as JSON: the search, and what is written of it."""
     described: dict[str, Any] = {
         field.name: getattr(options, field.name) for field in fields(options) if field.name not in SAME_RESULT
     }
@@ -236,10 +245,14 @@ def _described(arguments: argparse.Namespace, translator: "Translator", options:
         "unknown": options.unknown and {"dictionary": arguments.dictionary and digest(Path(arguments.dictionary))},
         "shortlist": arguments.shortlist and digest(Path(arguments.shortlist)),
         "precision": str(translator.precision).removeprefix("torch."),
-        "models": {str(number): _model(run) for number, run in enumerate(arguments.model, 1)},
         "scores": arguments.scores,
         **{kind: path is not None for kind, (path, _) in forms(arguments).items()},
     }
+
+
+def _models(runs: Sequence[str]) -> Description:
+    """The checksums of what runs translate with, by number."""
+    return {str(number): _model(run) for number, run in enumerate(runs, 1)}
 
 
 def _model(run: str) -> Description:
@@ -253,4 +266,4 @@ def _model(run: str) -> Description:
         "target tokenizer": directory.tokenizer / "target.model",
         "weights": directory.folder("best") / "model.safetensors",
     }
-    return {name: digest(path) for name, path in files.items()}
+    return {name: digest(path) for name, path in files.items() if path.is_file()}  # loading explains what is missing
