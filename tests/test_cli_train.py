@@ -337,6 +337,9 @@ def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
     half = Progress(update=batches)
     rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, half)
     assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
+    end = Progress(update=2 * batches - 1, validated=2 * batches - 1)
+    last = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, end)
+    assert " for 1 update (" in last and " for 1 validation; " in last
 
 
 # --- the dry run ------------------------------------------------------------------------------------------------------

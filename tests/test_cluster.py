@@ -174,6 +174,14 @@ def test_slurm_trains_one_system_a_task(cluster: Cluster) -> None:
     assert (called.config, called.only) == (config, [systems[1]])
 
 
+def test_a_task_without_a_system_says_so() -> None:
+    job = ["bash", str(FOLDER / "experiment.sbatch"), "some.yaml", "none", "luong"]
+    variables = {"PATH": os.environ["PATH"], "SLURM_ARRAY_TASK_ID": "2"}
+    done = subprocess.run(job, env=variables, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("--array has a task without a name: use 0 to one less than the names")
+
+
 def test_slurm_translates_one_shard_a_task(cluster: Cluster) -> None:
     array, path, model, source, output = usage(FOLDER / "translate.sbatch")[1:]
     assert re.fullmatch(r"--array=1-\d+", array), "the first shard is 1"

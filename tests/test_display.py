@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_dated_lines_where_there_is_no_terminal() -> None:
     assert out == ["42"]
     dated = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
     progress = [line for line in err if re.match(dated, line)]
-    first = rf"{dated}inner work: 1 of 4 pairs \(25%\), [\d.,e+]+ pairs/s, \d+s left"
+    first = rf"{dated}inner work: 1 of 4 pairs \(25%\), [\d.,]+ pairs/s, \d+s left"
     assert any(re.fullmatch(first, line) for line in progress)
     assert any(re.fullmatch(rf"{dated}outer work: 4 of 10 updates \(40%\), .* left, loss 1\.25", line) for line in err)
     others = [line for line in err if line not in progress]
@@ -138,6 +139,29 @@ def test_lines_of_progress_are_not_frequent(
     assert len(lines) == 200 // display.SAY_EVERY
     assert all("outer: " in line for line in lines)  # an inner step of two seconds says nothing
     assert lines[0].endswith("outer: 15 of 100 updates (15%), 0.5 updates/s, 2m 50s left")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(1, "4,190 pairs/s"), (1000, "4.19 pairs/s"), (100_000, "0.0419 pairs/s")]
+)
+def test_rates_have_no_powers_of_ten(
+    seconds: float, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(display, "SAY_EVERY", 0.5)
+    now = [0.0]
+    monkeypatch.setattr("nmt.cli.display.time.monotonic", lambda: now[0])
+    with shown_on(Terminal()), step("work", 8380, "pairs") as shown:
+        now[0] += seconds
+        shown.advance(4190)
+    assert f"work: 4,190 of 8,380 pairs (50%), {said}, " in capsys.readouterr().err
+
+
+def test_a_message_and_its_end_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of torchrun share a log: a line of one must not go on in that of another."""
+    written: list[str] = []
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(write=written.append, flush=lambda: None))
+    Terminal().write("a problem\nand another")
+    assert "".join(written) == written[0] == "a problem\nand another\n"
 
 
 def test_nothing_is_shown_without_a_display(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.errors import ConfigError, Stopped
+from nmt.errors import ConfigError, DataError, Stopped
 from nmt.foundation.device import resolve_device
 from nmt.foundation.processes import joined
 from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
@@ -405,7 +405,7 @@ def refused(world: World, folder: str, what: str) -> str:
     ("what", "said"),
     [
         ("configuration", f"training.batch_tokens: 100 in rank 0 on {HOST}, 50 in rank 1 on {HOST}"),
-        ("corpus", "rank 1 on "),
+        ("corpus", f"rank 1 on {HOST} has other text in data.train, data.validation, data.test than rank 0 on {HOST}"),
     ],
 )
 def test_processes_with_other_configurations_or_text_are_refused(folder: Path, what: str, said: str) -> None:
@@ -436,6 +436,19 @@ def fails_in_one(world: World, rank: int) -> None:
 
     on_writer(world, action)
     in_shares(world, range(5), lambda share: [action() or each for each in share])
+
+
+def lacks_a_file(world: World) -> None:
+    def action() -> None:
+        if world.rank == 1:
+            raise DataError("train.fr: no such file")
+
+    in_turn(world, action)
+
+
+def test_an_error_of_another_machine_says_where_it_is() -> None:
+    for problem, _ in try_processes(lacks_a_file, 2):
+        assert f"DataError: rank 1 on {HOST}: train.fr: no such file" in problem
 
 
 @pytest.mark.parametrize("rank", [0, 1])

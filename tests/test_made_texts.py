@@ -116,7 +116,7 @@ def test_systems_that_only_make_texts_in_another_direction_are_not_compared(tmp_
     assert plan.compared().systems == ["student"] and plan.systems == ["reverse", "student"]
     assert [text.name for text in plan.only(["back"]).texts] == ["back"] and plan.only(["back"]).runs == ()
     assert plan.only(["student"]).texts == () and plan.only(["student"]).systems == ["student"]
-    with pytest.raises(ConfigError, match="--only bakc: no such system"):
+    with pytest.raises(ConfigError, match=r"bakc: no such system, NAME:SEED or text; .*: reverse, student, back$"):
         plan.only(["bakc"])
 
 
@@ -367,7 +367,7 @@ def test_back_translation_from_end_to_end(tmp_path: Path, capsys: pytest.Capture
     train(plan_of(path).runs[0].config)
     assert main(experiment) == 0
     out, said = capsys.readouterr()
-    assert "back: back: 20 pairs: " in said
+    assert any(line.startswith("back: 20 pairs: ") for line in said.splitlines()), "no label is said twice"
     assert "| test | student | 1 |" in out and "reverse" not in out
     assert lines_of(tmp_path / "out/texts/back.up") == lines_of(tmp_path / "test.up")
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*") if file.is_file()}

@@ -90,7 +90,7 @@ class Terminal:
                 tqdm.write(text, file=sys.stderr)
                 sys.stderr.flush()
             else:
-                print(text, file=sys.stderr, flush=True)
+                print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once: several processes may share a log
 
     @contextmanager
     def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
@@ -149,7 +149,7 @@ class Terminal:
                 return
             self._said = now
             rate = (shown.done - done) / (now - started)
-            parts = [f"{what}: {shown.done:,.0f} {unit}", f"{rate:,.3g} {unit}/s"]
+            parts = [f"{what}: {shown.done:,.0f} {unit}", f"{_number(rate)} {unit}/s"]
             if shown.total:
                 parts[0] = f"{what}: {shown.done:,.0f} of {shown.total:,.0f} {unit} ({shown.done / shown.total:.0%})"
                 parts += [f"{duration((shown.total - shown.done) / rate)} left"] if rate else []
@@ -158,6 +158,11 @@ class Terminal:
             )
 
         return draw
+
+
+def _number(rate: float) -> str:
+    """Three digits of a rate, or more before the decimal point."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _size() -> dict[str, Any]:

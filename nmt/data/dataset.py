@@ -46,6 +46,8 @@ class PreparedData:
     test_pairs: list[Pair]
     report: dict[str, Any]
     corpus_sha256: str
+    digests: dict[str, str]
+    """The digest of each corpus, by its key in the section ``data``; ``corpus_sha256`` is that of all of them."""
     language_id: LanguageId | None
 
 
@@ -89,6 +91,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
             test_pairs=_pairs(loaded["test"].table) if "test" in loaded else [],
             report=report,
             corpus_sha256=_key(CORPUS_HASH, digests),
+            digests=digests,
             language_id=LanguageId.load(folder),
         )
 

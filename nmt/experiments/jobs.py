@@ -92,7 +92,7 @@ def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thr
         with process.stdout as lines:
             for line in lines:
                 with lock:
-                    say(f"{job.label}: {line.rstrip()}")
+                    say(f"{job.label}: {line.rstrip().removeprefix(f'{job.label}: ')}")
 
     reader = Thread(target=relay, daemon=True)
     reader.start()

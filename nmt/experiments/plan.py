@@ -37,19 +37,22 @@ class Plan:
         """One for each seed."""
         return [run for run in self.runs if run.system == system]
 
-    def select(self, selected: str, option: str) -> list[Run]:
-        """The runs of NAME or NAME:SEED. Raises ConfigError, naming the option, if there are none."""
+    def select(self, selected: str, option: str, others: Sequence[str] = ()) -> list[Run]:
+        """The runs of NAME or NAME:SEED. Raises ConfigError, naming the option and what else it takes, if there are
+        none."""
         runs = [run for run in self.runs if selected in (run.system, run.label)]
         if not runs:
-            labels = dict.fromkeys(label for run in self.runs for label in (run.system, run.label))
-            raise ConfigError(f"{option} {selected}: no such system or NAME:SEED; choose one of: {', '.join(labels)}")
+            labels = [*dict.fromkeys(label for run in self.runs for label in (run.system, run.label)), *others]
+            kinds = "system, NAME:SEED or text" if others else "system or NAME:SEED"
+            raise ConfigError(f"{option} {selected}: no such {kinds}; choose one of: {', '.join(labels)}")
         return runs
 
     def only(self, names: Sequence[str]) -> "Plan":
         """The part that ``--only`` with each of these names is for. Raises ConfigError for an unknown one."""
         texts = tuple(text for text in self.texts if text.name in names)
         known = {text.name for text in texts}
-        runs = {run.label for name in names if name not in known for run in self.select(name, "--only")}
+        every = [text.name for text in self.texts]
+        runs = {run.label for name in names if name not in known for run in self.select(name, "--only", every)}
         return replace(self, runs=tuple(run for run in self.runs if run.label in runs), texts=texts)
 
     def compared(self) -> "Plan":

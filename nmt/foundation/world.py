@@ -4,6 +4,7 @@ Every process makes the same calls in the same order. What all of them need is c
 tensors; nothing is pickled.
 """
 
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -107,7 +108,8 @@ def on_writer(world: World, action: Callable[[], Json]) -> Json:
 
 def in_turn(world: World, action: Callable[[], Item]) -> Item:
     """Do something that leaves files behind: first where files are written, then in one process of each other machine,
-    then in all others, which find the files. Errors are raised as by :func:`on_writer`."""
+    then in all others, which find the files. Errors are raised as by :func:`on_writer`; one of
+    another process than the first says whose it is."""
     if world.size == 1:
         return action()
     found: list[Item] = []
@@ -117,10 +119,9 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
 
     on_writer(world, run_once)
     for takes_part in (world.local_rank == 0, True):
-        outcome = _outcome(run_once) if takes_part and not found else {"value": None}
-        outcomes = world.gather(outcome, patiently=True)
-        for outcome in outcomes:
-            _value(outcome)
+        mine = _outcome(run_once) if takes_part and not found else {"value": None}
+        for rank, (outcome, host) in enumerate(world.gather([mine, platform.node()], patiently=True)):
+            _value(outcome, f"rank {rank} on {host}: ")
     return found[0]
 
 
@@ -174,11 +175,11 @@ def _outcome(action: Callable[[], Json]) -> Json:
         return {"error": type(error).__name__, "problems": list(error.problems)}
 
 
-def _value(outcome: Json) -> Json:
-    """Return the value of an outcome, or raise its error."""
+def _value(outcome: Json, where: str = "") -> Json:
+    """Return the value of an outcome, or raise its error; ``where`` begins each problem."""
     if "stopped" in outcome:
         raise Stopped
     if "error" in outcome:
         kind = errors.DataError if outcome["error"] == "MissingFile" else getattr(errors, outcome["error"], NmtError)
-        raise kind(*outcome["problems"])
+        raise kind(*(where + problem for problem in outcome["problems"]))
     return outcome["value"]

@@ -24,6 +24,7 @@ from nmt.training.extent import Extent
 from nmt.training.log import Log
 from nmt.training.output import run_directory
 from nmt.training.progress import Progress
+from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
 from nmt.training.trust import EVERY_DEVICE, PASSED
 from nmt.translation.windows import lines_for
@@ -148,8 +149,8 @@ def estimate(
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
     _, count = extent.validations(training, done)
     return (
-        f"estimate: about {duration(tokens / rate)} for {updates:,} updates ({epochs:,.1f} epochs, "
-        f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {count:,} validations; "
+        f"estimate: about {duration(tokens / rate)} for {number_of(updates, 'update')} ({epochs:,.1f} epochs, "
+        f"{rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for {number_of(count, 'validation')}; "
         f"{peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
     )
 

@@ -119,15 +119,15 @@ def refuse_unequal(world: World, config: Config) -> None:
 
 def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
     """Raise DataError, in all processes, if some have read other text than the first or learned other tokenizers."""
-    first, *others = world.gather(
-        {"text": prepared.corpus_sha256, "tokenizers": prepared.tokenizers.sha256, "host": platform.node()}
-    )
-    problems = [
-        f"rank {rank} on {other['host']} has other {what} than rank 0 on {first['host']}"
-        for rank, other in enumerate(others, 1)
-        for what in ("text", "tokenizers")
-        if other[what] != first[what]
-    ]
+    mine = {"digests": prepared.digests, "tokenizers": prepared.tokenizers.sha256, "host": platform.node()}
+    first, *others = world.gather(mine)
+    problems = []
+    for rank, other in enumerate(others, 1):
+        digests, where = other["digests"], f"rank {rank} on {other['host']}"
+        differing = [f"data.{key}" for key in first["digests"] if digests[key] != first["digests"][key]]
+        what = ["text in " + ", ".join(differing)] * bool(differing)
+        what += ["tokenizers"] * (other["tokenizers"] != first["tokenizers"])
+        problems += [f"{where} has other {each} than rank 0 on {first['host']}" for each in what]
     if problems:
         raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
 

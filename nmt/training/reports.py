@@ -88,7 +88,7 @@ class Reports:
         ):
             self._expected_since = None
             self.log.say(
-                f"expected time: {duration(left)} for {_number(total - progress.update, 'more update')}{counted}"
+                f"expected time: {duration(left)} for {number_of(total - progress.update, 'more update')}{counted}"
                 f"{uncounted}, at {speed}; {peak_memory(self.device) / 1e9:.1f} GB of memory so far"
             )
         return progress
@@ -100,7 +100,7 @@ class Reports:
         made, left = self.extent.validations(self.config, progress)
         if not left:
             return seconds, "", ""
-        validations = _number(left, "validation")
+        validations = number_of(left, "validation")
         if not made:
             return seconds, "", f", not counting {validations}"
         return seconds + left * progress.validation_seconds / made, f" and {validations}", ""
@@ -144,5 +144,6 @@ class Reports:
             )
 
 
-def _number(count: int, noun: str) -> str:
+def number_of(count: int, noun: str) -> str:
+    """A count and its noun: ``1 validation``, ``2 validations``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
