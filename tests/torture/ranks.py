@@ -31,7 +31,7 @@ def kill_ranks(folder: TrialFolder, times: int) -> Result:
         run = folder.fresh(f"ranks-{number}")
         kills, older = _killed_until_finished(folder, run, times - tally.tried, generator)
         if kills or older:
-            tally.add(older + differences(undisturbed, run), kills)
+            tally.add(older + differences(undisturbed, run), kills or 1)
         number += 1
     if problems:
         tally.add(problems, times)
