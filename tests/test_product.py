@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from nmt.fast.kernels import product as module
-from nmt.fast.kernels.product import add_product, linear, product
+from nmt.fast.kernels.product import add_product, product
 
 
 @pytest.fixture(params=["fastest", "PyTorch's"], autouse=True)
@@ -44,10 +44,3 @@ def test_several_side_by_side(dtype: torch.dtype) -> None:
     exact = left.double() @ right.double()
     close(product(left, right), exact)
     close(add_product(addend, left, right), exact + addend)
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5)])
-def test_a_layer(shape: tuple[int, ...]) -> None:
-    x, weight, bias = torch.randn(shape), torch.randn(4, 5), torch.randn(4)
-    close(linear(x, weight, bias), x.double() @ weight.double().T + bias)
-    close(linear(x, weight, None), x.double() @ weight.double().T)

@@ -11,7 +11,7 @@ from nmt.cli.decoding import PRODUCTS, load_models
 from nmt.config.schema import Decoding
 from nmt.translation.options import SearchOptions
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
-from tests.small_translator import ATTENTIONS, network, small_tokenizers, translator_of
+from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
 CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
@@ -74,3 +74,16 @@ def test_made_texts_bound_the_cache_of_products(monkeypatch: pytest.MonkeyPatch)
     text: Any = None
     assert made_texts.make(text) == 0
     assert seen == [str(PRODUCTS)]
+
+
+def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN would keep one for each number of rows; the heap falls apart around them."""
+
+    def compiled(*arguments: Any) -> None:
+        raise AssertionError("oneDNN")
+
+    monkeypatch.setattr("nmt.fast.kernels.product._LINEAR", compiled)
+    tokenizers = small_tokenizers()
+    for attention in ATTENTIONS:
+        translator = translator_of(network(tokenizers, attention), tokenizers)
+        assert list(translator.stream(LINES[:3], SearchOptions.from_config(Decoding())))

@@ -23,7 +23,6 @@ from torch.nn import functional
 from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
 from nmt.fast.inference_encoder import FastEncoder
 from nmt.fast.kernels.int8 import Int8Linear
-from nmt.fast.kernels.product import linear
 from nmt.fast.recurrent import stack_of, weights_of
 from nmt.foundation.device import autocast
 from nmt.model.attention import (
@@ -112,7 +111,8 @@ class FastSearch(Searchable[RecurrentState]):
         if self.precision == torch.int8:
             return Int8Linear(weight, bias)
         low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
-        return lambda x: linear(x.to(self.precision), low_weight, low_bias).to(self.high)
+        # not the product of training: oneDNN compiles one for each number of rows, and a search has them all
+        return lambda x: functional.linear(x.to(self.precision), low_weight, low_bias).to(self.high)
 
     def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
         """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
@@ -213,8 +213,6 @@ class FastSearch(Searchable[RecurrentState]):
         """As ``Searchable`` has it; everything but the output layer is shared."""
         weight, bias = (each.detach()[tokens] for each in weight_and_bias(self.model.output))
         layer = self._layer(weight, bias)
-        if self.precision == torch.float32:  # oneDNN would prepare a product for each number of rows and tokens
-            layer = partial(functional.linear, weight=weight, bias=bias)
         some = copy(self)
         some.scores = lambda readout: layer(readout).float()
         return some

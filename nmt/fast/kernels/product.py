@@ -1,4 +1,4 @@
-"""Matrix products by the fastest library.
+"""Matrix products of training by the fastest library.
 
 For fp32 on a CPU, PyTorch multiplies by MKL; oneDNN's linear layer, which compiled PyTorch programs call, is faster on
 AMD's processors (Zen 4, two cores: 205 to 220 GFLOP/s against 170 to 195 for the products of a training step) and as
@@ -7,7 +7,6 @@ fast on others. bf16 products go to oneDNN anyway.
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
@@ -36,11 +35,3 @@ def transposed(weight: Tensor) -> Tensor:
     if weight.ndim == 2:
         return weight.T.contiguous()
     return torch.stack([transposed(each) for each in weight]) if len(weight) > 1 else weight[0].T.contiguous()[None]
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """W x + b: x (..., I), weight (O, I), bias (O,) -> (..., O)."""
-    if _LINEAR is None or x.dtype != torch.float32 or x.device.type != "cpu":
-        return functional.linear(x, weight, bias)
-    result: Tensor = _LINEAR(x.contiguous(), weight, bias, "none", [], "")
-    return result
