@@ -67,10 +67,8 @@ def bound_products() -> None:
 
 
 def load_models(runs: Sequence[str], arguments: argparse.Namespace, **device: str) -> "Translator":
-    """Load runs that translate together, with DEVICE_OPTIONS, which ``device`` overrides.
-
-    Calls :func:`bound_products`.
-    """
+    """Load runs that translate together, with DEVICE_OPTIONS, which ``device`` overrides; a long search with them needs
+    little memory."""
     bound_products()
     with importing():
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415

@@ -57,4 +57,5 @@ def _begun(run: RunDirectory, device: torch.device) -> str | None:
     manifest = read_json(run.manifest)
     if not isinstance(manifest, dict) or manifest.get("device") != name_of(device):
         return None
-    return next((name for name in ("fp32", "bf16") if name == manifest.get("precision")), None)
+    precision = manifest.get("precision")
+    return precision if precision in ("fp32", "bf16") else None

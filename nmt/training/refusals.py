@@ -125,8 +125,9 @@ def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
     for rank, other in enumerate(others, 1):
         digests, where = other["digests"], f"rank {rank} on {other['host']}"
         differing = [f"data.{key}" for key in first["digests"] if digests[key] != first["digests"][key]]
-        what = ["text in " + ", ".join(differing)] * bool(differing)
-        what += ["tokenizers"] * (other["tokenizers"] != first["tokenizers"])
+        what = [f"text in {', '.join(differing)}"] if differing else []
+        if other["tokenizers"] != first["tokenizers"]:
+            what.append("tokenizers")
         problems += [f"{where} has other {each} than rank 0 on {first['host']}" for each in what]
     if problems:
         raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
