@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.activations import kept_bytes
 from benchmarks.scaling import (
+    SUMMED,
     WEIGHT,
     Link,
     Prediction,
@@ -229,8 +230,8 @@ def main(arguments: argparse.Namespace) -> None:
     rate, origin = rate_of(arguments, flops, points)
     batches = config.training.accumulation
     tokens = points.tokens if points else config.training.batch_tokens * batches * arguments.fill
-    gradient = WEIGHT * parameters
-    buckets = math.ceil(gradient / arguments.bucket_bytes)
+    gradient = (SUMMED if config.precision == "fp32" else WEIGHT) * parameters
+    buckets = math.ceil(WEIGHT * parameters / arguments.bucket_bytes)
     training = Training(rate, tokens, gradient, arguments.devices, buckets, arguments.overlap)
     link = Link(arguments.bandwidth, arguments.latency)
     predictions, one = [predict(training, link, ranks) for ranks in arguments.ranks], predict(training, link, 1)

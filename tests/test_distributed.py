@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def exact(folder: Path, output: str = "run", **training: Any) -> Config:
     """A run whose numbers depend on nothing random, so that processes can be compared."""
-    return config(folder, output=output, dropout=NO_DROPOUT, optimizer=SGD, **training)
+    return config(folder, output=output, dropout=NO_DROPOUT, **({"optimizer": SGD} | training))
 
 
 def small_trainer(folder: Path, run: RunDirectory, log: Log, world: World, **training: Any) -> Trainer:
@@ -175,7 +175,25 @@ def test_sums_begin_during_the_backward_pass(folder: Path) -> None:
     assert len(world.begun) == 4
 
 
+@pytest.mark.parametrize(("precision", "expected"), [(torch.float32, 1.0), (torch.bfloat16, 0.0)])
+def test_gradients_in_fp32_are_summed_in_float64(precision: torch.dtype, expected: float) -> None:
+    """In fp32 1e8 + 1 - 1e8 is 0: the order would decide. The next update begins at 0."""
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    each = GradientSum([parameter], ONE_PROCESS, 3, precision)
+    for update in range(2):
+        for batch, gradient in enumerate((1e8, 1.0, -1e8)):
+            with each.overlapping() if batch == 2 else nullcontext():
+                (gradient * parameter).sum().backward()
+            if batch < 2:
+                each.add()
+        each.finish()
+        assert parameter.grad is not None
+        assert parameter.grad.tolist() == [expected] * 2, update
+        parameter.grad = None
+
+
 EPOCHS = {"updates": None, "epochs": 2}
+ADAM = {"type": "adam", "learning_rate": 1e-2}
 
 
 def trained(world: World, folder: str, output: str, training: dict[str, Any]) -> list[str]:
@@ -185,7 +203,10 @@ def trained(world: World, folder: str, output: str, training: dict[str, Any]) ->
     return said
 
 
-@pytest.mark.parametrize(("size", "length"), [(2, {"updates": 6}), (4, {"updates": 6}), (2, EPOCHS), (4, EPOCHS)])
+@pytest.mark.parametrize(
+    ("size", "length"),
+    [(2, {"updates": 6}), (4, {"updates": 6, "optimizer": ADAM}), (2, EPOCHS | {"optimizer": ADAM}), (4, EPOCHS)],
+)
 def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int, length: dict[str, Any]) -> None:
     """Losses, weights, validations, the average and the test set; two batches of each process make an update, except
     where an epoch ends that is to be whole."""

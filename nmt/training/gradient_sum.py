@@ -1,7 +1,10 @@
-"""The sum of the gradients of all processes, begun while the backward pass still computes others.
+"""The sum of the gradients of an update, over its batches and all processes, begun during the last backward pass.
 
 ``DistributedDataParallel`` wraps the forward pass of one module and cannot repeat a batch that one process had no
 memory for; here every process takes part in every sum, whatever became of its batches, and all agree afterwards.
+
+Gradients in fp32 are summed in float64. Sums in fp32 depend on their order, so on the number of processes, and Adam
+enlarges the difference where a gradient is small.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +28,8 @@ class _Bucket:
     missing: set[nn.Parameter]
     """Those whose gradient the backward pass has not computed yet."""
     total: Tensor
-    """Their gradients, one after another; allocated once, so that no update runs out of memory here."""
+    """The sum of their gradients so far, one parameter after another; allocated once, so that no update runs out of
+    memory here."""
     wait: Wait | None = None
 
     def parts(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
@@ -35,15 +39,31 @@ class _Bucket:
 
 
 class GradientSum:
-    """Adds up the gradients of the parameters over all processes, once an update."""
+    """Adds up the gradients of the parameters over the batches of an update and over all processes, once an update.
 
-    def __init__(self, parameters: Iterable[nn.Parameter], world: World, bucket_bytes: int = BUCKET) -> None:
+    Args:
+        parameters: All parameters of the model, in fp32.
+        world: The processes.
+        batches: Batches of one process in an update; a single batch of a single process needs no sum.
+        precision: In which the gradients were computed: float32, or a narrower type, whose sums are in float32.
+        bucket_bytes: Bytes of gradients that are summed at a time.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        world: World,
+        batches: int = 1,
+        precision: torch.dtype = torch.float32,
+        bucket_bytes: int = BUCKET,
+    ) -> None:
         self.world = world
         self.buckets: list[_Bucket] = []
         self._of: dict[nn.Parameter, _Bucket] = {}
         self._open = False
-        if world.size == 1:
+        if world.size * batches == 1:
             return
+        dtype = torch.float64 if precision == torch.float32 else torch.float32
         groups, room = list[list[nn.Parameter]](), 0
         for parameter in reversed(list(parameters)):  # the backward pass reaches the last ones first
             size = parameter.numel() * parameter.element_size()
@@ -53,10 +73,16 @@ class GradientSum:
             room -= size
             groups[-1].append(parameter)
         for group in groups:
-            self.buckets.append(_Bucket(group, set(), torch.cat([parameter.detach().flatten() for parameter in group])))
+            total = torch.zeros(sum(map(torch.numel, group)), dtype=dtype, device=group[0].device)
+            self.buckets.append(_Bucket(group, set(), total))
             for parameter in group:
                 self._of[parameter] = self.buckets[-1]
                 parameter.register_post_accumulate_grad_hook(self._ready)
+
+    def add(self) -> None:
+        """Move the gradients of a batch that is not the update's last into the sums."""
+        for bucket in self.buckets:
+            self._add(bucket)
 
     @contextmanager
     def overlapping(self) -> Iterator[None]:
@@ -80,9 +106,9 @@ class GradientSum:
             bucket.wait = None
             for parameter, part in bucket.parts():
                 if parameter.grad is None:
-                    parameter.grad = part.view_as(parameter).clone()
-                else:
-                    parameter.grad.copy_(part.view_as(parameter))
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(part.view_as(parameter))
+            bucket.total.zero_()
 
     def _ready(self, parameter: Tensor) -> None:
         """Begin the sums of complete buckets, in the same order in all processes."""
@@ -97,9 +123,11 @@ class GradientSum:
                 self._begin(bucket)
 
     def _begin(self, bucket: _Bucket) -> None:
-        for parameter, part in bucket.parts():
-            if parameter.grad is None:
-                part.zero_()
-            else:
-                part.copy_(parameter.grad.flatten())
+        self._add(bucket)
         bucket.wait = self.world.sum_later(bucket.total)
+
+    def _add(self, bucket: _Bucket) -> None:
+        for parameter, part in bucket.parts():
+            if parameter.grad is not None:
+                part.add_(parameter.grad.flatten())
+                parameter.grad.zero_()

@@ -61,7 +61,7 @@ class Trainer:
         precision = resolve_precision(config.precision, device)
         self.objective = objective_of(config, self.model, self.specials)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
-        self.gradient_sum = GradientSum(model.parameters(), world)
+        self.gradient_sum = GradientSum(model.parameters(), world, self.config.accumulation, precision)
         self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
         self.validator = Validator(config, prepared, model, device, log, world)
         self.weights = used_weights(self.config.ema, self.model)
@@ -150,9 +150,11 @@ class Trainer:
         Halved batches have the same gradients except for dropout, which is sampled again.
         Raises CheckpointError if memory is too small for single pairs.
         """
-        halved = False
+        halved, before = False, self._averages()
         while self.world.any((likelihood := self._try_forward_backward(batches, tokens)) is None):
             self.gradients.reset()  # some batches may have been added
+            for name, value in before.items():
+                self.model.get_buffer(name).copy_(value)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             largest = max(self.world.gather(max((len(batch.source) for batch in batches), default=0)))
@@ -174,11 +176,13 @@ class Trainer:
 
         The gradients are added up over all processes, which takes part of each, whatever it had memory for.
         """
-        likelihood, enough = torch.zeros((), device=self.device), True
+        likelihood, enough = torch.zeros((), dtype=torch.float64, device=self.device), True
         try:
             for left in reversed(range(len(batches))):
                 with self.gradient_sum.overlapping() if not left else nullcontext():
                     likelihood += self.gradients(batches[-1 - left], tokens, self.progress.update)
+                if left:
+                    self.gradient_sum.add()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -200,11 +204,15 @@ class Trainer:
         if self.world.size == 1:
             yield
             return
-        buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-        before = [buffer.clone() for buffer in buffers]
+        before = self._averages()
         yield
-        for buffer, old in zip(buffers, before, strict=True):
+        for name, old in before.items():
+            buffer = self.model.get_buffer(name)
             buffer.copy_(old + self.world.sum(buffer - old) / self.world.size)
+
+    def _averages(self) -> dict[str, torch.Tensor]:
+        """A copy of what a batch changes in the model beside gradients, by name."""
+        return {name: buffer.clone() for name, buffer in self.model.named_buffers() if buffer.is_floating_point()}
 
     def _schedule(self) -> float:
         """Set and return the learning rate of the next update."""

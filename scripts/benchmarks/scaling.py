@@ -13,6 +13,8 @@ import numpy as np
 
 WEIGHT = 4
 """Bytes of a parameter, of its gradient and of each of Adam's two moments: fp32."""
+SUMMED = 8
+"""Bytes of a gradient between ranks where training computes in fp32: float64 (nmt/training/gradient_sum.py)."""
 IN_MEMORY = 4 * WEIGHT
 """Bytes a parameter in memory: the weight, its gradient, two moments."""
 ID = 4
