@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.plot import main
 from nmt.cli.systems import System, maybe_named, with_names
 from nmt.errors import ConfigError
@@ -281,3 +282,69 @@ def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     Path("a=b").mkdir()
     assert maybe_named("a=b") == System("", "a=b") and maybe_named("c=b") == System("c", "b")
+
+
+# --- length curves of several files -----------------------------------------------------------------------------------
+
+HEAD = "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
+
+
+def curve_file(path: str, *systems: str, n: int = 40) -> str:
+    """A file as nmt-length-curve writes it, with two bins."""
+    rows = [f"{name},{low},{low + 9},{n},{low + 4.5},{low},{low + 9},0.95" for name in systems for low in (1, 11)]
+    Path(path).write_text("\n".join([HEAD, *rows]) + "\n", "utf-8")
+    return path
+
+
+def test_length_curves_of_several_files(plot: Plot, tmp_path: Path) -> None:
+    files = [curve_file("a.csv", "none", "rnn"), curve_file("b.csv", "ours")]
+    code, out, err = plot("length", *files, "--output", "both.png", "--title", "Both")
+    assert (code, err) == (0, "written: both.png, both.svg, both.json\n")
+    assert out.splitlines()[2:] == ["| none | 5.5 | 15.5 |", "| rnn | 5.5 | 15.5 |", "| ours | 5.5 | 15.5 |"]
+    assert list(written("both")["systems"]) == ["none", "rnn", "ours"]  # type: ignore[call-overload]
+    assert plot("length", *files, "--output", "two", "--systems", "ours", "rnn")[0] == 0
+    systems = written("two")["systems"]
+    assert isinstance(systems, dict) and list(systems) == ["ours", "rnn"]
+    assert systems["ours"][1] == {
+        "system": "ours", "low": 11, "high": 20, "n": 40, "bleu": 15.5, "bleu_low": 11.0, "bleu_high": 20.0,
+        "length_ratio": 0.95,
+    }  # fmt: skip
+
+
+def test_what_nmt_length_curve_writes_can_be_drawn_again(plot: Plot, tmp_path: Path) -> None:
+    for name, text in {"s": "a b\nc d e\n", "r": "v w x y\nv w x y z\n"}.items():
+        Path(name).write_text(text, "utf-8")
+    asked = ["--source", "s", "--reference", "r", "--system", "echo=r", "--bins", "2", "--output", "curve"]
+    assert nmt_length_curve(asked) == 0
+    code, out, _ = plot("length", "curve.csv", "--output", "again", "--min-sentences", "1")
+    assert code == 0 and "| echo | 100.0 | 100.0 |" in out
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (None, "b.csv: No such file or directory"),
+        ("a,b\n1,2\n", "b.csv: is not a CSV file of nmt-length-curve or nmt-experiment, with the columns system, low"),
+        (HEAD + "\n", "b.csv: has no rows"),
+        (HEAD + "\nx,1,10,40,many,0,0,1\n", "b.csv: line 2 is not a row of a CSV file"),
+        (HEAD + "\nx,1,10\n", "b.csv: line 2 is not a row of a CSV file"),
+        (
+            HEAD + "\nx,1,10,41,5,0,9,1\n",
+            "b.csv: the bins of 'x' or their sentences differ from those of 'none' in a.csv",
+        ),
+        (HEAD + "\nnone,1,10,40,5,0,9,1\n", "b.csv: has a system 'none', as a.csv does; rename one in its file"),
+    ],
+)
+def test_wrong_files_of_length_curves(plot: Plot, lines: str | None, said: str) -> None:
+    curve_file("a.csv", "none")
+    if lines is not None:
+        Path("b.csv").write_text(lines, "utf-8")
+    code, _, err = plot("length", "a.csv", "b.csv", "--output", "l")
+    assert code == 2 and err.startswith(f"nmt-plot length: error: {said}"), err
+    assert not Path("l.png").exists()
+
+
+def test_systems_that_no_file_has(plot: Plot) -> None:
+    curve_file("a.csv", "none", "bahdanau")
+    code, _, err = plot("length", "a.csv", "--systems", "bahdenau", "--output", "l")
+    assert (code, err) == (2, "nmt-plot length: error: --systems bahdenau: no such system; nearest: bahdanau\n")
