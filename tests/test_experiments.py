@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from nmt.cli.experiment import main
+from nmt.cli.experiment_results import draw_all
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
 from nmt.evaluation.half_length import CurvePoint, half_length
@@ -19,7 +20,7 @@ from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.progress import remaining
-from nmt.experiments.results import drawn_files, results, write_results
+from nmt.experiments.results import drawn_files, results, unequal_precisions, write_results
 from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
 from nmt.runs.directory import RunDirectory
@@ -301,6 +302,25 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
     assert drawn_files(plan) is None, "what it was drawn of has changed"
 
 
+def test_precisions_that_runs_have_measured_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_experiment(tmp_path, {"a": {}, "b": {}, "older": {}, "new": {}})
+    plan = plan_of(path, "precision=auto")
+    assert unequal_precisions(plan) == {}
+    for label, manifest in {"a": {"precision": "bf16"}, "b": {"precision": "bf16"}, "older": {}}.items():
+        (tmp_path / "out" / label).mkdir(parents=True)
+        (tmp_path / "out" / label / "manifest.json").write_text(json.dumps(manifest))
+    assert unequal_precisions(plan) == {}
+    (tmp_path / "out/b/manifest.json").write_text('{"precision": "fp32"}')
+    assert unequal_precisions(plan) == {"bf16": ["a"], "fp32": ["b"]}
+    assert unequal_precisions(plan_of(path, "precision=fp32")) == {}
+    monkeypatch.setattr("nmt.experiments.results.drawn_files", lambda plan: [])
+    (tmp_path / "out/results.md").write_text("")
+    assert draw_all(plan) == 0
+    assert "precision: auto has chosen differently for these runs (bf16: a; fp32: b); to" in capsys.readouterr().err
+
+
 def test_translations_and_scores_are_those_of_what_they_were_made_from(tmp_path: Path) -> None:
     plan = plan_of(write_experiment(tmp_path, {"b": {}}))
     [run] = plan.runs
@@ -408,6 +428,7 @@ def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["--config", str(path)]) == 0
     out, said = capsys.readouterr()
     assert "| validation | none | 1 |" in out and "bahdanau: translating" in said and "none: translating" not in said
+    assert "warning" not in said
     names = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
     assert {"results.csv", "results.md", "results.json", "validation.csv", "validation.png"} < names
     assert {"validation.why.csv", "validation.why.attention.png"} < names

@@ -1,5 +1,7 @@
 """Batches filled up to few shapes, as CUDA graphs need them; graphs, imitated here and recorded in ``test_gpu``."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,9 +9,11 @@ from torch import Tensor, nn
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.fast.kernels.output_loss import output_loss
+from nmt.foundation.world import ONE_PROCESS
 from nmt.model import build_model
 from nmt.model.loss import cross_entropy
 from nmt.training import gradients
+from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from tests import graphs_on_cpu
@@ -77,13 +81,14 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     attention: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two shapes in turns, so that each is computed, recorded and replayed with another content; two batches an update,
-    and one that was halved."""
+    and one that was halved. They add up in the gradients, whose memory stays, or in float64 outside of them."""
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
     torch.manual_seed(1)
     model = build_model(model_config(attention), SOURCE, TARGET).double()
     graphs_on_cpu.install(monkeypatch)
     eager = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto")
     graphs = GraphedGradients(eager, SPECIALS)
+    gradient_sum = GradientSum(model.parameters(), ONE_PROCESS, 3)
     generator = torch.Generator().manual_seed(1)
 
     def drawn(longest: int, sentences: int = 6) -> Batch:
@@ -93,13 +98,22 @@ def test_graphs_give_the_gradients_of_the_eager_path(
         return collate(sources, targets, SPECIALS)
 
     for _ in range(4):
-        batches = [graphs.prepared(drawn(7)), graphs.prepared(drawn(15)), drawn(5, 2)]
+        *others, last = drawn(5, 2), graphs.prepared(drawn(7)), graphs.prepared(drawn(15))
         found = []
-        for compute in (eager, graphs):
+        for compute, summed in ((eager, False), (graphs, False), (graphs, True)):
             graphs.reset()
-            likelihood = sum(compute(each, 20) for each in batches)
+            likelihood = torch.zeros(())
+            for each in others:
+                likelihood = likelihood + compute(each, 20)
+                if summed:
+                    gradient_sum.add()
+            with gradient_sum.overlapping() if summed else nullcontext():
+                likelihood = likelihood + compute(last, 20)
+            if summed:
+                gradient_sum.finish()
             found.append(
                 (likelihood, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
             )
         torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(found[2], found[0], rtol=1e-9, atol=1e-12)
     assert len(graphs.recordings) == min(2, most)

@@ -164,6 +164,13 @@ def test_the_table_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1,000 target tokens/s, measured" in text
 
 
+def test_gradients_in_fp32_have_twice_the_bytes_between_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    link = ["--rate", "1000", "--ranks", "2", "--bandwidth", "1e6", "--latency", "0"]
+    [narrow], [wide] = (printed(capsys, *link, "--set", f"precision={precision}")[0] for precision in ("bf16", "fp32"))
+    times = [float(row["all-reduce, ms"].replace(",", "")) for row in (narrow, wide)]
+    assert times[1] == pytest.approx(2 * times[0], rel=1e-3)
+
+
 def test_an_assumed_rate_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     read = load_config(ROOT / "configs/multi30k.yaml")
     work = cost(read.model, 5000).training_flops(1, 20, 10, 200, 400, 55) / 10

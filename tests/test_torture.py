@@ -1,6 +1,7 @@
 """The trials of scripts/torture.py in short forms, and tests that each can see a loss."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -151,6 +152,18 @@ def test_a_difference_is_seen(folder: TrialFolder, tmp_path: Path) -> None:
         f"{other}/checkpoints/last/model.safetensors differs",
         f"{other}: only one of the two runs has ['checkpoints/last/sha256.json']",
     ]
+
+
+@pytest.mark.parametrize("lost", ["checkpoints/last", "metrics.jsonl", "test.hypotheses.txt", "test.scores.json"])
+def test_an_unfinished_run_is_a_difference(folder: TrialFolder, tmp_path: Path, lost: str) -> None:
+    """A trial that leaves one is lost, and does not end the others."""
+    undisturbed = folder.undisturbed()
+    other = Path(shutil.copytree(undisturbed, tmp_path / "other"))
+    (shutil.rmtree if (other / lost).is_dir() else os.remove)(other / lost)
+    found = differences(undisturbed, other)
+    assert found and all(line.startswith(f"{other} is not finished: {lost}") for line in found)
+    none = tmp_path / "none"
+    assert f"{none} is not finished: metrics.jsonl is missing" in differences(undisturbed, none)
 
 
 def test_a_disk_fails_when_it_is_told_to(tmp_path: Path) -> None:

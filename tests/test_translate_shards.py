@@ -340,6 +340,33 @@ def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
     assert code == 2 and said.startswith("nmt-translate: error: nowhere")
 
 
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_text_that_is_changed_while_it_is_translated_is_refused(
+    translate: Translate, prefix: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks would be those of another text than the job names. A file that was only touched is the same."""
+    name, contents = ("prefixes", b"\n" * TEXT.count(b"\n") + b"b") if prefix else ("in", TEXT)
+    Path("prefixes").write_bytes(contents)
+    command = ["--output", "out", "--shard", "1/1", *(["--prefix", "prefixes"] if prefix else [])]
+    changes: list[Callable[[], object]] = [
+        Path(name).touch,
+        lambda: Path(name).write_bytes(contents.replace(b"b", b"a")),
+    ]
+
+    def changed(runs: Sequence[str], arguments: Namespace, **device: str) -> Translator:
+        loaded = load_models(runs, arguments, **device)
+        changes.pop()()
+        return loaded
+
+    monkeypatch.setattr("nmt.cli.shards.load_models", changed)
+    code, said = translate(*command)
+    assert code == 2 and f"error: {name}: has changed since the job began; restore it, and repeat" in said
+    assert [path.name for path in Path("out.job").iterdir()] == ["job.json"]
+    Path(name).write_bytes(contents)
+    assert translate(*command)[0] == 0
+    assert Path("out").exists()
+
+
 def test_a_directory_of_something_else_is_refused(translate: Translate) -> None:
     Path("out.job").mkdir()
     Path("out.job/file").write_text("mine")

@@ -6,6 +6,7 @@ from nmt.cli import diagnose, length_curve, translate
 from nmt.cli.common import importing, say
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run
+from nmt.foundation.messages import Highlight
 from nmt.plots.diagnosis import ENDINGS
 from nmt.plots.files import KINDS
 
@@ -48,8 +49,21 @@ def list_scores(plan: Plan) -> int:
 
 def draw_all(plan: Plan) -> int:
     """Draw what has changed since the last call, print the table, say where everything is; return an exit code."""
-    from nmt.experiments.results import drawn_files, results, write_results  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.experiments.results import (  # noqa: PLC0415  (PyTorch is slow to import)
+        drawn_files,
+        results,
+        unequal_precisions,
+        write_results,
+    )
 
+    if unequal := unequal_precisions(plan):
+        computed = "; ".join(f"{precision}: {', '.join(labels)}" for precision, labels in sorted(unequal.items()))
+        say(
+            Highlight(
+                f"warning: precision: auto has chosen differently for these runs ({computed}); to compare them in one "
+                "precision, name it in the base configuration and replace the runs with --overwrite"
+            )
+        )
     drawn = drawn_files(plan)
     if drawn is None:
         for test in plan.tests:

@@ -16,7 +16,7 @@ from nmt.cli.options import refuse_useless, whole
 from nmt.cli.shortlisted import ListedPieces
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, FileError
-from nmt.foundation.files import digest
+from nmt.foundation.files import digest, fingerprint
 from nmt.foundation.messages import step
 from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
 
@@ -103,9 +103,11 @@ def translate_shard(
     if arguments.prefix is not None:
         prefixes = Text.of(arguments.prefix)
         refuse_other_prefixes(arguments.input, text.lines, arguments.prefix, prefixes.lines)
-    models = _models(arguments.model)
+    before = _models(arguments.model, fingerprint)
+    models = _models(arguments.model, digest)
     translator = load_models(arguments.model, arguments, **own_device(arguments.device))
-    refuse_other_models(models, _models(arguments.model))
+    if before != _models(arguments.model, fingerprint):
+        refuse_other_models(models, _models(arguments.model, digest))
     options = search_options(arguments, translator)
     chunk_lines = arguments.chunk_lines or CHUNK_LINES
     written = {kind: (Path(path), form) for kind, (path, form) in forms(arguments).items() if path is not None}
@@ -129,7 +131,7 @@ def translate_shard(
         try:
             with step(me, total, "lines") as progress:
                 for chunk, found in _translated(arguments, shard, job, chunks, translator, options, progress.advance):
-                    write_chunk(job, chunk, listed.counted(found), kinds)
+                    write_chunk(job, chunk, listed.counted(found), kinds, [each for each in (text, prefixes) if each])
         except FileNotFoundError:
             if not job.joined:  # by another process with the same shard, which has deleted what this one was writing
                 raise
@@ -167,8 +169,11 @@ def _translated(
         )
 
 
-def write_chunk(job: Job, chunk: int, translations: "Iterator[Translation]", kinds: dict[str, Form]) -> None:
-    """Write what is wanted of each translation of a chunk. Raises DataError if there are too few of them."""
+def write_chunk(
+    job: Job, chunk: int, translations: "Iterator[Translation]", kinds: dict[str, Form], texts: Sequence[Text] = ()
+) -> None:
+    """Write what is wanted of each translation of a chunk. Raises DataError if there are too few of them, or if one of
+    the ``texts`` that they are made from has changed: the job names what it was."""
     count = 0
     with ExitStack() as stack:
         files = [(stack.enter_context(job.writing(chunk, kind)), form) for kind, form in kinds.items()]
@@ -176,6 +181,8 @@ def write_chunk(job: Job, chunk: int, translations: "Iterator[Translation]", kin
             count += 1
             for file, form in files:
                 file.write("".join(f"{row}\n" for row in rows(translation, form, job.rows)).encode())
+        for text in texts:
+            text.refuse_changed()
         if count != len(job.span(chunk)):
             raise DataError("the input has fewer lines than it had when the job began; do not change it meanwhile")
 
@@ -250,13 +257,13 @@ def _described(arguments: argparse.Namespace, translator: "Translator", options:
     }
 
 
-def _models(runs: Sequence[str]) -> Description:
-    """The checksums of what runs translate with, by number."""
-    return {str(number): _model(run) for number, run in enumerate(runs, 1)}
+def _models(runs: Sequence[str], of: Callable[[Path], Any]) -> Description:
+    """The checksums, or fingerprints, of what runs translate with, by number."""
+    return {str(number): _model(run, of) for number, run in enumerate(runs, 1)}
 
 
-def _model(run: str) -> Description:
-    """The checksums of what a run translates with."""
+def _model(run: str, of: Callable[[Path], Any]) -> Description:
+    """The checksums, or fingerprints, of what a run translates with."""
     from nmt.runs.directory import RunDirectory  # noqa: PLC0415
 
     directory = RunDirectory(run)
@@ -266,4 +273,4 @@ def _model(run: str) -> Description:
         "target tokenizer": directory.tokenizer / "target.model",
         "weights": directory.folder("best") / "model.safetensors",
     }
-    return {name: digest(path) for name, path in files.items() if path.is_file()}  # loading explains what is missing
+    return {name: of(path) for name, path in files.items() if path.is_file()}  # loading explains what is missing

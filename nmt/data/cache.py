@@ -16,7 +16,7 @@ from typing import TypeVar
 from nmt.config.schema import Data
 from nmt.data.lines import file_sha256
 from nmt.errors import DataError, NmtError
-from nmt.foundation.files import printable, read_json, unchanged, write_checksums, write_json
+from nmt.foundation.files import fingerprint, printable, read_json, unchanged, write_checksums, write_json
 
 BUILDING = "building-"
 """Prefix of the names of unfinished cache entries."""
@@ -47,7 +47,7 @@ class Digests:
 
     def of(self, path: Path) -> str:
         """The digest of a file, in hexadecimal. Raises DataError if it is unreadable."""
-        before = _fingerprint(path)
+        before = fingerprint(path)
         if before is None or before["size"] < REMEMBERED_FROM:
             return file_sha256(path)
         memory = self._folder / f"{sha256(os.fsencode(path.absolute())).hexdigest()}.json"
@@ -57,26 +57,11 @@ class Digests:
                 return str(remembered["sha256"])
         now = time.time_ns()
         digest = file_sha256(path)
-        if _fingerprint(path) == before and now - max(before["modified"], before["changed"]) > SETTLED:
+        if fingerprint(path) == before and now - max(before["modified"], before["changed"]) > SETTLED:
             with suppress(OSError):  # not writable, or another process writes the same
                 memory.parent.mkdir(parents=True, exist_ok=True)
                 write_json(memory, {"file": before, "sha256": digest})
         return digest
-
-
-def _fingerprint(path: Path) -> dict[str, int] | None:
-    """What changes with the content of a file; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return {
-        "size": found.st_size,
-        "device": found.st_dev,
-        "inode": found.st_ino,
-        "modified": found.st_mtime_ns,
-        "changed": found.st_ctime_ns,
-    }
 
 
 def cached(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
+from nmt.errors import NmtError
 from nmt.evaluation.by_length import PERCENTILES, SEED, bins_by_length, training_statistics
 from nmt.evaluation.half_length import CurvePoint, half_length
 from nmt.evaluation.metrics import bleu_of_statistics
@@ -92,6 +94,16 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
         f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
         "half_length": half_length(curve),
     }
+
+
+def unequal_precisions(plan: Plan) -> dict[str, list[str]]:
+    """The labels of the runs with ``precision: auto``, by what each has chosen; {} if all have chosen the same."""
+    found: dict[str, list[str]] = {}
+    for run in plan.runs:
+        with suppress(NmtError, LookupError, TypeError):  # runs of earlier versions do not say
+            if run.config.precision == "auto":
+                found.setdefault(read_json(RunDirectory(run.path).manifest)["precision"], []).append(run.label)
+    return found if len(found) > 1 else {}
 
 
 def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> list[Path]:

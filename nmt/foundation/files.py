@@ -104,6 +104,21 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def fingerprint(path: Path) -> dict[str, int] | None:
+    """What changes with the content of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return {
+        "size": found.st_size,
+        "device": found.st_dev,
+        "inode": found.st_ino,
+        "modified": found.st_mtime_ns,
+        "changed": found.st_ctime_ns,
+    }
+
+
 def write_checksums(folder: Path) -> None:
     """Write the SHA-256 of every file below a folder to its ``sha256.json``."""
     write_json(folder / CHECKSUMS, _checksums(folder))

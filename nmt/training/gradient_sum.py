@@ -44,8 +44,9 @@ class GradientSum:
     Args:
         parameters: All parameters of the model, in fp32.
         world: The processes.
-        batches: Batches of one process in an update; a single batch of a single process needs no sum.
-        precision: In which the gradients were computed: float32, or a narrower type, whose sums are in float32.
+        batches: Batches of one process in an update.
+        precision: In which the gradients are computed: float32, or a narrower type, whose sums are in float32. The
+            parameters of a single process add these up themselves, and a single batch needs no sum.
         bucket_bytes: Bytes of gradients that are summed at a time.
     """
 
@@ -61,9 +62,9 @@ class GradientSum:
         self.buckets: list[_Bucket] = []
         self._of: dict[nn.Parameter, _Bucket] = {}
         self._open = False
-        if world.size * batches == 1:
-            return
         dtype = torch.float64 if precision == torch.float32 else torch.float32
+        if world.size == 1 and (batches == 1 or dtype == torch.float32):
+            return
         groups, room = list[list[nn.Parameter]](), 0
         for parameter in reversed(list(parameters)):  # the backward pass reaches the last ones first
             size = parameter.numel() * parameter.element_size()

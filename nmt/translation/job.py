@@ -21,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.data.lines import BUFFER, HashedFile, hashed_lines
+from nmt.data.lines import BUFFER, HashedFile, file_sha256, hashed_lines
 from nmt.errors import ConfigError, DataError, FileError
-from nmt.foundation.files import digest, read_json, replacing, write_json
+from nmt.foundation.files import digest, fingerprint, read_json, replacing, write_json
 
 CHUNK_LINES = 4096
 """Lines of a chunk, unless told otherwise: as many as search sorts by length at a time."""
@@ -50,20 +50,29 @@ class Shard:
 
 @dataclass(frozen=True)
 class Text:
-    """What a file holds."""
+    """A file, and what it holds."""
 
+    path: str
     lines: int
     sha256: str
     """Of its bytes, in hexadecimal."""
+    fingerprint: dict[str, int] | None
+    """From before it was read."""
 
     @classmethod
     def of(cls, path: str) -> "Text":
         """Read a file. Raises DataError if it cannot be read a second time, or for a line that is not UTF-8."""
         if Path(path).exists() and not Path(path).is_file():
             raise DataError(f"{path}: is read twice, and must be a regular file")
+        before = fingerprint(Path(path))
         with HashedFile(path) as file:
             lines = sum(1 for _ in hashed_lines(file))
-            return cls(lines, file.digest())
+            return cls(path, lines, file.digest(), before)
+
+    def refuse_changed(self) -> None:
+        """Raise DataError if the file does not hold that any more."""
+        if fingerprint(Path(self.path)) != self.fingerprint and file_sha256(Path(self.path)) != self.sha256:
+            raise DataError(f"{self.path}: has changed since the job began; restore it, and repeat the command")
 
 
 @dataclass(frozen=True)

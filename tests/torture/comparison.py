@@ -15,6 +15,14 @@ from tests.torture.trial_folder import NOTHING, TrialFolder
 
 TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second", "matrix_share")
 """Values that may differ between two equal runs."""
+OF_A_FINISHED_RUN = (
+    "checkpoints/last/model.safetensors",
+    "checkpoints/last/training.json",
+    "metrics.jsonl",
+    "test.hypotheses.txt",
+    "test.scores.json",
+)
+"""What the comparison reads, and a run that was not finished may lack."""
 CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -60,7 +68,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """Return what differs between two finished runs: weights, optimizer, progress, metrics, output, but not times."""
+    """Return what differs between two finished runs: weights, optimizer, progress, metrics, output, but not times; of a
+    run that is not finished, what it lacks."""
+    if lacking := [f"{run} is not finished: {name} is missing" for run in (one, other) for name in _lacking(run)]:
+        return lacking
     found = []
     for file in sorted(file for file in _files(one) & _files(other) if file.endswith(".safetensors")):
         tensors, others = load_tensors(one / file), load_tensors(other / file)
@@ -77,6 +88,11 @@ def differences(one: Path, other: Path) -> list[str]:
     if _files(one) != _files(other):
         found.append(f"{other}: only one of the two runs has {sorted(_files(one) ^ _files(other))}")
     return found
+
+
+def _lacking(run: Path) -> list[str]:
+    """The files of a finished run that are not there."""
+    return [name for name in OF_A_FINISHED_RUN if not (run / name).exists()]
 
 
 def _scores(path: Path) -> Any:
