@@ -146,6 +146,7 @@ def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> Non
     ("override", "said"),
     [
         ("decoding.beam_sise=3", "decoding.beam_sise: unknown key; nearest: beam_size"),
+        ("training.precision=fp32", "training.precision: unknown key; there is precision at the top level"),
         (
             "model.beam_size=3",
             "model.beam_size: unknown key; there is training.validation.beam_size, decoding.beam_size",

@@ -484,23 +484,26 @@ def fails_in_one(world: World, rank: int) -> None:
     in_shares(world, range(5), lambda share: [action() or each for each in share])
 
 
-def lacks_a_file(world: World) -> None:
+def lacks_a_file(world: World, lacking: int) -> None:
     def action() -> None:
-        if world.rank == 1:
+        if world.rank == lacking:
             raise DataError("train.fr: no such file")
 
     in_turn(world, action)
 
 
-def test_an_error_of_another_machine_says_where_it_is() -> None:
-    for problem, _ in try_processes(lacks_a_file, 2):
-        assert f"DataError: rank 1 on {HOST}: train.fr: no such file" in problem
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_an_error_of_another_machine_says_where_it_is(lacking: int) -> None:
+    for rank, (problem, _) in enumerate(try_processes(lacks_a_file, 2, lacking)):
+        where = "" if rank == lacking == 0 else f"rank {lacking} on {HOST}: "
+        assert f"DataError: {where}train.fr: no such file" in problem
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_error_of_one_process_is_raised_in_all(rank: int) -> None:
-    for problem, _ in try_processes(fails_in_one, 2, rank):
-        assert f"ConfigError: only rank {rank} has this problem" in problem
+    for at, (problem, _) in enumerate(try_processes(fails_in_one, 2, rank)):
+        where = f"rank 0 on {HOST}: " if (rank, at) == (0, 1) else ""
+        assert f"ConfigError: {where}only rank {rank} has this problem" in problem
 
 
 def passed_on(world: World) -> list[Any]:
@@ -547,6 +550,28 @@ def test_a_port_in_use_is_an_error_with_its_name() -> None:
         variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         with patch.dict(os.environ, variables), pytest.raises(ConfigError, match=port), joined("cpu", 5.0):
             pass
+
+
+@pytest.mark.parametrize(("rank", "others"), [("0", "have the other ranks"), ("1", "has rank 0")])
+def test_a_process_that_starts_alone_says_whom_it_waited_for(rank: str, others: str) -> None:
+    variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with (
+        patch.dict(os.environ, variables),
+        pytest.raises(ConfigError, match=rf"; {others} been started\?"),
+        joined("cpu", 1.0),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("0", "two"), ("2", "2")])
+def test_a_rank_that_is_no_number_below_the_size_is_refused(rank: str, size: str) -> None:
+    variables = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with (
+        patch.dict(os.environ, variables),
+        pytest.raises(ConfigError, match=f"RANK={rank}, WORLD_SIZE={size}: must"),
+        joined("cpu", 5.0),
+    ):
+        pass
 
 
 def killed_in_validation(world: World, folder: str) -> None:

@@ -324,7 +324,9 @@ def test_samples_and_a_round_trip_that_was_stopped(tmp_path: Path, monkeypatch: 
 def test_a_text_without_lines_is_refused(tmp_path: Path) -> None:
     texts = {"back": {"models": ["reverse"], "source": str(tmp_path / "test.up"), "skip": 20}}
     plan = trained_plan(tmp_path, "reverse", texts=texts)
-    with pytest.raises(DataError, match=r"test\.up: has no line after the first 20"):
+    with pytest.raises(
+        DataError, match=r"test\.up: has no line after the first 20, which texts\.back\.skip leaves out"
+    ):
         make(plan.texts[0])
 
 

@@ -17,6 +17,7 @@ from nmt.cli.shortlisted import ListedPieces
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, FileError
 from nmt.foundation.files import digest, fingerprint
+from nmt.foundation.launch import rank_and_size
 from nmt.foundation.messages import step
 from nmt.translation.job import CHUNK_LINES, Description, Job, Shard, Text, slices
 
@@ -61,13 +62,9 @@ def shard_of(arguments: argparse.Namespace) -> Shard | None:
     shard: Shard | None = arguments.shard
     why = "--shard"
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
-        if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
-            raise ConfigError(
-                f"RANK={rank}, WORLD_SIZE={size}: must be a number below WORLD_SIZE, as torchrun sets them"
-            )
+        rank, size = rank_and_size()
         job_shard = shard or Shard(0, 1)
-        shard = Shard(job_shard.rank * int(size) + int(rank), job_shard.size * int(size))
+        shard = Shard(job_shard.rank * size + rank, job_shard.size * size)
         why = "torchrun (RANK and WORLD_SIZE are set)"
     if shard is None:
         refuse_useless(arguments, ("chunk_lines",), "without --shard or torchrun; --shard 1/1 is the whole text")

@@ -106,5 +106,6 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
     hints = nearest(name, here)
     if known not in here and known:
-        hints.append(f"there is {', '.join(elsewhere[known][:MOST_KEYS])}")
+        places = [key if "." in key else f"{key} at the top level" for key in elsewhere[known][:MOST_KEYS]]
+        hints.append(f"there is {', '.join(places)}")
     return "; ".join(["unknown key", *(hints or [f"the keys here are {', '.join(here)}"])])

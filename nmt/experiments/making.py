@@ -168,7 +168,8 @@ def _lines(text: PlannedText) -> Iterator[str]:
         empty = False
         yield line
     if empty:
-        raise DataError(f"{of.source}: has no line" + (f" after the first {of.skip:,}" if of.skip else ""))
+        skipped = f" after the first {of.skip:,}, which texts.{text.name}.skip leaves out" if of.skip else ""
+        raise DataError(f"{of.source}: has no line{skipped}")
 
 
 def stand_in(text: PlannedText, lines: Path, translations: Path) -> None:

@@ -20,6 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from nmt.errors import ConfigError, ProcessError
 from nmt.foundation.device import resolve_device
+from nmt.foundation.launch import rank_and_size
 from nmt.foundation.world import ONE_PROCESS, Json, Wait, World
 
 PATIENCE = timedelta(hours=24)
@@ -77,7 +78,7 @@ class _Processes:
 
     def __init__(self, device: torch.device, patience: timedelta) -> None:
         self.seconds = patience.total_seconds()
-        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.rank, self.size = rank_and_size()
         self._launch = _store(self.seconds)
         self._store = _meet(self._launch, self.rank, self.size, self.seconds)
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -207,8 +208,9 @@ def _store(seconds: float) -> Any:
     except RuntimeError as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
+        others = "have the other ranks" if os.environ["RANK"] == "0" else "has rank 0"
         raise ConfigError(
-            f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason}); has rank 0 been started? "
+            f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason}); {others} been started? "
             "Otherwise choose another port, or start the processes with torchrun --standalone"
         ) from None
     return store

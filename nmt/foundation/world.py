@@ -98,18 +98,18 @@ ONE_PROCESS = OneProcess()
 def on_writer(world: World, action: Callable[[], Json]) -> Json:
     """Let the process that writes do something, while the others wait; -> its result, in all processes.
 
-    A user's error that it raises is raised in all of them.
+    A user's error that it raises is raised in all of them; the others say whose it is.
     """
     if world.size == 1:
         return action()
-    outcomes = world.gather(_outcome(action) if world.writes else None, patiently=True)
-    return _value(next(outcome for outcome in outcomes if outcome is not None))
+    gathered = world.gather([_outcome(action), platform.node()] if world.writes else None, patiently=True)
+    rank, (outcome, host) = next((rank, each) for rank, each in enumerate(gathered) if each is not None)
+    return _value(outcome, "" if world.writes else f"rank {rank} on {host}: ")
 
 
 def in_turn(world: World, action: Callable[[], Item]) -> Item:
     """Do something that leaves files behind: first where files are written, then in one process of each other machine,
-    then in all others, which find the files. Errors are raised as by :func:`on_writer`; one of
-    another process than the first says whose it is."""
+    then in all others, which find the files. An error is raised in all of them, and says whose it is."""
     if world.size == 1:
         return action()
     found: list[Item] = []

@@ -230,7 +230,8 @@ class Training(Section):
     log_every: Size = 50
     """Updates between progress lines."""
     timeout: Positive = 600.0
-    """Seconds that one of several processes waits for the others between two updates before training fails."""
+    """Seconds that one of several processes waits for the others, between two updates or for their share of a
+    validation, before training fails."""
 
     @field_validator("updates")
     @classmethod
