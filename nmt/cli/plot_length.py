@@ -12,10 +12,10 @@ from dataclasses import asdict
 
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_overwriting
-from nmt.cli.options import CommandParser, whole
-from nmt.cli.systems import add_figure_options
+from nmt.cli.options import CommandParser
+from nmt.cli.systems import add_figure_options, add_min_sentences
 from nmt.errors import DataError, nearest
-from nmt.evaluation.by_length import MIN_SENTENCES, LengthRow
+from nmt.evaluation.by_length import LengthRow
 from nmt.plots.files import make_folder, markdown, numbers, write_all
 from nmt.plots.length_curve import Curve, draw_curves, read_rows
 from nmt.plots.style import plain, png, svg
@@ -31,13 +31,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--axis", default="Source length (words)", metavar="TEXT", help="what the lengths are, for the axis"
     )
-    arguments.add_argument(
-        "--min-sentences",
-        type=whole(1),
-        default=MIN_SENTENCES,
-        metavar="N",
-        help="draw a bin with fewer sentences as a hollow point, without line and interval",
-    )
+    add_min_sentences(arguments)
     add_figure_options(arguments, "write STEM.png, .svg and .json")
     return arguments
 
