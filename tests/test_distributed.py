@@ -35,6 +35,7 @@ from nmt.training import trainer as trainer_module
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.log import Log
 from nmt.training.pipeline import train_run
+from nmt.training.refusals import say_other_number
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from tests.processes import KILLED, free_port, kill_self, run_processes, try_processes
@@ -318,6 +319,28 @@ def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(fol
     pairs = len(prepare(exact(folder)).train)
     assert position(run)[0] >= 1
     assert sorted(held.elements()) == list(range(pairs))
+
+
+@pytest.mark.parametrize(
+    ("began", "said"),
+    [
+        (2, []),
+        (
+            1,
+            [
+                "the run began with 1 process and goes on with 2 processes: each update has 6 batches from now on "
+                "(training.accumulation 3 x 2 processes)"
+            ],
+        ),
+    ],
+)
+def test_another_number_of_processes_is_said_with_the_batches_of_an_update(
+    tmp_path: Path, began: int, said: list[str]
+) -> None:
+    run, lines = RunDirectory(tmp_path), list[str]()
+    run.manifest.write_text(json.dumps({"processes": began}))
+    say_other_number(run, Mock(size=2), accumulation=3, say=lines.append)
+    assert lines == said
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------

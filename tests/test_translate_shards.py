@@ -181,7 +181,7 @@ def test_any_processes_in_any_order_fill_a_job(
         for chunk in work if size == 3 else work[: len(work) // 2]:
             fill(job, chunk)
         if job.missing():
-            with pytest.raises(FileError, match=f"{len(job.missing())} of {job.chunks} chunks are missing"):
+            with pytest.raises(FileError, match=f"missing chunks: {len(job.missing())} of {job.chunks}"):
                 job.join()
     job.join()
     for kind, path in job.results.items():

@@ -199,8 +199,8 @@ def finish(job: Job, shard: Shard, arguments: argparse.Namespace) -> None:
         named = ", ".join(f"{number}/{shard.size}" for number in whose[:10])
         more = ", ..." if len(whose) > 10 else ""
         return tell(
-            f"done; {len(missing):,} of {job.chunks:,} chunks are missing, of {named}{more}; the shard that is "
-            "finished last joins them"
+            f"done; missing chunks: {len(missing):,} of {job.chunks:,}, of {named}{more}; the shard that is finished "
+            "last joins them"
         )
     job.join()
     return tell(f"all shards done: {job.lines:,} lines translated, in {arguments.output}")

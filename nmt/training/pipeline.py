@@ -182,7 +182,7 @@ def _open(
     if resume:
         refuse_other_config(run, config)  # again, because another process may have changed the run
         refuse_other_data(run, manifest)
-        say_other_number(run, world, say)
+        say_other_number(run, world, config.training.accumulation, say)
         whole = run.resumable(say)
         progress = saved_progress(run, whole)
         refuse_fewer_updates(config, progress)

@@ -133,14 +133,19 @@ def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
         raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
 
 
-def say_other_number(run: RunDirectory, world: World, say: Callable[[str], None]) -> None:
-    """Say that updates have another size if the run began with another number of processes."""
+def say_other_number(run: RunDirectory, world: World, accumulation: int, say: Callable[[str], None]) -> None:
+    """Say how many batches an update has if the run began with another number of processes."""
     before = read_json(run.manifest).get("processes", 1)
     if before != world.size:
         say(
-            f"the run began with {before} processes and goes on with {world.size}: its updates now have "
-            f"{world.size / before:g} times the batches, unless training.accumulation changes, too"
+            f"the run began with {_processes(before)} and goes on with {_processes(world.size)}: each update has "
+            f"{accumulation * world.size} batches from now on (training.accumulation {accumulation} x "
+            f"{_processes(world.size)})"
         )
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' if number > 1 else ''}"
 
 
 def _format_value(value: Any) -> str:

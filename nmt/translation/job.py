@@ -158,7 +158,7 @@ class Job:
         since it was joined.
         """
         if missing := self.missing():
-            raise FileError(f"{self.folder}: {len(missing):,} of {self.chunks:,} chunks are missing")
+            raise FileError(f"{self.folder}: missing chunks: {len(missing):,} of {self.chunks:,}")
         try:
             if not self.joined:
                 found = {kind: self._join(kind, path) for kind, path in self.results.items()}
