@@ -67,6 +67,7 @@ def training_cells(row: TrainingRow) -> dict[str, str]:
 def neighbor_cells(row: NeighborRow) -> dict[str, str]:
     """Format a row of the table of training beside a busy program."""
     return step_cells(row) | {
+        "processes": str(row.processes),
         "beside a busy program": f"{row.beside_tokens_per_second:,.0f}",
         "share": f"{row.beside_tokens_per_second / row.target_tokens_per_second:.2f}",
     }
@@ -142,6 +143,13 @@ def parser() -> argparse.ArgumentParser:
         help="measure a training step alone and beside a program that keeps every core busy, in alternation",
     )
     arguments.add_argument(
+        "--ranks",
+        type=whole(2),
+        metavar="N",
+        help="with --neighbor: share the sentences among N processes of one thread; default: one process with a thread "
+        "for each core",
+    )
+    arguments.add_argument(
         "--config", metavar="FILE", action="append", help="measure training with this configuration; may be repeated"
     )
     arguments.add_argument(
@@ -179,7 +187,7 @@ STEPS = "single steps"
 OPTIONS_OF = {
     STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
-    "--neighbor": {"neighbor", "variant", "precision", "kernels", "shape", "repeats", "json"},
+    "--neighbor": {"neighbor", "ranks", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
     "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
@@ -258,7 +266,9 @@ def beside(options: argparse.Namespace) -> list[NeighborRow]:
     """Measure every case beside a busy program, each in a process of its own."""
     rows = []
     for case in cases(options):
-        rows.append(alone(measure_beside, case))
+        if case.shape[0] % (options.ranks or 1):
+            raise ConfigError(f"--ranks {options.ranks}: must divide the {case.shape[0]} sentences of a step")
+        rows.append(alone(measure_beside, case, options.ranks))
         say("  ".join(neighbor_cells(rows[-1]).values()))
     return rows
 

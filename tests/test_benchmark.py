@@ -4,6 +4,7 @@ import json
 import mmap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,25 +82,35 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path, ranks: int) -> None:
     rows = tmp_path / "rows.json"
     options = ["--neighbor", "--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
+    options += ["--ranks", str(ranks)] if ranks > 1 else []
     assert script("benchmark").main([*options, "--json", str(rows)]) == 0
     (row,) = json.loads(rows.read_text("utf-8"))
+    assert row["processes"] == ranks
     assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
 
 
 def test_the_neighbor_works_only_when_it_is_told_and_ends_with_the_block() -> None:
-    def states() -> set[str]:
-        return {Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] for process in processes}
+    def states() -> list[str]:
+        """Of each process of the neighbor, by its group."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                state, _, group, *_ = path.read_text().rpartition(")")[2].split()
+                found += [state] if int(group) == busy.group else []
+        return found
 
     with neighbor() as busy:
-        processes = busy._processes
-        assert len(processes) == cores()
-        until(lambda: states() == {"T"})
+        until(lambda: set(states()) == {"T"})
         busy.work()
-        until(lambda: "T" not in states())
-    assert all(process.returncode is not None for process in processes)
+        until(lambda: len(states()) == cores() and "T" not in states())
+        busy.pause()
+        until(lambda: states() == ["T"] * cores())
+        busy.work()
+    until(lambda: set(states()) <= {"Z"})  # ended; nobody may have asked for their exit status yet
 
 
 def until(holds: Callable[[], bool]) -> None:

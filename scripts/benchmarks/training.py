@@ -21,9 +21,11 @@ from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
 from nmt.foundation.device import autocast, keep_freed_memory, resolve_device, resolve_precision
 from nmt.foundation.speed import product_rate, seconds, synchronize
+from nmt.foundation.world import ONE_PROCESS, World
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
+from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
 from nmt.training.hard import hard_objective
 from nmt.training.log import Log
@@ -89,10 +91,10 @@ def reference_batch(sentences: int, source: int, target: int) -> Batch:
     return Batch(sources, lengths, targets[:, :-1], targets[:, 1:], mask, sentences * target)
 
 
-def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
+def reference_step(case: Case, *, parts: bool = False, world: World = ONE_PROCESS) -> Callable[..., None]:
     """Return a training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
 
-    With ``parts``, it also times the parts of forward and backward.
+    With ``parts``, it also times the parts of forward and backward. The processes of ``world`` share the sentences.
     """
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
@@ -100,13 +102,17 @@ def reference_step(case: Case, *, parts: bool = False) -> Callable[..., None]:
     model = build_model(config, VOCABULARY, VOCABULARY).to(device).train()
     objective = hard_objective(config, model, 0.0) or TeacherForcing()
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
-    batch = reference_batch(*case.shape)
+    sentences, *lengths = case.shape
+    batch = reference_batch(sentences // world.size, *lengths)
+    total = GradientSum(model.parameters(), world, precision=precision)
     gradients = gradients_on(model, objective, device, precision, SPECIALS, case.kernels)
     network = fast.training(model, case.kernels)
     prepared = gradients.prepared(batch)
 
     def step(lap: Lap = no_lap) -> None:
-        gradients(prepared, batch.target_tokens)
+        with total.overlapping():
+            gradients(prepared, batch.target_tokens * world.size)
+        total.finish()
         lap("forward and backward")
         clip_grad_norm_(model.parameters(), 1.0)
         lap("clipping")
