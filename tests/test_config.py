@@ -210,12 +210,42 @@ def test_the_type_is_the_first_key_of_a_written_part(part: type[Section]) -> Non
             "write {type: none}",
         ),
         (
+            "model.attention={type: dot}",
+            "model.attention.type: 'dot' is not one of bahdanau, luong, transformer, none, custom; for the score, "
+            "write {type: luong, score: dot}",
+        ),
+        (
+            "model.attention={type: additive}",
+            "model.attention.type: 'additive' is not one of bahdanau, luong, transformer, none, custom; for the score, "
+            "write {type: bahdanau, score: additive}",
+        ),
+        (
+            "model.attention={type: luong, score: mlp}",
+            "model.attention.score: 'mlp' is not one of additive, concat, dot, scaled_dot, general, low_rank, cosine, "
+            "location; use additive",
+        ),
+        (
+            "model.attention={type: luong, score: [mlp]}",
+            "model.attention.score: a list of 1 is not one of additive, concat, dot, scaled_dot, general, low_rank, "
+            "cosine, location",
+        ),
+        (
+            "model.attention={type: transformer, heads: 4}",
+            "model.attention.heads: has no effect for type 'transformer', only for 'bahdanau' and 'luong'; there is "
+            "model.decoder.heads",
+        ),
+        ("training.ema=0.99", "training.ema: found 0.99; must be a section of keys and values; write {decay: 0.99}"),
+        (
+            "tokenizer.sampling=0.1",
+            "tokenizer.sampling: found 0.1; must be a section of keys and values; write {alpha: 0.1}",
+        ),
+        (
             "training.optimizer={type: adam, momentum: 0.5}",
-            "training.optimizer.momentum: has no effect for type 'adam', only for 'sgd'",
+            "training.optimizer.momentum: has no effect for type 'adam', only for 'sgd'; leave it out",
         ),
         (
             "data.train.split=train",
-            "data.train.split: has no effect for a corpus with the key 'source', only for 'hub'",
+            "data.train.split: has no effect for a corpus with the key 'source', only for 'hub'; leave it out",
         ),
         (
             "model.attention={type: luong, hidden: 8}",
@@ -308,8 +338,8 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_section(tmp_path: Path) -> None:
     assert problems(tmp_path, MINIMAL, "model.attention.type=none") == [
-        "run.yaml: model.attention.hidden: has no effect for type 'none', only for 'bahdanau' and 'luong' and "
-        "'custom'; to replace the whole section: --set 'model.attention={type: none}'"
+        "run.yaml: model.attention.hidden: has no effect for type 'none', only for 'bahdanau', 'luong' and "
+        "'custom'; leave it out; to replace the whole section: --set 'model.attention={type: none}'"
     ]
 
 
@@ -699,7 +729,10 @@ FOREIGN = {
     "batch_size": "training.batch_tokens",
     "num_epochs": "training.epochs",
     "hidden_size": "model.encoder.hidden and model.decoder.hidden",
-    "num_layers": "model.encoder.layers",
+    "num_layers": "model.encoder.layers and model.decoder.layers",
+    "bidirectional": "model.encoder.directions",
+    "num_heads": "model.encoder.heads and model.decoder.heads",
+    "coverage_attn": "model.attention.coverage",
     "beam": "decoding.beam_size",
     "optimiser": "training.optimizer",
     "initialisation": "model.initialization",

@@ -286,7 +286,10 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
             "data.corpora.back.links=x",
             "data.corpora.back.links: has no effect without training.guided_attention, type 'links'; leave it out",
         ),
-        ("data.train.source=x", "data.train.source: has no effect for a corpus with the key 'mix', only for 'source'"),
+        (
+            "data.train.source=x",
+            "data.train.source: has no effect for a corpus with the key 'mix', only for 'source'; leave it out",
+        ),
         (
             "data.filter.script=0.5",
             "data.filter.script: needs the script of data.source_language, and that of 'low' is unknown; leave it out",

@@ -243,11 +243,12 @@ def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     [
         (
             "{type: word, sampling: {alpha: 0.1}}",
-            "tokenizer.sampling: has no effect for type 'word', only for 'bpe' and 'unigram' and 'given'",
+            "tokenizer.sampling: has no effect for type 'word', only for 'bpe', 'unigram' and 'given'; leave it out",
         ),
         (
             "{type: character, sampling: {}}",
-            "tokenizer.sampling: has no effect for type 'character', only for 'bpe' and 'unigram' and 'given'",
+            "tokenizer.sampling: has no effect for type 'character', only for 'bpe', 'unigram' and 'given'; "
+            "leave it out",
         ),
         (
             "{type: bpe, sampling: {nbest: 64}}",

@@ -14,8 +14,19 @@ training.optimizer.learning_rate <- lr initial_learning_rate base_lr
 model.encoder.hidden and model.decoder.hidden <- hidden_size hidden_dim hidden_units rnn_size rnn_hidden_size
   rnn_num_hidden enc_hid_size dec_hid_size enc_hid_dim dec_hid_dim encoder_hidden_size decoder_hidden_size hid_dim
   d_model model_size dec_rnn_size enc_rnn_size num_units units
-model.encoder.layers (the decoder has one layer) <- num_layers n_layers enc_layers dec_layers encoder_layers
-  decoder_layers num_encoder_layers
+model.encoder.layers and model.decoder.layers <- num_layers n_layers enc_layers dec_layers encoder_layers decoder_layers
+  num_encoder_layers num_decoder_layers
+model.encoder.type and model.decoder.type (gru, lstm, ssru or transformer) <- rnn_type rnn_cell_type cell_type
+  encoder_type decoder_type
+model.encoder.directions (both or forward) <- bidirectional encoder_bidirectional brnn
+model.encoder.heads and model.decoder.heads (of {type: transformer}) <- num_heads n_heads nhead attention_heads
+  num_attention_heads encoder_attention_heads decoder_attention_heads transformer_attention_heads
+model.encoder.feedforward and model.decoder.feedforward (of {type: transformer}) <- ff_size transformer_ff ffn_dim
+  dim_feedforward encoder_ffn_dim decoder_ffn_dim encoder_ffn_embed_dim decoder_ffn_embed_dim
+model.encoder.norm and model.decoder.norm (pre or post, of {type: transformer}) <- normalize_before norm_first
+  encoder_normalize_before decoder_normalize_before
+model.encoder.positions and model.decoder.positions (a section: {type: sinusoidal}) <- position_encoding
+  position_encoding_type positional_encoding
 model.embeddings.size (one size for both sides) <- emb_dim embed_dim embedding_dim embedding_size emb_size
   word_vec_size src_word_vec_size tgt_word_vec_size encoder_embed_dim decoder_embed_dim num_embed
 model.dropout (a section: {embedding: 0.3, annotation: 0.3, readout: 0.3}) <- dropout_rate emb_dropout hidden_dropout
@@ -82,6 +93,7 @@ training.log_every (in updates) <- logging_freq report_every log_interval loggin
 training.ema.decay (of {decay: 0.999}) <- ema_decay average_decay moving_average_decay exponential_smoothing
 training.guided_attention (a section: {type: diagonal, weight: 1.0}) <- guided_alignment guided_alignment_weight
   lambda_align alignment_loss_weight
+training.scheduled_sampling (a section: {type: inverse_sigmoid, k: 3000}) <- teacher_forcing teacher_forcing_ratio
 model.dropout.word (whole words of a sentence) <- word_dropout token_dropout src_word_dropout tgt_word_dropout
 training.average (the number of best checkpoints to average; average_of: last for the last) <- keep_best_ckpts
   avg_checkpoints keep_last_ckpts average_checkpoints
@@ -97,6 +109,7 @@ model.attention (a section: {type: bahdanau}) <- global_attention attention_type
   attention_mechanism attn
 model.attention.score (of {type: luong}) <- attention_score global_attention_function
 model.attention.input_feeding (of {type: luong}) <- input_feed input_feeding_decoder
+model.attention.coverage (true, with the additive score) <- coverage_attn
 decoding <- testing inference generation generate translate
 decoding.batch_tokens (in source tokens, padding included, times the beam size) <- test_batch_size eval_batch_size
   valid_batch_size per_device_eval_batch_size
@@ -107,6 +120,8 @@ COUNTERPARTS = {
     for keys, names in (entry.split(" <- ") for entry in re.split(r"\n(?! )", TABLE.strip()))
     for name in names.split()
 }
+SCORES = {"mlp": "additive", "multiplicative": "general", "bilinear": "general"}
+"""Scores of attention by the names that OpenNMT, Sockeye and textbooks give them, and by ours."""
 RENAMED = {"optimiser": "optimizer", "initialisation": "initialization", "normalisation": "normalization"}
 """Keys of earlier versions of this toolkit."""
 

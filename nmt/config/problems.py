@@ -1,21 +1,23 @@
 """Errors of pydantic, explained in terms of the configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic_core import ErrorDetails
 
-from nmt.config.foreign_keys import counterpart
-from nmt.config.schema import Config, Dropout, Section
+from nmt.config.foreign_keys import SCORES, counterpart
+from nmt.config.schema import AnyAttention, Config, Dropout, MovingAverage, Sampling, Score, Section
 from nmt.config.schema_map import Place, are_corpora, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
 from nmt.errors import nearest
 
 LONGEST_SHOWN = 60
 """Characters of a value that a message quotes."""
-DROPPED_UNITS = "embedding", "annotation", "readout"
-"""The places of dropout that a single probability may have been meant for."""
+SINGLE = {Dropout: ("embedding", "annotation", "readout"), MovingAverage: ("decay",), Sampling: ("alpha",)}
+"""The keys of a section that a single number between 0 and 1 may have been meant for."""
+ELSEWHERE = {("transformer", "model.attention.heads"): "there is model.decoder.heads"}
+"""Keys that another section has for a type."""
 MOST_KEYS = 3
 """Keys that a message suggests."""
 
@@ -70,6 +72,12 @@ def show(value: Any) -> str:
     return str(value).lower()
 
 
+def listed(words: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _hint(place: Place, found: Any) -> str:
     """Suggest how to write the value that was probably meant."""
     variants = variants_of(place.annotation)
@@ -78,8 +86,9 @@ def _hint(place: Place, found: Any) -> str:
             return f"; write {{type: {found}}}"
         if hint := missing_space(found):
             return f"; {hint}"
-    if Dropout in variants.values() and isinstance(found, float) and 0 <= found < 1:
-        return f"; write {{{', '.join(f'{name}: {found}' for name in DROPPED_UNITS)}}}"
+    meant = next((SINGLE[variant] for variant in variants.values() if variant in SINGLE), ())
+    if meant and isinstance(found, float) and 0 <= found < 1:
+        return f"; write {{{', '.join(f'{name}: {found}' for name in meant)}}}"
     if isinstance(found, int | float) and expected(place.annotation).startswith("text"):
         return f"; write '{show(found)}', in quotes"
     return ""
@@ -87,6 +96,10 @@ def _hint(place: Place, found: Any) -> str:
 
 def _not_one_of(found: Any, words: Sequence[str]) -> str:
     hints = nearest(found, words) if isinstance(found, str) else []
+    if words == get_args(Score) and isinstance(found, str) and found in SCORES:
+        hints = [f"use {SCORES[found]}"]
+    elif words == list(variants_of(AnyAttention)) and found in get_args(Score):
+        hints = [f"for the score, write {{type: {'bahdanau' if found == 'additive' else 'luong'}, score: {found}}}"]
     return "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints])
 
 
@@ -96,7 +109,8 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     if having:
         chosen = location[-2]
         what = "a corpus with the key" if are_corpora(place.alternatives) else "type"
-        return f"has no effect for {what} '{chosen}', only for {' and '.join(map(repr, having))}"
+        hint = ELSEWHERE.get((str(chosen), place.key), "leave it out")
+        return f"has no effect for {what} '{chosen}', only for {listed(map(repr, having))}; {hint}"
     if hint := missing_space(name):
         return f"unknown key; {hint}"
     if root is Config and (foreign := counterpart(name)):
