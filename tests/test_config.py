@@ -369,6 +369,21 @@ DOT = (
             "checkpoints",
         ),
         (
+            "training.scheduled_sampling={type: linear, floor: 1}",
+            "training.scheduled_sampling.floor: 1 leaves every reference in its place; use less than 1, or leave the "
+            "section out",
+        ),
+        (
+            "training.scheduled_sampling={type: linear, offset: 1.5, slope: 0}",
+            "training.scheduled_sampling.slope: 0 leaves every reference in its place; use more than 0, or leave the "
+            "section out",
+        ),
+        (
+            "training.scheduled_sampling={type: exponential, base: 1}",
+            "training.scheduled_sampling.base: 1 leaves every reference in its place; use less than 1, or leave the "
+            "section out",
+        ),
+        (
             "training.guided_attention={type: diagonal}",
             "training.guided_attention: guides an attention, and model.attention.type is 'none'; leave it out or "
             "choose an attention",
@@ -481,6 +496,7 @@ def test_contradictions_of_transformers_are_told(tmp_path: Path, overrides: tupl
         ("model.dropout.variational=true", "model.encoder.layers=2", "model.decoder.layers=2"),
         ("training.average_of=last", "training.average=2"),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
+        ("training.scheduled_sampling={type: linear, offset: 0.5, slope: 0}",),
     ],
 )
 def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrides: tuple[str, ...]) -> None:

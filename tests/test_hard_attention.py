@@ -379,6 +379,29 @@ def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax(temperature: floa
     assert torch.allclose(found, expected, atol=1e-10)
 
 
+@pytest.mark.parametrize(("temperature", "bias"), [(0.1, 0.003), (1.0, 0.07)])
+def test_the_mean_gradient_of_gumbel_is_nearly_exact_at_a_low_temperature(temperature: float, bias: float) -> None:
+    """The gradient of sum_j p_j j is exact in the limit of temperature 0 and shrunk at 1; ``bias`` bounds its error.
+
+    The exact gradient by the energy of position j is p_j (j - sum_k p_k k): -0.22, -0.05 and 0.27.
+    """
+    count = 40_000
+    noise = -torch.empty(1, count, 4).exponential_(generator=torch.Generator().manual_seed(6)).log().double()
+    query, memory = remembered(noise)
+    energies = torch.zeros(count, 4).double().requires_grad_()  # added to those of the query, for each sample
+    keyed = replace(memory, annotations=torch.eye(4).double().unsqueeze(0), keys=torch.eye(4).double().unsqueeze(0))
+    base = functional.pad(query[0, 0] @ memory.annotations[0, :3].T, (0, 1))
+    one_hots, _ = GumbelAttention(DotAttention(), temperature)(
+        (base + energies).unsqueeze(0), torch.arange(count), keyed
+    )
+    (found,) = torch.autograd.grad((one_hots[0] @ torch.arange(1.0, 5.0).double()).sum(), energies)
+    exact = torch.tensor([-0.22, -0.05, 0.27, 0.0]).double()
+    error = found.std(0) / count**0.5
+    assert ((found.mean(0) - exact).abs() <= 4 * error + bias).all()
+    shrunk = (found.mean(0) / exact)[:3]
+    assert (shrunk < 0.9).all() == (temperature == 1.0)
+
+
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
 def test_noise_is_drawn_in_training_alone(estimator: str) -> None:
     section = AFTER | {"hard": {"type": estimator}}

@@ -241,6 +241,8 @@ def _of_training(config: Config) -> Iterator[Problem]:
         yield Problem("training.average_of", text)
     if model.dropout.variational:
         yield from _of_variational_dropout(model)
+    if training.scheduled_sampling is not None:
+        yield from _of_scheduled_sampling(training.scheduled_sampling)
     guide, key = training.guided_attention, "training.guided_attention"
     if guide is not None and isinstance(model.attention, schema.NoAttention):
         text = "guides an attention, and model.attention.type is 'none'; leave it out or choose an attention"
@@ -257,6 +259,18 @@ def _of_variational_dropout(model: schema.Model) -> Iterator[Problem]:
     units, key = model.dropout, "model.dropout.variational"
     if not (units.embedding or units.annotation or units.readout):
         yield Problem(key, "has no effect where embedding, annotation and readout are 0; leave it out")
+
+
+def _of_scheduled_sampling(sampling: schema.AnySampling) -> Iterator[Problem]:
+    """A share of references that is 1 at every update."""
+    key, text = "training.scheduled_sampling", "leaves every reference in its place; use {}, or leave the section out"
+    match sampling:
+        case schema.LinearSampling(floor=1.0):
+            yield Problem(f"{key}.floor", f"1 {text.format('less than 1')}")
+        case schema.LinearSampling(offset=offset, slope=0.0) if offset >= 1:
+            yield Problem(f"{key}.slope", f"0 {text.format('more than 0')}")
+        case schema.ExponentialSampling(base=1.0):
+            yield Problem(f"{key}.base", f"1 {text.format('less than 1')}")
 
 
 def _of_decoding(config: Config) -> Iterator[Problem]:

@@ -221,10 +221,7 @@ def entropy_sum(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def gold_pairs(config: Config) -> GoldPairs | None:
-    """The pairs with gold links that the configuration names, if it does and there is attention to hold against them.
-
-    Raises DataError.
-    """
+    """Read the pairs with gold links that the configuration names, if it does. Raises DataError."""
     gold = config.evaluation.gold
     if gold is None:
         return None

@@ -175,7 +175,7 @@ class PredictiveScope(Section):
     window: Size = 10
     """D: positions on each side of the center; the Gaussian around it has the deviation D / 2."""
     hidden: Width | None = None
-    """Units of the prediction; null: ``decoder.hidden``."""
+    """Units of the prediction, in each head; null: ``decoder.hidden`` divided by ``heads``."""
     normalize: bool = True
     """Divide the weights by their sum; false leaves the product with the Gaussian as it is, as the paper."""
 
@@ -224,8 +224,8 @@ class ScoredAttention(Section):
     score: Score
     """Score function; dot and scaled_dot need equally wide states and annotations."""
     hidden: Width | None
-    """Units of the additive score, also called concat, and rank of low_rank; null: ``decoder.hidden``. The other scores
-    have none."""
+    """Units of the additive score, also called concat, and rank of low_rank, in each head; null: ``decoder.hidden``
+    divided by ``heads``. The other scores have none."""
     bias: bool | None = None
     """Bias of the additive score; null: true. The other scores have none."""
     positions: Size | None = None
