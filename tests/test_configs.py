@@ -55,6 +55,7 @@ def test_there_are_configurations() -> None:
     )
     assert {path.stem for path in EXPERIMENTS} == {
         *("attention", "bahdanau2015", "bottleneck", "demo", "europarl", "family", "luong2015", "multi30k"),
+        "multi30k-best",
         *("backtranslation", "backtranslation-multi30k", "distillation", "distillation-multi30k", "europarl-family"),
     }
     assert {path.stem for path in PAPERS} == {*("bahdanau2015", "cho2014", "luong2015", "sutskever2014", "vaswani2017")}
