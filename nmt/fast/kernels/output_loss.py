@@ -16,6 +16,8 @@ CHUNK = 1024
 """Rows per chunk. Each chunk costs a pass over the gradient of the weight, and memory for rows x vocabulary."""
 GPU_CHUNK = 8192
 """Rows per chunk on a GPU, which smaller products do not fill."""
+BLOCK = 64
+"""Rows that a CPU sums at once."""
 
 
 class _OutputLoss(torch.autograd.Function):
@@ -50,12 +52,13 @@ class _OutputLoss(torch.autograd.Function):
                 uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
                 d_logits.sub_(smoothing / len(bias))
             likelihood += _total(surprisal, counted, part)
-            d_logits.scatter_add_(1, gold, d_logits.new_full((), smoothing - 1).expand_as(gold))
+            d_logits[torch.arange(len(rows), device=rows.device), targets[part]] += smoothing - 1
             if counted is not None:
                 d_logits.mul_(counted[part].unsqueeze(1))
-            d_bias += d_logits.sum(0, dtype=high)
+            d_bias += _column_sums(d_logits, high)
             d_readouts[part] = product(d_logits, low_weight)
             gradient = product(d_logits.T, rows)
+            del logits, probabilities, d_logits  # before the next chunk has its own
             d_weight = gradient.to(high) if d_weight is None else d_weight.add_(gradient)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         ctx.mark_non_differentiable(likelihood)
@@ -66,6 +69,13 @@ class _OutputLoss(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_readouts, d_weight, d_bias = ctx.saved_tensors
         return d_readouts * scale.to(d_readouts.dtype), d_weight.mul_(scale), d_bias.mul_(scale), None, None, None
+
+
+def _column_sums(rows: Tensor, high: torch.dtype) -> Tensor:
+    """Sum (n, V) over n. For a sum in another type a CPU copies its rows, so it takes a block at a time."""
+    if rows.is_cuda or rows.dtype == high:
+        return rows.sum(0, dtype=high)
+    return torch.stack([block.sum(0, dtype=high) for block in rows.split(BLOCK)]).sum(0)
 
 
 def _total(column: Tensor, counted: Tensor | None, part: slice) -> Tensor:

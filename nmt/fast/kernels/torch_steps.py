@@ -178,7 +178,8 @@ class _AttentionSlopes:
         d_queries.copy_(inner.sum(1).T)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """As ``AttentionSlopes`` has it."""
+        """As ``AttentionSlopes`` has it; releases the sigmoids, most of the memory of a step."""
+        del self.attention.sigmoids
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
 
 
