@@ -1,0 +1,174 @@
+"""The course of training: epochs, validations, and the time that is left."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.config import Config
+from nmt.data.batching import Position
+from nmt.errors import ConfigError
+from nmt.foundation.messages import Detail, duration, shown_on
+from nmt.runs.directory import RunDirectory
+from nmt.training import reports
+from nmt.training.progress import Progress
+from tests.recorded_steps import Recorder
+from tests.small_run import config, metrics, train
+from tests.training.trainers import Make, results
+
+EPOCHS = {"updates": None, "epochs": 2, "log_every": 1}
+
+
+def test_an_early_validation_comes_once(make: Make) -> None:
+    trainer = make(updates=8, validation={"every": 4, "first": 1})
+    trainer.fit()
+    assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [1, 4, 8]
+    assert [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")] == [trainer.progress.epoch]
+
+
+def test_the_expected_time_is_said_after_a_few_seconds_and_written_down_nowhere(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(reports, "FIRST_UPDATES", 2)
+    said: list[str] = []
+    trainer = make(said, updates=6, log_every=4)
+    trainer.fit()
+    lines = [line for line in said if line.startswith(("update ", "expected "))]
+    assert [line.partition("  ")[0] for line in lines][1:] == ["update 4/6", "update 6/6"]
+    assert re.fullmatch(
+        r"expected time: .+ for 4 more updates, not counting 3 validations, at [\d,]+ target tokens/s; "
+        r"\d+\.\d GB of memory so far",
+        lines[0],
+    )
+    assert re.fullmatch(r"update 4/6  epoch 1  loss \d\.\d+  [\d,]+ target tokens/s  .* left", lines[1])
+    assert [type(line) for line in lines] == [str, Detail, Detail]
+    assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "train")] == [4, 6]
+    quiet: list[str] = []
+    silent = make(quiet, updates=2, log_every=4)
+    monkeypatch.setattr(reports, "FIRST_LINE", 60.0)
+    silent.fit()
+    assert [line.partition("  ")[0] for line in quiet if line.startswith(("update ", "expected "))] == ["update 2/2"]
+
+
+def test_the_time_left_counts_validations(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=4, log_every=3, validation={"every": 2})
+    trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
+    trainer.fit()
+    [line] = [line for line in said if line.startswith("update 3/4 ")]
+    assert line.endswith("  10h 00m left"), "one validation is left, which takes as long as the one that was made"
+
+
+def test_validations_are_said_not_to_be_counted_until_one_was_timed(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(reports, "FIRST_UPDATES", 3)
+    said: list[str] = []
+    trainer = make(said, updates=4, log_every=1, validation={"every": 2})
+    trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
+    trainer.fit()
+    ends = [line.rpartition("  ")[2] for line in said if line.startswith("update ")]
+    assert ends == ["0s left, not counting 2 validations"] * 2 + ["10h 00m left"] * 2
+    [expected] = [line for line in said if line.startswith("expected time: ")]
+    assert expected.startswith("expected time: 10h 00m for 1 more update and 1 validation, at ")
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "updates"),
+    [(1, None, 3), (2, None, 8), (3, None, 8), (3, 2, 8), (3, 3, 8), (5, 8, 8), (9, 1, 8)],
+)
+def test_validations_made_and_left_are_those_that_come(make: Make, every: int, first: int | None, updates: int) -> None:
+    trainer = make(updates=updates, validation={"every": every, "first": first})
+    config, progress = trainer.config, Progress()
+    due = []
+    for update in range(1, updates + 1):
+        progress = replace(progress, update=update)
+        if progress.validation_due(config):
+            due.append(update)
+    for validated in (0, *due):
+        progress = Progress(update=validated, validated=validated)
+        made = sum(update <= validated for update in due)
+        assert trainer.extent.validations(config, progress) == (made, len(due) - made)
+
+
+def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
+    trainer = make(updates=None, epochs=2, log_every=1)
+    trainer.fit()
+    epochs = [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")]
+    assert epochs == [1] * trainer.extent.batches + [2] * trainer.extent.batches
+    assert Progress().epoch == 1
+
+
+@pytest.mark.parametrize("accumulation", [1, 2, 3])
+def test_epochs_end_training_after_every_pair(make: Make, accumulation: int) -> None:
+    """No update reads two epochs: those of an epoch are its batches over the accumulation, rounded up."""
+    trainer = make(**EPOCHS, accumulation=accumulation)
+    batches = trainer.extent.batches
+    each = math.ceil(batches / accumulation)
+    assert trainer.extent.total(trainer.config, Progress()) == 2 * each
+    trainer.fit()
+    assert trainer.progress.update == 2 * each and trainer.progress.position == Position(2, 0)
+    tokens = int(trainer.prepared.train.target_lengths.sum()) + len(trainer.prepared.train)
+    assert trainer.progress.target_tokens == 2 * tokens == 2 * trainer.extent.tokens
+    assert metrics(trainer.checkpointing.run.path, "validation")[-1]["step"] == 2 * each  # the last is validated
+    assert metrics(trainer.checkpointing.run.path, "train")[-1]["step"] == 2 * each
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_epochs_resumed_or_extended_are_the_same_epochs(folder: Path, accumulation: int) -> None:
+    """Two epochs in one go, with a stop within the second, and as one epoch that is extended to two."""
+    schedule = {"type": "inverse_square_root", "warmup": 3}
+    same: dict[str, Any] = {"accumulation": accumulation, "schedule": schedule, "validation": {"every": 1000}}
+
+    def state(name: str) -> dict[str, Tensor]:
+        run = RunDirectory(folder / f"epochs-{name}-{accumulation}")
+        return dict(run.weights("last")) | dict(run.training("last").tensors)
+
+    def run(name: str, epochs: int) -> Config:
+        return config(folder, output=f"epochs-{name}-{accumulation}", **same, updates=None, epochs=epochs)
+
+    train(run("whole", 2))
+    train(run("parts", 2), stop_after=5)
+    train(run("parts", 2), resume=True)
+    train(run("extended", 1))
+    train(run("extended", 2), resume=True)
+    whole = state("whole")
+    for name in ("parts", "extended"):
+        other = state(name)
+        assert other.keys() == whole.keys()
+        assert all(torch.equal(other[key], whole[key]) for key in whole), name
+
+
+def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
+    train(config(folder, output="epochs-short", updates=None, epochs=2, validation={"every": 1000}))
+    refused = r"^training\.epochs: 1, but the run has already read "
+    with pytest.raises(ConfigError, match=rf"{refused}2; a run can be extended"):
+        train(config(folder, output="epochs-short", updates=None, epochs=1, validation={"every": 1000}), resume=True)
+    train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=20)
+    with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
+        train(config(folder, output="epochs-cut", updates=None, epochs=1, validation={"every": 1000}), resume=True)
+
+
+def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
+    display = Recorder()
+    trainer = make(updates=5, log_every=2, validation={"every": 2})
+    with shown_on(display):
+        trainer.fit()
+    training = display.named("training")
+    assert (training.total, training.done, training.ended) == (5, 5, True)
+    assert training.counts == [1, 2, 3, 4, 5] and training.notes[-1].startswith("loss ")
+    assert [step.what for step in display.steps].count("validation: translating") == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0s"), (59.4, "59s"), (59.6, "1m 00s"), (725, "12m 05s"), (12000, "3h 20m")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

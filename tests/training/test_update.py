@@ -1,0 +1,279 @@
+"""The arithmetic of an update, and what happens where it fails."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt.config import Config
+from nmt.data.batching import Batch, Position
+from nmt.errors import CheckpointError
+from nmt.runs.directory import RunDirectory
+from nmt.training import trainer as trainer_module
+from nmt.training.reports import Update
+from nmt.training.trainer import Trainer
+from tests.small_run import config, metrics, train
+from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
+from tests.torture.numbers import poison as poisoned
+from tests.training.trainers import NO_DROPOUT, Make, batch_of, parameters, poison, results, without_dropout
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothing: float) -> None:
+    sgd = {"type": "sgd", "learning_rate": 30.0}
+    whole, parts = (
+        without_dropout(make, folder, optimizer=sgd, label_smoothing=smoothing, clip=None) for _ in range(2)
+    )
+    lengths = whole.prepared.train.target_lengths
+    by_length = np.argsort(lengths, kind="stable")
+    short, long = by_length[:3].tolist(), by_length[-5:].tolist()
+    assert lengths[short].max() < lengths[long].min()  # so that a mean of means would be another number
+    before = parameters(whole)
+    one = whole.update([batch_of(whole, short + long)], Position(0, 1))
+    two = parts.update([batch_of(parts, short), batch_of(parts, long)], Position(0, 2))
+    torch.testing.assert_close(parameters(parts), parameters(whole), rtol=1e-9, atol=1e-12)
+    assert (parameters(whole) - before).abs().max() > 1e-3
+    assert asdict(two) == pytest.approx(asdict(one))
+    assert one.tokens == int(lengths[short + long].sum()) + 8  # EOS
+
+
+def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
+    """And reports the loss without smoothing."""
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    trainer = without_dropout(make, folder, optimizer=sgd, label_smoothing=0.2, clip=None)
+    batches = [batch_of(trainer, [1, 2, 3]), batch_of(trainer, [4, 5, 6, 7, 8])]
+
+    def per_token(smoothing: float) -> Tensor:
+        logits, targets = [], []
+        for batch in batches:
+            found, _ = trainer.model(batch.source, batch.source_lengths, batch.target_input)
+            logits.append(found[batch.target_mask])
+            targets.append(batch.target_output[batch.target_mask])
+        return functional.cross_entropy(torch.cat(logits), torch.cat(targets), label_smoothing=smoothing)
+
+    likelihood, before = per_token(0.0).item(), parameters(trainer)
+    gradients = torch.autograd.grad(per_token(0.2), list(trainer.model.parameters()))
+    gradient = torch.cat([each.flatten() for each in gradients])
+    update = trainer.update(batches, Position(0, 2))
+    torch.testing.assert_close(parameters(trainer), before - gradient, rtol=1e-7, atol=1e-9)
+    assert update.gradient_norm == pytest.approx(gradient.norm().item(), rel=1e-6)
+    assert update.loss == pytest.approx(likelihood, rel=1e-6)
+
+
+def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
+    model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
+    fused, plain = (make(sections={"model": model, "kernels": kernels}) for kernels in ("auto", "plain"))
+    for trainer in (fused, plain):
+        trainer.update([batch_of(trainer, list(range(9)))], Position(0, 1))
+    torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
+
+
+def test_bf16_is_near_fp32_and_saves_fp32(folder: Path, tmp_path: Path) -> None:
+    losses = {}
+    for precision in ("fp32", "bf16"):
+        values = config(folder, log_every=1).model_dump()
+        train(Config.model_validate(values | {"precision": precision, "output": str(tmp_path / precision)}))
+        losses[precision] = [line["loss"] for line in metrics(tmp_path / precision) if "loss" in line]
+        for checkpoint in ("best", "last"):
+            weights = RunDirectory(tmp_path / precision).weights(checkpoint)
+            assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.01)
+    assert losses["bf16"] != losses["fp32"]
+
+
+def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
+    trainer = without_dropout(make, folder, optimizer={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
+    before = parameters(trainer)
+    update = trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+    assert update.gradient_norm > 0.01  # that before clipping is reported
+    assert (parameters(trainer) - before).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_schedule_is_followed(make: Make) -> None:
+    trainer = make(
+        schedule={"type": "inverse_square_root", "warmup": 2}, optimizer={"type": "adam", "learning_rate": 1e-2}
+    )
+    rates = [trainer.update([batch_of(trainer, [1])], Position(0, 1)).learning_rate for _ in range(3)]
+    assert rates == pytest.approx([5e-3, 1e-2, 1e-2 * math.sqrt(2 / 3)])
+
+
+def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    plateau = {"type": "plateau", "patience": 0, "factor": 0.5}
+    fresh, slowed = (without_dropout(make, folder, optimizer=sgd, schedule=plateau, clip=None) for _ in range(2))
+    slowed.validator = results(1.0, 2.0, 2.0)  # type: ignore[assignment]
+    for _ in range(3):
+        slowed.validate()
+    moved, rates = [], []
+    for trainer in (fresh, slowed):
+        before = parameters(trainer)
+        rates.append(trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1)).learning_rate)
+        moved.append(parameters(trainer) - before)
+    assert rates == [1.0, 0.25]
+    torch.testing.assert_close(4 * moved[1], moved[0], rtol=1e-6, atol=1e-12)
+    assert moved[0].abs().max() > 1e-3
+
+
+def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said)
+    poison(trainer)
+    before = parameters(trainer)
+    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
+    assert torch.equal(parameters(trainer), before)
+    assert trainer.progress.skipped == 1 and trainer.progress.update == 1
+    assert trainer.progress.position == Position(0, 1), "the batch is not tried again"
+    assert said == ["update 1 (epoch 1, batch 1): the gradient is not finite; the update is skipped"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make, kind: str) -> None:
+    trainer = make(updates=5, log_every=2, validation={"every": 5})
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, poisoned(kind, {1, 3, 4}.__contains__, seed=1))
+    trainer.fit()
+    losses = [record["loss"] for record in metrics(trainer.checkpointing.run.path, "train")]
+    if kind == KINDS[0]:
+        assert losses[1] is None, "of 3 and 4 there is none"
+    assert all(0 < loss < 10 for loss in losses if loss is not None) and losses[0] and losses[2]
+
+
+def test_a_loss_that_is_not_finite_is_skipped_whatever_its_gradient(make: Make) -> None:
+    trainer = make()
+
+    def infinite(number: int, batch: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
+        return likelihood * math.inf
+
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, infinite)
+    before = parameters(trainer)
+    assert math.isfinite(trainer.update([batch_of(trainer, [1])], Position(0, 1)).gradient_norm)
+    assert torch.equal(parameters(trainer), before) and trainer.progress.skipped == 1
+
+
+def recorded(trainer: Trainer) -> list[tuple[int, Update]]:
+    """Of each update that the trainer will make, its number of batches and what it did."""
+    updates: list[tuple[int, Update]] = []
+    whole = trainer.update
+
+    def update(batches: Sequence[Batch], after: Position) -> Update:
+        updates.append((len(batches), whole(batches, after)))
+        return updates[-1][1]
+
+    trainer.update = update  # type: ignore[method-assign]
+    return updates
+
+
+def test_a_line_of_progress_has_the_loss_per_token_of_its_updates(make: Make) -> None:
+    trainer = make(updates=4, log_every=2, validation={"every": 4})
+    trainer.validator = results(1.0)  # type: ignore[assignment]
+    updates = recorded(trainer)
+    trainer.fit()
+    assert len({update.tokens for _, update in updates}) > 1, "or a mean of means would be the same"
+    for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
+        tokens = sum(update.tokens for _, update in group)
+        assert line["loss"] == pytest.approx(sum(update.loss * update.tokens for _, update in group) / tokens)
+
+
+def test_an_update_takes_as_many_batches_as_are_accumulated(make: Make) -> None:
+    trainer = make(updates=2, accumulation=3, validation={"every": 2})
+    trainer.validator = results(1.0)  # type: ignore[assignment]
+    updates = recorded(trainer)
+    trainer.fit()
+    assert [batches for batches, _ in updates] == [3, 3]
+    assert trainer.progress.position == Position(0, 6)
+
+
+def test_the_seed_decides_the_order_of_the_data(make: Make) -> None:
+    def first_batches(seed: int) -> list[list[list[int]]]:
+        return [batch.source.tolist() for _, batch in islice(make(sections={"seed": seed}).batches(), 5)]
+
+    assert first_batches(3) == first_batches(3) != first_batches(4)
+
+
+def test_training_that_only_fails_is_ended(make: Make) -> None:
+    trainer = make(updates=100, log_every=1, save_every=1, validation={"every": 4})
+    poison(trainer)
+    with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
+        trainer.fit()
+    assert not trainer.checkpointing.run.has("last"), "nothing is saved between the bad ones"
+    for line in trainer.checkpointing.run.metrics.read_text().splitlines():  # JSON knows no NaN
+        record = json.loads(line, parse_constant=pytest.fail)
+        assert record["split"] == "validation" or (record["loss"] is None and record["gradient_norm"] is None)
+
+
+def test_skips_are_counted_across_a_resumption(make: Make) -> None:
+    stopped, resumed = make(), make()
+    poison(stopped)
+    for _ in range(trainer_module.SKIPS - 1):
+        stopped.update([batch_of(stopped, [1])], Position(0, 1))
+    resumed.checkpointing = replace(resumed.checkpointing, run=stopped.checkpointing.run)
+    with torch.no_grad():
+        stopped.model.output.bias[5] = 0.0  # infinite weights would not be saved
+    stopped.save()
+    resumed.resume("last")
+    poison(resumed)
+    with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient"):
+        resumed.update([batch_of(resumed, [1])], Position(0, 1))
+
+
+def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
+    trainer = make()
+    bias = trainer.model.output.bias
+    for _ in range(3):
+        good = bias[5].item()
+        poison(trainer)
+        for _ in range(trainer_module.SKIPS - 1):
+            trainer.update([batch_of(trainer, [1])], Position(0, 1))
+        with torch.no_grad():
+            bias[5] = good
+        trainer.update([batch_of(trainer, [1])], Position(0, 1))
+    assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
+
+
+def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
+    """Memory for a limited number of pairs at once."""
+    trainer.gradients = Faulty(trainer.gradients, trainer.model, cramped(pairs, error))
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception) -> None:
+    said: list[str] = []
+    sgd = {"type": "sgd", "learning_rate": 1.0}
+    roomy, little = (without_dropout(make, folder, lines, optimizer=sgd) for lines in (None, said))
+    cramp(little, 2, error)
+    results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, little)]
+    assert results[1].loss == pytest.approx(results[0].loss, rel=1e-12)
+    assert results[1].gradient_norm == pytest.approx(results[0].gradient_norm, rel=1e-9)
+    torch.testing.assert_close(parameters(little), parameters(roomy), rtol=1e-9, atol=1e-12)
+    assert (little.progress.halved, little.progress.update) == (1, 1)
+    assert [line.partition(";")[0] for line in said] == [
+        f"update 1 (epoch 1, batch 1): out of memory with {pairs} pairs" for pairs in (7, 4)
+    ]
+
+
+def test_two_pairs_are_halved_too(make: Make) -> None:
+    trainer = make()
+    cramp(trainer, 1)
+    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
+    assert (trainer.progress.halved, trainer.progress.update) == (1, 1)
+
+
+def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
+    trainer = make()
+    cramp(trainer, 0)
+    with pytest.raises(CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): out of memory with a single pair"):
+        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+
+
+def test_other_errors_are_none_of_memory(make: Make) -> None:
+    trainer = make()
+    cramp(trainer, 0, RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))

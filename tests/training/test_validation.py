@@ -1,0 +1,179 @@
+"""Validation, and which weights are the best."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import torch
+
+from nmt.data.batching import collate
+from nmt.data.lines import read_lines
+from nmt.errors import Stopped
+from nmt.training.progress import Candidate
+from nmt.translation.translator import Translator
+from tests.small_run import metrics
+from tests.training.trainers import Make, oracle, results
+
+
+def test_validation_measures_every_real_token_once_and_leaves_the_model_training(make: Make) -> None:
+    trainer = make(label_smoothing=0.3)
+    random = torch.get_rng_state()
+    result = trainer.validator(0)
+    assert trainer.model.training
+    assert torch.equal(torch.get_rng_state(), random)  # a validation more or less changes no training
+    trainer.model.eval()
+    total, tokens = 0.0, 0
+    for row in range(len(trainer.prepared.validation)):  # one by one: no padding, no batches
+        batch = collate(*trainer.prepared.validation.rows([row]), trainer.specials)
+        logits, _ = trainer.model(batch.source, batch.source_lengths, batch.target_input)
+        gold = logits.log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1))
+        total, tokens = total - gold.sum().item(), tokens + batch.target_tokens
+    assert result.loss == pytest.approx(total / tokens)
+    assert result.perplexity == pytest.approx(math.exp(total / tokens))
+
+
+def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
+    make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make(validation={"sentences": 7, "beam_size": 3})
+    monkeypatch.setattr(Translator, "stream", oracle)
+    result = trainer.validator(0, samples=False)
+    assert trainer.validator.options.beam_size == 3
+    sources, targets = (list(read_lines(folder / f"validation.{side}"))[:7] for side in ("low", "up"))
+    hypotheses = [each.text for each in oracle(trainer.validator.translator, sources, trainer.validator.options)]
+    assert hypotheses != targets
+    assert result.bleu == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
+
+
+def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=1, log_every=9, validation={"samples": 1})
+    with torch.no_grad():
+        trainer.model.output.bias.fill_(math.nan)
+    trainer.fit()
+    [*_, problem, heading, row, unsaved] = said
+    assert unsaved == "update 1: the weights are not finite and are not saved"
+    assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
+    assert heading.split() == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "time"]
+    assert row.split()[:2] + row.split()[3:6] + row.split()[-1:] == ["validation", "1", "nan", "nan", "0.00", "best"]
+
+
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
+    trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
+    trainer.fit()
+    name = {"bleu": "BLEU", "loss": "loss"}[metric]
+    assert said[-1] == (
+        f"stopped early after update 8: the validation {name} has not improved in 2 validations "
+        "(training.validation.patience); the best is that of update 4"
+    )
+    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, -1.0)
+    assert [line["best"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    saved, last = trainer.checkpointing.run.weights("best"), trainer.checkpointing.run.weights("last")
+    assert not torch.equal(saved["output.weight"], last["output.weight"])
+
+
+def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said, sections={"decoding": {"max_source": 2}})
+    sources, targets = trainer.prepared.validation.rows(range(20))
+    assert max(map(len, sources)) > 2
+    cut = collate([row[:2] for row in sources], [row[:2] for row in targets], trainer.specials)
+    for place, target in enumerate(targets):
+        cut.target_output[place, len(target[:2])] = target[2] if len(target) > 2 else trainer.specials.target_eos
+    with torch.inference_mode():
+        logits, _ = trainer.model.eval()(cut.source, cut.source_lengths, cut.target_input)
+    expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
+    assert trainer.validator.loss()[0] == pytest.approx(expected.item())
+    longer = sum(len(row) > 2 for row in sources)
+    assert said == [
+        f"validation set: {longer} of 20 pairs are longer than decoding.max_source; only their first 2 pieces are read"
+    ]
+
+
+def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:
+    trainer = make(updates=6, validation={"every": 2, "metric": "loss"})
+    trainer.validator = results(math.nan, 3.0, math.nan)  # type: ignore[assignment]
+    trainer.fit()
+    assert trainer.progress.best == Candidate(4, -3.0)
+
+
+def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
+    for mean_loss, chosen in ((0.5, True), (1.5, False)):
+        trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
+        trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
+        trainer.fit()
+        assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == [
+            "best",
+            "last",
+            "previous",
+            "update-2",
+            "update-4",
+        ]
+        before = trainer.checkpointing.run.weights("best")
+        trainer.average_best()
+        two, four = trainer.checkpointing.run.weights("update-2"), trainer.checkpointing.run.weights("update-4")
+        for name, tensor in trainer.checkpointing.run.weights("best").items():
+            expected = (two[name] + four[name]) / 2 if chosen else before[name]
+            torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
+        [line] = metrics(trainer.checkpointing.run.path, "average")
+        assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
+
+
+@pytest.mark.parametrize(("mean_loss", "chosen"), [(0.5, True), (1.5, False)])
+def test_the_mean_of_the_last_becomes_best_where_it_is_better(make: Make, mean_loss: float, chosen: bool) -> None:
+    """The best checkpoint is kept beside them: it is ``best`` again if the mean is not."""
+    trainer = make(updates=8, average=2, average_of="last", validation={"every": 2, "metric": "loss"})
+    trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
+    trainer.fit()
+    run = trainer.checkpointing.run
+    names = {path.name for path in run.checkpoints.iterdir()}
+    assert names == {"best", "last", "previous", "update-4", "update-6", "update-8"}
+    trainer.average_best()
+    four, six, eight = (run.weights(f"update-{update}") for update in (4, 6, 8))
+    for name, tensor in run.weights("best").items():
+        expected = (six[name] + eight[name]) / 2 if chosen else four[name]
+        torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
+    [line] = metrics(run.path, "average")
+    assert line["best"] == chosen and line["updates"] == [6, 8] and line["loss"] == mean_loss
+
+
+def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
+    def stop() -> None:
+        raise Stopped
+
+    trainer = make(updates=4, average=2, validation={"every": 2, "metric": "loss"})
+    with pytest.raises(Stopped):
+        trainer.validator.loss(stop)
+    trainer.fit()
+    before = trainer.checkpointing.run.weights("best"), metrics(trainer.checkpointing.run.path)
+    with pytest.raises(Stopped):
+        trainer.average_best(stop)
+    assert all(
+        torch.equal(tensor, before[0][name]) for name, tensor in trainer.checkpointing.run.weights("best").items()
+    )
+    assert metrics(trainer.checkpointing.run.path) == before[1]
+
+
+def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -> None:
+    loss = {"every": 2, "metric": "loss"}
+    short, longer = (make(updates=updates, average=2, validation=loss) for updates in (4, 6))
+    short.validator = results(2.0, 1.0, 0.5)  # type: ignore[assignment]
+    short.fit()
+    short.average_best()
+    longer.checkpointing = replace(longer.checkpointing, run=short.checkpointing.run)
+    longer.resume("last")
+    longer.validator = results(1.5, 3.0)  # type: ignore[assignment]
+    longer.fit()
+    longer.average_best()
+    best, four = longer.checkpointing.run.weights("best"), longer.checkpointing.run.weights("update-4")
+    assert all(torch.equal(best[name], four[name]) for name in four)

@@ -1,0 +1,343 @@
+"""What training writes down."""
+
+import gc
+import html
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import markdown  # type: ignore[import-untyped]
+import pytest
+import sacrebleu
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+
+from nmt.cli.train import main as nmt_train
+from nmt.config import Config
+from nmt.data.lines import read_lines
+from nmt.errors import CheckpointError
+from nmt.evaluation.diagnosis import BITS, entropy
+from nmt.evaluation.links import alignment_report, read_gold
+from nmt.foundation.device import resolve_device
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
+from nmt.runs.metrics import last_progress
+from nmt.training.ending import final_lines, final_metrics
+from nmt.training.log import Log
+from nmt.training.progress import Candidate
+from nmt.training.trainer import Trainer
+from nmt.training.validation import Validator, _plain, entropy_sum
+from nmt.translation.forced import word_attention
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import Translator
+from tests.small_run import config, metrics, pickles, train
+from tests.torture.text import NASTY
+from tests.training.trainers import Make, oracle, poison, results
+
+
+def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
+    run = folder / "contract"
+    said = train(config(folder, output="contract", log_every=2, average=2))
+    assert {path.name for path in run.iterdir()} == {
+        *("checkpoints", "config.yaml", "data_report.json", "language_id.json", "manifest.json", "metrics.jsonl"),
+        *("tensorboard", "test.hypotheses.txt", "test.scores.json", "tokenizer"),
+    }
+    assert pickles(run) == []
+    lines = metrics(run)
+    assert [(line["step"], line["split"]) for line in lines] == [
+        (2, "train"),
+        (2, "validation"),
+        (4, "train"),
+        (4, "validation"),
+        (4, "average"),
+        (4, "test"),
+    ]
+    fields = {"loss", "perplexity", "target_tokens_per_second", "learning_rate", "gradient_norm", "epoch"}
+    assert fields <= lines[0].keys()
+    assert {"loss", "perplexity", "bleu", "seconds", "best"} <= lines[1].keys()
+    assert lines[0]["perplexity"] == pytest.approx(math.exp(lines[0]["loss"]))
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest.keys() >= {"versions", "seed", "device", "corpus_sha256", "tokenizer_sha256"}
+    hypotheses = (run / "test.hypotheses.txt").read_text().split("\n")
+    assert len(hypotheses) == 21 and hypotheses[-1] == ""
+    scores = json.loads((run / "test.scores.json").read_text())
+    assert scores["BLEU"]["score"] == lines[-1]["bleu"] and scores["BLEU"]["signature"] == lines[-1]["signature"]
+    assert sum(row["n"] for row in scores["by_length"]) == 20
+    progress = [line for line in said if line.startswith("update ")]
+    assert progress[-1].startswith("update 4/4  epoch 1  loss ")
+    assert re.search(r"target tokens/s \(\d+\.\d% of the matrix rate\)  \d+s left$", progress[-1])
+
+
+def test_the_metrics_of_the_table_of_runs_are_those_of_the_weights_that_translate(make: Make) -> None:
+    for mean_loss, chosen in ((0.5, 0.5), (1.5, 1.0)):
+        trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
+        trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
+        trainer.fit()
+        trainer.average_best()
+        trainer.log.record(8, "test", bleu=12.0, chrf=34.0, signature="s")
+        run = trainer.checkpointing.run
+        found = final_metrics(metrics(run.path))
+        assert found["best/loss"] == chosen and (found["test/bleu"], found["test/chrf"]) == (12.0, 34.0)
+        board = EventAccumulator(str(run.tensorboard)).Reload()
+        assert board.Scalars("best/loss")[-1].value == pytest.approx(chosen)
+        assert final_lines(run) == [
+            "test set: BLEU 12.00  chrF 34.00  s",
+            f"best checkpoint: {'the average of those of updates 2, 4' if chosen == 0.5 else 'that of update 4'}: "
+            f"{run.folder('best')}",
+        ]
+    assert final_metrics([]) == {}
+
+
+def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    validate = results(1.0, 2.0)
+    monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
+    sgd = {"type": "sgd", "learning_rate": 30.0}
+    train(config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}))
+    run = folder / "scored"
+    sources = list(read_lines(folder / "test.low"))
+    texts = {}
+    for checkpoint in ("best", "last"):
+        loaded = load_run(run, torch.device("cpu"), checkpoint)
+        translator = Translator.of(loaded, torch.device("cpu"), torch.float32)
+        options = SearchOptions.from_config(loaded.config.decoding)
+        texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
+    assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
+
+
+def test_the_test_set_is_translated_in_fp32_whatever_training_took(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precisions = []
+
+    class Seen(Translator):
+        def __init__(self, *arguments: Any, **how: Any) -> None:
+            super().__init__(*arguments, **how)
+            precisions.append(self.precision)
+
+    monkeypatch.setattr("nmt.training.ending.Translator", Seen)
+    values = config(folder, updates=1, output="scored-in-fp32").model_dump()
+    train(Config.model_validate(values | {"precision": "bf16"}))
+    assert precisions == [torch.float32]
+
+
+def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "stream", oracle)
+    train(config(folder, updates=1, output="oracle"))
+    run = folder / "oracle"
+    hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(folder / "test.up"))
+    scores = json.loads((run / "test.scores.json").read_text())
+    expected = sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert scores["BLEU"]["score"] == pytest.approx(expected)
+    assert expected != pytest.approx(sacrebleu.corpus_bleu(references, [hypotheses]).score)
+
+
+def test_the_seed_decides_the_first_weights(folder: Path) -> None:
+    weights = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        values = config(folder, output=f"seed-{name}").model_dump()
+        train(Config.model_validate(values | {"seed": seed}), stop_after=0)
+        weights.append(RunDirectory(folder / f"seed-{name}").weights("last")["output.weight"])
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> None:
+    low, up = folder / "blank.low", folder / "blank.up"
+    low.write_text("oak elm\n\nash\n \n")
+    up.write_text("ELM OAK\nFIG\n\n\n")
+    values = config(folder, updates=1, output="blank").model_dump()
+    values["data"]["test"] = {"source": str(low), "target": str(up)}
+    train(Config.model_validate(values))
+    hypotheses = list(read_lines(folder / "blank" / "test.hypotheses.txt"))
+    assert len(hypotheses) == 4 and hypotheses[1] == hypotheses[3] == ""
+    scores = json.loads((folder / "blank" / "test.scores.json").read_text())
+    assert sum(row["n"] for row in scores["by_length"]) == 4
+
+
+def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> None:
+    configuration = config(folder, output="board", updates=3, log_every=1, validation={"samples": 2})
+    train(configuration, stop_after=2)
+    train(configuration, resume=True)
+    board = EventAccumulator(str(folder / "board" / "tensorboard")).Reload()
+    assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3]
+    assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
+    assert [event.step for event in board.Images("validation/attention/1")] == [2, 3]
+    assert [event.step for event in board.Images("validation/attention/2")] == [2, 3]
+    assert [event.step for event in board.Images("validation/length_curve")] == [2, 3]
+    assert [event.step for event in board.Tensors("validation/samples/text_summary")] == [2, 3]
+
+
+def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
+    """Perplexity, gradient norm, share of the matrix rate, entropy, BLEU by length, the best so far, and a row of the
+    table of runs."""
+    configuration = config(folder, output="everything", updates=4, log_every=1, validation={"samples": 1})
+    train(configuration)
+    board = EventAccumulator(str(folder / "everything" / "tensorboard")).Reload()
+    names = {"loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second", "matrix_share"}
+    assert {f"train/{name}" for name in names} <= set(board.Tags()["scalars"])
+    bins = [tag for tag in board.Tags()["scalars"] if tag.startswith("validation/bleu_by_length/")]
+    assert bins == ["validation/bleu_by_length/1-2", "validation/bleu_by_length/3-4"]
+    assert [event.step for event in board.Scalars(bins[0])] == [2, 4]
+    recorded = metrics(folder / "everything", "validation")
+    entropies = [event.value for event in board.Scalars("validation/attention_entropy_bits")]
+    assert entropies == pytest.approx([line["attention_entropy_bits"] for line in recorded])
+    assert all(0 < value < math.log2(5) for value in entropies)
+    best = max(recorded, key=lambda line: line["bleu"])
+    assert board.Scalars("best/bleu")[-1].value == pytest.approx(best["bleu"])
+    lines = metrics(folder / "everything", "train")
+    assert all(line["matrix_share"] > 0 for line in lines)
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "everything")["seconds"]
+    hparams = board.SummaryMetadata("_hparams_/session_start_info").plugin_data
+    assert hparams.plugin_name == "hparams" and b"model.attention.type" in hparams.content
+    experiment = board.SummaryMetadata("_hparams_/experiment").plugin_data.content
+    assert all(tag in experiment for tag in (b"best/bleu", b"best/loss", b"test/bleu", b"test/chrf"))
+
+
+def test_samples_over_time_are_a_file_that_is_cut_back(folder: Path) -> None:
+    configuration = config(folder, output="samples", updates=4, validation={"samples": 2})
+    train(configuration)
+    path = folder / "samples" / "samples.jsonl"
+    whole = path.read_bytes()
+    lines = [json.loads(line) for line in whole.splitlines()]
+    assert [line["step"] for line in lines] == [2, 4]
+    sources, references = (list(read_lines(folder / f"validation.{side}"))[:2] for side in ("low", "up"))
+    for line in lines:
+        assert [each["source"] for each in line["lines"]] == sources
+        assert [each["reference"] for each in line["lines"]] == references
+        assert all(isinstance(each["hypothesis"], str) for each in line["lines"])
+    parts = config(folder, output="samples-in-parts", updates=4, validation={"samples": 2})
+    train(parts, stop_after=3)
+    with (folder / "samples-in-parts" / "samples.jsonl").open("ab") as file:
+        file.write(b'{"step": 4, "lines": []}\n{"step"')  # of a validation after the last checkpoint
+    train(parts, resume=True)
+    assert (folder / "samples-in-parts" / "samples.jsonl").read_bytes() == whole
+
+
+def test_the_entropy_of_the_attention_by_hand() -> None:
+    """1, 0 and log2(3) / 3 + 2/3 log2(3/2) bits; the fourth token is padding."""
+    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [1 / 3, 0.0, 2 / 3], [0.2, 0.3, 0.5]]])
+    mask = torch.tensor([[True, True, True, False]])
+    expected = 1 + 0 + math.log2(3) / 3 + 2 / 3 * math.log2(3 / 2)
+    assert entropy_sum(weights, mask).item() == pytest.approx(expected)
+    assert entropy(weights[0, :3].numpy()) * BITS == pytest.approx(expected / 3)
+
+
+BREAKS = ("\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029")
+
+
+@pytest.mark.parametrize("text", [*NASTY, *(f"a{end}{end}**b** ![c](http://d){end}- e{end}" for end in BREAKS), "a\\"])
+def test_text_is_text_in_tensorboard_too(text: str) -> None:
+    rendered = markdown.markdown(f"source: {_plain(text)}\n\nreference: {_plain('r')}")  # as TensorBoard does
+    assert {*re.findall(r"<\s*(\w+)", rendered)} <= {"p"}
+    assert len(re.findall("<p>", rendered)) == 2
+
+
+@pytest.mark.parametrize("text", ["Il n'est pas", "<b>x</b> & &lt; `a` *b* _c_ [d](e) \\f #g | h", "1. <!-- x", "- y"])
+def test_tensorboard_shows_a_sample_as_it_is_written(text: str) -> None:
+    rendered = markdown.markdown(f"reference: {_plain(text)}")
+    assert html.unescape(rendered) == f"<p>reference: {text}</p>"
+
+
+def test_attention_is_held_against_gold_links_while_training(folder: Path) -> None:
+    files = {"source": folder / "test.low", "target": folder / "test.up", "links": folder / "test.align"}
+    lines = list(read_lines(files["source"]))
+    reversed_links = [" ".join(f"{len(line.split()) - 1 - j}-{j}" for j in range(len(line.split()))) for line in lines]
+    files["links"].write_text("".join(f"{line}\n" for line in reversed_links))
+    gold = {"gold": {name: str(path) for name, path in files.items()} | {"limit": 10}}
+    for attention in ("bahdanau", "none"):
+        values = config(
+            folder, attention, output=f"gold-{attention}", updates=60, validation={"every": 30}
+        ).model_dump()
+        values["training"]["optimizer"]["learning_rate"] = 0.01
+        said = train(Config.model_validate(values | {"evaluation": values["evaluation"] | gold}))
+        recorded = [line.get("aer") for line in metrics(folder / f"gold-{attention}", "validation")]
+        if attention == "none":
+            assert recorded == [None, None]
+            continue
+        assert all(rate is not None and 0 <= rate <= 1 for rate in recorded)
+        [heading, *rows] = [line.split() for line in said if line.startswith("validation ")]
+        assert [row[heading.index("AER")] for row in rows] == [f"{rate:.3f}" for rate in recorded]
+        board = EventAccumulator(str(folder / f"gold-{attention}" / "tensorboard")).Reload()
+        assert [event.value for event in board.Scalars("validation/aer")] == pytest.approx(recorded)
+        run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))
+        gold_pairs = read_gold(*files.values(), limit=10)
+        report = alignment_report(
+            gold_pairs, word_attention(run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
+        )
+        assert report["likeliest"]["error_rate"] in [pytest.approx(rate) for rate in recorded]
+
+
+def test_a_log_that_cannot_be_begun_leaves_no_file_open(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.tensorboard.write_text("no folder")
+    with pytest.raises(OSError, match="tensorboard"):
+        Log(run, print)
+    gc.collect()  # an open file would be a warning, and warnings are errors
+
+
+def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) -> None:
+    trainer = make()
+    trainer.checkpointing.run.save("update-7", trainer.model.state_dict())
+    trainer.progress = replace(trainer.progress, kept=(Candidate(9, 1.0),))
+    trainer.checkpointing.run.save("update-9", trainer.model.state_dict())
+    trainer.save()
+    assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == ["last", "update-9"]
+
+
+def test_memory_that_does_not_suffice_is_an_error_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    values = config(folder).model_dump() | {"output": str(tmp_path / "run")}
+    (tmp_path / "config.yaml").write_text(json.dumps(values))
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore.")
+
+    monkeypatch.setattr(Validator, "__call__", full)
+    assert nmt_train(["--config", str(tmp_path / "config.yaml")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "nmt-train: error: out of memory (CUDA out of memory. Tried to allocate 2 GiB.); "
+        "use smaller batches or a smaller model"
+    )
+
+
+def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
+    """At update 4 of 6, with nothing kept beside ``last`` and a ``best`` that is cut short."""
+    trainer = make(said, updates=6)
+    found = {"update": 4, "best": Candidate(2, 1.0), "kept": (Candidate(2, 1.0),), **progress}
+    trainer.progress = replace(trainer.progress, **found)
+    trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
+    trainer.save()
+    (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
+    return trainer
+
+
+def test_a_damaged_best_is_made_anew(make: Make) -> None:
+    said: list[str] = []
+    trainer = damaged_best(make, said)
+    trainer.progress = trainer.checkpointing.mend(trainer.progress)
+    assert trainer.progress.best is None
+    assert said[-1].endswith("; the next validation makes another")
+    trainer = damaged_best(make, said, best=Candidate(4, 1.0))
+    trainer.progress = trainer.checkpointing.mend(trainer.progress)
+    assert trainer.progress.best is not None
+    assert said[-1].endswith("; last takes its place")
+    assert set(trainer.checkpointing.run.weights("best")) == set(trainer.checkpointing.run.weights("last"))
+    trainer = damaged_best(make, said, update=6)
+    with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
+        trainer.progress = trainer.checkpointing.mend(trainer.progress)
+
+
+def test_infinite_weights_are_not_saved(make: Make) -> None:
+    said: list[str] = []
+    trainer = make(said)
+    trainer.save()
+    before = trainer.checkpointing.run.weights("last")
+    poison(trainer)
+    trainer.save()
+    assert said == ["update 0: the weights are not finite and are not saved"]
+    after = trainer.checkpointing.run.weights("last")
+    assert all(torch.equal(before[name], after[name]) for name in before)
