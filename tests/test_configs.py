@@ -226,6 +226,13 @@ def test_papers_have_their_units(path: Path) -> None:
     assert model.output.out_features == words
 
 
+def test_papers_clip_gradients_as_they_say() -> None:
+    """Sutskever 3.4, Bahdanau B.2, Luong 4.1; the other two do not clip."""
+    clips = {path.stem: load_config(path).training.clip for path in PAPERS}
+    none = dict.fromkeys(("cho2014", "vaswani2017"))
+    assert clips == {"sutskever2014": 5.0, "bahdanau2015": 1.0, "luong2015": 5.0} | none
+
+
 @pytest.mark.parametrize("path", WMT14, ids=name)
 def test_networks_for_wmt14_are_built(path: Path) -> None:
     assert parameters(built(load_config(path), 32_000, 32_000)) > 40e6

@@ -247,22 +247,25 @@ def test_the_diagonal_by_hand() -> None:
     assert guide(torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]), pairs).item() == pytest.approx(0.75 * off)
 
 
-def uniform(pairs: Batch) -> Tensor:
-    """Equal weights of all real source pieces, random ones of padding."""
-    torch.manual_seed(3)
-    real = torch.arange(pairs.source.size(1)) < pairs.source_lengths.unsqueeze(1)
-    weights = (real / pairs.source_lengths.unsqueeze(1)).unsqueeze(1).expand(-1, pairs.target_input.size(1), -1)
-    return torch.where(pairs.target_mask.unsqueeze(2), weights.double(), torch.rand_like(weights.double()))
+def random_weights(pairs: Batch) -> Tensor:
+    """Random weights, zero on padding of the source; at padding of the target, too, they are no zeros."""
+    real = (torch.arange(pairs.source.size(1)) < pairs.source_lengths.unsqueeze(1)).unsqueeze(1)
+    weights = torch.rand(*pairs.target_mask.shape, pairs.source.size(1), generator=torch.Generator().manual_seed(3))
+    weights = weights.double() * real
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def test_the_diagonal_by_numpy() -> None:
+    """Equal weights would not do: their penalty is the same if t and s count from 0."""
     pairs, wanted = batch(), 0.0
+    weights = random_weights(pairs)
     for row, sources in enumerate(pairs.source_lengths.tolist()):
         targets = int(pairs.target_mask[row].sum())
         for t in range(1, targets + 1):
             places = np.arange(1, sources + 1) / sources
-            wanted += float(np.mean(1 - np.exp(-((t / targets - places) ** 2) / (2 * 0.2**2))))
-    assert DiagonalGuide()(uniform(pairs), pairs).item() == pytest.approx(wanted)
+            penalty = 1 - np.exp(-((t / targets - places) ** 2) / (2 * 0.2**2))
+            wanted += float(weights[row, t - 1, :sources].numpy() @ penalty)
+    assert DiagonalGuide()(weights, pairs).item() == pytest.approx(wanted)
 
 
 def test_links_by_hand() -> None:
@@ -286,7 +289,7 @@ def test_without_links_the_key_is_named() -> None:
     with pytest.raises(
         ConfigError, match=r"^training\.guided_attention\.type: 'links' needs the links of the training set"
     ):
-        LinksGuide()(uniform(batch()), batch())
+        LinksGuide()(random_weights(batch()), batch())
 
 
 def test_a_network_without_attention_cannot_be_guided() -> None:

@@ -190,6 +190,7 @@ SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]]
     "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
 }
 """Scores by name, for queries and annotations of these widths."""
+
 # --- decoders ---------------------------------------------------------------------------------------------------------
 
 
