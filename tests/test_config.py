@@ -379,6 +379,11 @@ DOT = (
             "section out",
         ),
         (
+            "training.scheduled_sampling={type: linear, offset: 0.3, floor: 0.5}",
+            "training.scheduled_sampling.offset: 0.3 is less than training.scheduled_sampling.floor (0.5), which is "
+            "then the share at every update; must be at least the floor",
+        ),
+        (
             "training.scheduled_sampling={type: exponential, base: 1}",
             "training.scheduled_sampling.base: 1 leaves every reference in its place; use less than 1, or leave the "
             "section out",
@@ -689,7 +694,7 @@ def test_search_options_that_contradict_each_other_are_reported_together(tmp_pat
     assert problems(tmp_path, format_yaml(data)) == [
         "run.yaml: decoding.coverage_penalty: needs attention weights, and model.attention.type is none; must be 0, or "
         "choose an attention",
-        "run.yaml: decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+        "run.yaml: decoding.min_length_factor: 3 is more than decoding.max_length_factor (2); must be up to that",
         "run.yaml: decoding.beam_groups: 2 groups cannot share 5 hypotheses equally; must be a divisor of "
         "decoding.beam_size",
         "run.yaml: decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, "

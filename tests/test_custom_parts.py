@@ -5,6 +5,8 @@ Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C conte
 
 import math
 import re
+import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -316,7 +318,7 @@ def test_the_parts_of_the_architecture_are_those_of_this_file() -> None:
     """The classes as they are printed, each registered by the name that it has here."""
     here = Path(__file__).read_text("utf-8")
     classes = set()
-    for block in printed("python"):
+    for block in printed("python")[1:]:
         code, _, entry = block.partition("\n\n\nbuild.")
         assert code in here, code
         found = re.fullmatch(r"(\w+)\[\"(\w+)\"\] = (\w+)", entry)
@@ -325,6 +327,19 @@ def test_the_parts_of_the_architecture_are_those_of_this_file() -> None:
         assert getattr(build, registry)[name] is globals()[part]
         classes.add(part)
     assert classes == {"ForwardEncoder", "DistanceAttention", "MinimalCell", "CacheDecoder"}
+
+
+def test_the_program_of_the_architecture_runs_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its imports are all that the classes need, and each class is registered."""
+    for registry in (build.ENCODERS, build.ATTENTIONS, build.CELLS, build.DECODERS):
+        for name in ("forward", "distance", "minimal", "cache"):
+            monkeypatch.delitem(registry, name, raising=False)
+    program = types.ModuleType("program")
+    monkeypatch.setitem(sys.modules, "program", program)  # where a dataclass looks for its module
+    exec("\n\n".join(printed("python")), vars(program))
+    for section in map(yaml.safe_load, printed("yaml")):
+        values = {"attention": {"type": "bahdanau"}, "encoder": {"hidden": 12}} | section["model"]
+        build_model(schema.Model.model_validate(values), 9, 9)
 
 
 def test_the_configurations_of_the_architecture_are_tested_here() -> None:

@@ -285,6 +285,7 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
         if each["n"] >= FEWEST
     ]
     assert row["half_length"] == (None if half_length(curve) is None else pytest.approx(half_length(curve)))
+    assert row["half_length_bins"] == len(curve)
     for run, each in zip(plan.runs, kept, strict=True):
         own_scores = json.loads((run.path / "test.scores.json").read_text())
         assert [each[name] for name in ("BLEU", "chrF")] == [own_scores[name] for name in ("BLEU", "chrF")]
@@ -295,6 +296,11 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
     assert [file.name for file in written] == ["results.csv", "results.md", "results.json"]
     assert drawn_files(plan) == [tmp_path / "out/length_curve.png"]
     assert "| test | b | 2 |" in written[1].read_text("utf-8")
+    for length, bins, shown in ((7.6, 3, "8 words"), (None, 3, "never within the test"), (None, 1, "–")):
+        of_length = row | {"half_length": length, "half_length_bins": bins}
+        [_, page, _] = write_results(plan, [of_length], [tmp_path / "out/length_curve.png"])
+        assert page.read_text("utf-8").endswith(f"| {shown} |\n")
+    write_results(plan, [row], [tmp_path / "out/length_curve.png"])
     other = tmp_path / "test.gold"
     other.write_text("0-0 0-0\n" * 20)
     assert not scores.is_scored(plan, plan.runs[0], "test") and scores.is_translated(plan, plan.runs[0], "test")

@@ -24,7 +24,7 @@ import tests.test_attention
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Data
 from tests.outside_make import outside_make
-from tests.small_run import write_corpus
+from tests.small_run import options, write_corpus
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -281,10 +281,41 @@ def test_the_architecture_names_every_module() -> None:
     assert sorted(named) == sorted(modules)
 
 
+PACKAGE_PART = ARCHITECTURE.partition("\n## A part of the package\n")[2]
+
+
+def test_the_steps_of_the_architecture_add_a_score(tmp_path: Path) -> None:
+    """Each step as printed, in a copy of the package; a run with the new score then trains."""
+    package = tmp_path / "nmt"
+    shutil.copytree(ROOT / "nmt", package, ignore=shutil.ignore_patterns("__pycache__"))
+    printed, entry, multiplications, _ = blocks(PACKAGE_PART, "python")
+
+    def edit(name: str, old: str, new: str) -> None:
+        text = (package / name).read_text("utf-8")
+        assert text.count(old) == 1
+        (package / name).write_text(text.replace(old, new), "utf-8")
+
+    with (package / "model/attention/scores.py").open("a") as scores:
+        scores.write(f"\n\n{printed}")
+    edit("config/schema/model.py", '"location"]\n', '"location", "distance"]\n')
+    imported = f"from nmt.model.attention.scores import DistanceAttention\n{entry}"
+    edit("model/build.py", '"""Scores by name', f'{imported}"""Scores by name')
+    edit("model/cost.py", "    found = scores[", f"    {multiplications}    found = scores[")
+    values = options(tmp_path, updates=2)
+    values["model"] |= {"attention": {"type": "luong", "score": "distance"}}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values | {"output": str(tmp_path / "run")}))
+    train = "import nmt, sys; print(nmt.__file__); from nmt.cli.train import main; sys.exit(main())"
+    program = [sys.executable, "-c", train, "--config", str(tmp_path / "run.yaml")]
+    where = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(program, cwd=tmp_path, env=where, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(str(package))  # the copy, not what is installed
+    assert (tmp_path / "run/checkpoints/best").exists()
+
+
 def test_the_attention_of_the_architecture_works() -> None:
     """Its class, its entry and its test, as printed; ``tests/test_custom_parts.py`` has the other parts."""
-    section = ARCHITECTURE.partition("\n## A part of the package\n")[2]
-    printed, entry, test = blocks(section, "python")
+    printed, entry, _, test = blocks(PACKAGE_PART, "python")
     package = dict(vars(nmt.model.attention.scores))
     exec(printed, package)
     attention = package["DistanceAttention"]

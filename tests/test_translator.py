@@ -297,7 +297,7 @@ def test_contradicting_options_are_refused() -> None:
     [
         (
             {"min_length_factor": 3.0},
-            "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2)",
+            "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2); must be up to that",
         ),
         (
             {"beam_size": 1, "coverage_penalty": 0.2},
@@ -323,6 +323,19 @@ def test_search_options_without_effect_are_refused(changes: dict[str, float], pr
     with pytest.raises(ConfigError) as caught:
         with_(BEAM, n_best=1, **changes)
     assert caught.value.problems == (problem,)
+
+
+def test_options_that_compare_hypotheses_are_refused_with_sampling() -> None:
+    """A larger beam, which would be right without sampling, is not what to use."""
+    with pytest.raises(ConfigError) as caught:
+        SearchOptions(
+            1, 1.0, 400, 1000, 2.0, sampling=Sampling(), coverage_penalty=0.2, beam_groups=2, min_length_factor=3.0
+        )
+    assert caught.value.problems == (
+        "decoding.coverage_penalty: compares the hypotheses of a beam, and sampling follows one; leave it out",
+        "decoding.beam_groups: compares the hypotheses of a beam, and sampling follows one; leave it out",
+        "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2); must be up to that",
+    )
 
 
 def test_greedy_search_leaves_out_what_compares_hypotheses() -> None:

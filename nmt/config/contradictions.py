@@ -269,6 +269,9 @@ def _of_scheduled_sampling(sampling: schema.AnySampling) -> Iterator[Problem]:
             yield Problem(f"{key}.floor", f"1 {text.format('less than 1')}")
         case schema.LinearSampling(offset=offset, slope=0.0) if offset >= 1:
             yield Problem(f"{key}.slope", f"0 {text.format('more than 0')}")
+        case schema.LinearSampling(floor=floor, offset=offset) if offset < floor:
+            text = f"{offset:g} is less than {key}.floor ({floor:g}), which is then the share at every update; "
+            yield Problem(f"{key}.offset", f"{text}must be at least the floor")
         case schema.ExponentialSampling(base=1.0):
             yield Problem(f"{key}.base", f"1 {text.format('less than 1')}")
 

@@ -39,7 +39,8 @@ def search_contradictions(search: Search) -> list[Problem]:
     problems = []
     beam, groups, diversity = search.beam_size, search.beam_groups, search.diversity
     if search.min_length_factor > search.max_length_factor:
-        text = f"{search.min_length_factor:g} is more than decoding.max_length_factor ({search.max_length_factor:g})"
+        most = f"decoding.max_length_factor ({search.max_length_factor:g})"
+        text = f"{search.min_length_factor:g} is more than {most}; must be up to that"
         problems.append(Problem("decoding.min_length_factor", text))
     if search.coverage_penalty and beam == 1:
         text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"

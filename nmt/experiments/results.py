@@ -93,6 +93,7 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
         "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
         f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
         "half_length": half_length(curve),
+        "half_length_bins": len(curve),
     }
 
 
@@ -133,6 +134,12 @@ def drawn_files(plan: Plan) -> list[Path] | None:
     return drawn if all(path.exists() for path in drawn) else None
 
 
+def _half_length_shown(row: Row) -> str:
+    if row["half_length"] is not None:
+        return f"{row['half_length']:.0f} words"
+    return "never within the test" if row["half_length_bins"] > 1 else "–"  # one bin has no length to fall to
+
+
 def _cells(row: Row) -> dict[str, str]:
     """Format a row for reading."""
 
@@ -150,7 +157,5 @@ def _cells(row: Row) -> dict[str, str]:
         "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]",
         "AER": shown(row["aer"], ".3f"),
         f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
-        "half of the best BLEU at": (
-            "never within the test" if row["half_length"] is None else f"{row['half_length']:.0f} words"
-        ),
+        "half of the best BLEU at": _half_length_shown(row),
     }

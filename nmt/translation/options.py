@@ -1,13 +1,13 @@
 """How lines are translated."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict
 
 from pydantic import ValidationError
 
 from nmt.config.decoding import OF_SEVERAL, search_contradictions
-from nmt.config.problems import explain
+from nmt.config.problems import Problem, explain
 from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
 from nmt.errors import ConfigError, nearest
 from nmt.search import Sampling
@@ -93,9 +93,17 @@ class SearchOptions:
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
                 f"use beam size {self.n_best} or more"
             )
-        problems += map(str, search_contradictions(self))
+        problems += map(str, search_contradictions(self) if self.sampling is None else self._sampling_problems())
         if problems:
             raise ConfigError(*problems)
+
+    def _sampling_problems(self) -> Iterator[Problem]:
+        """The contradictions of sampling, which follows one hypothesis and therefore compares none."""
+        compared, usual = {f"decoding.{name}": name for name in OF_SEVERAL}, Decoding()
+        for key, name in compared.items():
+            if getattr(self, name) != getattr(usual, name):
+                yield Problem(key, "compares the hypotheses of a beam, and sampling follows one; leave it out")
+        yield from (problem for problem in search_contradictions(self) if problem.key not in compared)
 
     @property
     def hypotheses(self) -> int:
