@@ -61,7 +61,9 @@ def test_stopped_resumed_and_moved_is_never_stopped(folder: Path, variant: str) 
     assert [text for text, _ in alone] == [text for text, _ in found]
 
 
-def learned(folder: Path, model: dict[str, Any], updates: int = 300) -> tuple[float, list[float]]:
+def learned(
+    folder: Path, model: dict[str, Any], updates: int = 300, *, reverse_source: bool = False
+) -> tuple[float, list[float]]:
     """Train on the reversal task; -> share of the test set translated without a mistake, validation losses."""
     values = options(
         folder,
@@ -72,6 +74,7 @@ def learned(folder: Path, model: dict[str, Any], updates: int = 300) -> tuple[fl
         validation={"every": updates // 3},
     )
     values["model"] |= model
+    values["data"]["reverse_source"] = reverse_source
     train(Config.model_validate(values))
     found = (folder / "run/test.hypotheses.txt").read_text("utf-8").splitlines()
     sources = (folder / "test.low").read_text("utf-8").splitlines()
@@ -93,7 +96,30 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "location": WIDE | {"attention": {"type": "luong", "score": "location", "positions": 10}},
     "local-p": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_p", "window": 2}}},
     "hard": WIDE | {"attention": AFTER | {"hard": {"type": "marginal"}}},
+    "cosine": WIDE | {"attention": {"type": "luong", "score": "cosine"}},
+    "low-rank": WIDE | {"attention": {"type": "luong", "score": "low_rank", "hidden": 16}},
+    "coverage": WIDE | {"attention": {"type": "bahdanau", "hidden": 32, "coverage": True}},
+    "reset-before": WIDE
+    | {
+        "encoder": {"type": "gru", "hidden": 32, "reset": "before"},
+        "decoder": {"type": "gru", "hidden": 48, "readout": 32, "reset": "before"},
+    },
+    "transitions": WIDE
+    | {
+        "encoder": {"type": "gru", "hidden": 32, "transitions": 2},
+        "decoder": {"type": "gru", "hidden": 48, "readout": 32, "transitions": 2},
+    },
 }
+COPIERS: dict[str, dict[str, Any]] = {
+    "local-m": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_m", "window": 2}}},
+    "initial-state": WIDE
+    | {
+        "encoder": {"type": "lstm", "hidden": 64, "layers": 2, "directions": "forward"},
+        "decoder": {"type": "lstm", "hidden": 64, "layers": 2, "readout": 32},
+        "attention": {"type": "none", "context": "initial_state"},
+    },
+}
+"""Reversing the source turns their task into copying."""
 
 
 @pytest.mark.slow
@@ -101,6 +127,13 @@ LEARNERS: dict[str, dict[str, Any]] = {
 def test_it_learns_to_reverse(tmp_path: Path, system: str) -> None:
     share, _ = learned(tmp_path, LEARNERS[system], updates=600 if system == "ssru" else 300)
     assert share >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", COPIERS)
+def test_it_learns_to_copy(tmp_path: Path, system: str) -> None:
+    share, _ = learned(tmp_path, COPIERS[system], reverse_source=True)
+    assert share >= (0.5 if system == "initial-state" else 0.8)  # one vector holds few words
 
 
 @pytest.mark.slow
