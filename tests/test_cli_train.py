@@ -542,7 +542,9 @@ def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, mo
         create(*arguments)
 
     monkeypatch.setattr(RunDirectory, "create", signalled)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
     code, err = train("--output", tmp_path / "run")
+    signal.signal(signal.SIGHUP, ignored)
     assert code == 129 and err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
     assert "resumed after update 0\n" in train("--output", tmp_path / "run", "--resume")[1]
 

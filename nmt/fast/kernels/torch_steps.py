@@ -140,18 +140,32 @@ class Attention:
         self.keys, self.annotations, self.slope = 2 * keys, annotations, (2 * energy).to(keys.dtype)
         self.constant = (self.slope.sum(dtype=self.high) / -2).to(keys.dtype).view(1, 1)
         self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
-        self.sigmoids = keys.new_empty(steps, *keys.shape)
+        self.queries = keys.new_empty(steps, len(keys), keys.size(-1))
+        self.stored: Tensor | None = keys.new_empty(steps, *keys.shape)
         self.weights = keys.new_empty(steps, *mask.shape)
         self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
         """Compute the contexts of step t, (B, C), from its scaled queries W_a s, (A, B)."""
-        sigmoids, weights, contexts = self.sigmoids[t], self.weights[t], self.contexts[t]
-        torch.add(self.keys, queries.T.contiguous().unsqueeze(1), out=sigmoids).sigmoid_()
+        assert self.stored is not None
+        weights, contexts = self.weights[t], self.contexts[t]
+        self.queries[t] = queries.T
+        sigmoids = self._sigmoids(t, self.stored[t])
         energies = torch.addmm(self.constant, sigmoids.flatten(0, 1), self.slope.unsqueeze(1))
         weights.copy_(energies.view_as(weights).to(self.high).add_(self.blocked).softmax(-1))
         torch.bmm(weights.unsqueeze(1), self.annotations, out=contexts.unsqueeze(1))
         return contexts
+
+    def _sigmoids(self, t: int, out: Tensor) -> Tensor:
+        return torch.add(self.keys, self.queries[t].unsqueeze(1), out=out).sigmoid_()
+
+    def sigmoids(self, t: int) -> Tensor:
+        """Return those of step t, (B, S, A); after ``release`` they are computed again."""
+        return self._sigmoids(t, torch.empty_like(self.keys)) if self.stored is None else self.stored[t]
+
+    def release(self) -> None:
+        """Give back the memory of the sigmoids, the largest part of an update's; backward rarely runs twice."""
+        self.stored = None
 
     def slopes(self) -> AttentionSlopes:
         """Return the backward steps."""
@@ -168,7 +182,7 @@ class _AttentionSlopes:
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
         """As ``AttentionSlopes`` has it."""
         attention, inner, high = self.attention, self.inner, self.attention.high
-        sigmoids, alpha = attention.sigmoids[t], attention.weights[t].to(high)
+        sigmoids, alpha = attention.sigmoids(t), attention.weights[t].to(high)
         d_weights = torch.bmm(d_context.unsqueeze(1), attention.annotations.transpose(1, 2)).squeeze(1)
         d_energies = softmax_back(alpha, d_weights).to(inner.dtype)
         self.d_slope += d_energies.view(-1) @ sigmoids.flatten(0, 1) - d_energies.sum(dtype=high) / 2
@@ -178,8 +192,8 @@ class _AttentionSlopes:
         d_queries.copy_(inner.sum(1).T)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """As ``AttentionSlopes`` has it; releases the sigmoids, most of the memory of a step."""
-        del self.attention.sigmoids
+        """As ``AttentionSlopes`` has it; releases the sigmoids."""
+        self.attention.release()
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
 
 
