@@ -348,3 +348,5 @@ def test_systems_that_no_file_has(plot: Plot) -> None:
     curve_file("a.csv", "none", "bahdanau")
     code, _, err = plot("length", "a.csv", "--systems", "bahdenau", "--output", "l")
     assert (code, err) == (2, "nmt-plot length: error: --systems bahdenau: no such system; nearest: bahdanau\n")
+    _, _, err = plot("length", "a.csv", "--systems", "luong", "--output", "l")
+    assert err.endswith("--systems luong: no such system; choose among: none, bahdanau\n")

@@ -43,7 +43,9 @@ def main(arguments: argparse.Namespace) -> None:
     refuse_overwriting([("CSV", path) for path in arguments.files], written)
     found = read(arguments.files)
     if unknown := [name for name in arguments.systems or () if name not in found]:
-        raise DataError(*("; ".join([f"--systems {name}: no such system", *nearest(name, found)]) for name in unknown))
+        among = [f"choose among: {', '.join(found)}"]
+        advice = {name: (nearest(name, found) or among)[0] for name in unknown}
+        raise DataError(*(f"--systems {name}: no such system; {right}" for name, right in advice.items()))
     chosen = {name: found[name] for name in arguments.systems or found}
     curves = [Curve(plain(name, 40), rows) for name, rows in chosen.items()]
     make_folder(arguments.output)
