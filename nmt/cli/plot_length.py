@@ -43,9 +43,8 @@ def main(arguments: argparse.Namespace) -> None:
     refuse_overwriting([("CSV", path) for path in arguments.files], written)
     found = read(arguments.files)
     if unknown := [name for name in arguments.systems or () if name not in found]:
-        among = [f"choose among: {', '.join(found)}"]
-        advice = {name: (nearest(name, found) or among)[0] for name in unknown}
-        raise DataError(*(f"--systems {name}: no such system; {right}" for name, right in advice.items()))
+        known = f"choose among: {', '.join(found)}"
+        raise DataError(*(f"--systems {n}: no such system; {next(iter(nearest(n, found)), known)}" for n in unknown))
     chosen = {name: found[name] for name in arguments.systems or found}
     curves = [Curve(plain(name, 40), rows) for name, rows in chosen.items()]
     make_folder(arguments.output)

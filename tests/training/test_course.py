@@ -31,11 +31,16 @@ def test_an_early_validation_comes_once(make: Make) -> None:
     assert [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")] == [trainer.progress.epoch]
 
 
+def expect_after(monkeypatch: pytest.MonkeyPatch, updates: int) -> None:
+    """Say the expected time after so many updates, however little time they took."""
+    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(reports, "FIRST_UPDATES", updates)
+
+
 def test_the_expected_time_is_said_after_a_few_seconds_and_written_down_nowhere(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
-    monkeypatch.setattr(reports, "FIRST_UPDATES", 2)
+    expect_after(monkeypatch, 2)
     said: list[str] = []
     trainer = make(said, updates=6, log_every=4)
     trainer.fit()
@@ -68,8 +73,7 @@ def test_the_time_left_counts_validations(make: Make) -> None:
 def test_validations_are_said_not_to_be_counted_until_one_was_timed(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "FIRST_LINE", 0.0)
-    monkeypatch.setattr(reports, "FIRST_UPDATES", 3)
+    expect_after(monkeypatch, 3)
     said: list[str] = []
     trainer = make(said, updates=4, log_every=1, validation={"every": 2})
     trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]

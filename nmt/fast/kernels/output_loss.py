@@ -52,6 +52,7 @@ class _OutputLoss(torch.autograd.Function):
                 uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
                 d_logits.sub_(smoothing / len(bias))
             likelihood += _total(surprisal, counted, part)
+            # on a CPU scatter_add_ would copy all of them
             d_logits[torch.arange(len(rows), device=rows.device), targets[part]] += smoothing - 1
             if counted is not None:
                 d_logits.mul_(counted[part].unsqueeze(1))

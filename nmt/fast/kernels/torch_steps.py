@@ -134,6 +134,10 @@ class Attention:
     """alpha_ij, (T, B, S), low"""
     contexts: Tensor
     """c_i, (T, B, C), low"""
+    queries: Tensor
+    """scaled, (T, B, A), low"""
+    stored: Tensor | None
+    """The sigmoids of all steps, (T, B, S, A), low, until they are released"""
 
     def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
         self.high = torch.promote_types(keys.dtype, torch.float32)
@@ -141,7 +145,7 @@ class Attention:
         self.constant = (self.slope.sum(dtype=self.high) / -2).to(keys.dtype).view(1, 1)
         self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
         self.queries = keys.new_empty(steps, len(keys), keys.size(-1))
-        self.stored: Tensor | None = keys.new_empty(steps, *keys.shape)
+        self.stored = keys.new_empty(steps, *keys.shape)
         self.weights = keys.new_empty(steps, *mask.shape)
         self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
 
