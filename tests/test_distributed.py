@@ -3,13 +3,10 @@
 import json
 import os
 import platform
-import signal
-import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +17,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.errors import ConfigError, DataError, Stopped
 from nmt.foundation.device import resolve_device
-from nmt.foundation.processes import joined
-from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.foundation.world import ONE_PROCESS, World
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
@@ -38,18 +32,13 @@ from nmt.training.pipeline import train_run
 from nmt.training.refusals import say_other_number
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
-from tests.processes import KILLED, free_port, kill_self, run_processes, try_processes
+from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, options, train, write_corpus
-from tests.torture.comparison import differences, snapshot
-from tests.torture.ranks import begin, children
-from tests.torture.trial_folder import TrialFolder, start, wait_for
 
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")
 HOST = platform.node()
-OF_A_TRIAL = ("--resume", "--overwrite", "--verbose")
-"""What trials add to the arguments of ``nmt-train``; --verbose would say each error twice, in its traceback too."""
 
 
 @pytest.fixture(scope="module")
@@ -483,120 +472,6 @@ def test_processes_with_other_configurations_or_text_are_refused(folder: Path, w
     assert not (folder / f"refused-{what}").exists()
 
 
-def hangs(world: World) -> bool:
-    """The second process sleeps while the others wait for it."""
-    if world.rank == 1:
-        time.sleep(60)
-    return world.any(False)
-
-
-def test_a_process_that_hangs_is_named() -> None:
-    problems = [problem for problem, _ in try_processes(hangs, 3, timeout=2.0, seconds=30.0)]
-    for rank in (0, 2):
-        assert "ProcessError" in problems[rank]
-        assert "waited 2 seconds in vain for rank 1;" in problems[rank]
-    assert "not finished" in problems[1] or "ProcessError" in problems[1]
-
-
-def fails_in_one(world: World, rank: int) -> None:
-    def action() -> Any:
-        if world.rank == rank:
-            raise ConfigError(f"only rank {rank} has this problem")
-
-    on_writer(world, action)
-    in_shares(world, range(5), lambda share: [action() or each for each in share])
-
-
-def lacks_a_file(world: World, lacking: int) -> None:
-    def action() -> None:
-        if world.rank == lacking:
-            raise DataError("train.fr: no such file")
-
-    in_turn(world, action)
-
-
-@pytest.mark.parametrize("lacking", [0, 1])
-def test_an_error_of_another_machine_says_where_it_is(lacking: int) -> None:
-    for rank, (problem, _) in enumerate(try_processes(lacks_a_file, 2, lacking)):
-        where = "" if rank == lacking == 0 else f"rank {lacking} on {HOST}: "
-        assert f"DataError: {where}train.fr: no such file" in problem
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_error_of_one_process_is_raised_in_all(rank: int) -> None:
-    for at, (problem, _) in enumerate(try_processes(fails_in_one, 2, rank)):
-        where = f"rank 0 on {HOST}: " if (rank, at) == (0, 1) else ""
-        assert f"ConfigError: {where}only rank {rank} has this problem" in problem
-
-
-def passed_on(world: World) -> list[Any]:
-    order = in_shares(world, list("abcdefg"), lambda share: [letter.upper() for letter in share])
-    tensors = {"a": torch.arange(6, dtype=torch.float64).view(2, 3), "b": torch.tensor([7, 8], dtype=torch.uint8)}
-    shared = share_tensors(world, lambda: tensors if world.writes else {})
-    turns: list[float] = []
-
-    def turn() -> float:
-        turns.append(time.monotonic())
-        time.sleep(0.05 if world.writes else 0)
-        return turns[0]
-
-    first = in_turn(world, turn)
-    assert len(turns) == 1
-    return [order, {name: tensor.tolist() for name, tensor in shared.items()}, first, world.gather(world.rank)]
-
-
-def test_what_one_process_has_reaches_all() -> None:
-    found = run_processes(passed_on, 3)
-    for order, shared, _, ranks in found:
-        assert order == list("ABCDEFG")
-        assert shared == {"a": [[0, 1, 2], [3, 4, 5]], "b": [7, 8]}
-        assert ranks == [0, 1, 2]
-    assert found[0][2] < min(found[1][2], found[2][2])
-
-
-def test_one_process_agrees_with_itself() -> None:
-    assert in_shares(ONE_PROCESS, [1, 2], lambda share: [2 * each for each in share]) == [2, 4]
-    assert on_writer(ONE_PROCESS, lambda: "value") == "value"
-    with pytest.raises(Stopped):
-        in_shares(ONE_PROCESS, [1], stop)
-
-
-def stop(share: Any) -> Any:
-    raise Stopped
-
-
-def test_a_port_in_use_is_an_error_with_its_name() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        with patch.dict(os.environ, variables), pytest.raises(ConfigError, match=port), joined("cpu", 5.0):
-            pass
-
-
-@pytest.mark.parametrize(("rank", "others"), [("0", "have the other ranks"), ("1", "has rank 0")])
-def test_a_process_that_starts_alone_says_whom_it_waited_for(rank: str, others: str) -> None:
-    variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    with (
-        patch.dict(os.environ, variables),
-        pytest.raises(ConfigError, match=rf"; {others} been started\?"),
-        joined("cpu", 1.0),
-    ):
-        pass
-
-
-@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("0", "two"), ("2", "2")])
-def test_a_rank_that_is_no_number_below_the_size_is_refused(rank: str, size: str) -> None:
-    variables = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    with (
-        patch.dict(os.environ, variables),
-        pytest.raises(ConfigError, match=f"RANK={rank}, WORLD_SIZE={size}: must"),
-        joined("cpu", 5.0),
-    ):
-        pass
-
-
 def killed_in_validation(world: World, folder: str) -> None:
     """The second process is killed while it translates the validation set for the second time."""
     real, calls = Validator._translate, []
@@ -618,74 +493,3 @@ def test_a_validation_that_a_process_does_not_finish_has_no_score(folder: Path) 
     state = json.loads((folder / "validated/checkpoints/last/training.json").read_text())
     assert state["validated"] == 2
     assert [line["step"] for line in metrics(folder / "validated") if line["split"] == "validation"] == [2]
-
-
-# --- torchrun itself --------------------------------------------------------------------------------------------------
-
-
-def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
-    """The run goes on from its checkpoint and ends as if nothing had happened."""
-    folder = TrialFolder(tmp_path, updates=12)
-    undisturbed = begin(folder, "undisturbed", restarts=0)
-    _, err = undisturbed.communicate(timeout=300)
-    assert undisturbed.returncode == 0, err
-    process = begin(folder, "killed", restarts=1)
-    assert wait_for(process, "update ")
-    os.kill(children(process)[-1], signal.SIGKILL)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert "nmt-train: rank 0: error: rank 0 on " in err
-    assert "another process of the run has ended" in err
-    assert "resumed after update " in err
-    assert differences(folder.run("undisturbed"), folder.run("killed")) == []
-
-
-@pytest.mark.slow(seconds=40)
-def test_two_machines_go_on_after_one_has_lost_its_rank(tmp_path: Path) -> None:
-    """Each machine's torchrun counts its own failures; --overwrite, which both repeat, does not begin again."""
-    folder = TrialFolder(tmp_path, updates=100)
-    undisturbed = begin(folder, "undisturbed", restarts=0)
-    undisturbed.communicate(timeout=300)
-    where = f"localhost:{free_port()}"
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "test", "--rdzv-endpoint", where]
-    command = [str(Path(sys.executable).with_name("nmt-train")), *folder.arguments("two-machines")]
-    options = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2", *meeting, "--no-python", *command]
-    said = [tmp_path / f"machine-{number}.log" for number in range(2)]
-    with ExitStack() as stack:
-        logs = [stack.enter_context(log.open("w")) for log in said]
-        machines = [start("torchrun", *options, stderr=log) for log in logs]
-    until = time.monotonic() + 120
-    while not any("update 4/" in log.read_text() for log in said):
-        assert time.monotonic() < until, [log.read_text() for log in said]
-        time.sleep(0.05)
-    other = next(number for number, log in enumerate(said) if "update " not in log.read_text())
-    os.kill(children(machines[other])[-1], signal.SIGKILL)
-    for machine in machines:
-        machine.communicate(timeout=300)
-    assert [machine.returncode for machine in machines] == [0, 0], [log.read_text()[-2000:] for log in said]
-    assert any("resumed after update " in log.read_text() for log in said)
-    assert differences(folder.run("undisturbed"), folder.run("two-machines")) == []
-
-
-@pytest.mark.slow
-def test_a_restart_does_not_undo_a_refusal(tmp_path: Path) -> None:
-    """A finished run is refused at the first start and at the second."""
-    folder = TrialFolder(tmp_path, updates=4)
-    assert folder.finish("finished") == []
-    before = snapshot(folder.run("finished"))
-    options = ["--standalone", "--nproc-per-node", "1", "--max-restarts", "1", "--no-python"]
-    command = [str(Path(sys.executable).with_name("nmt-train")), *folder.arguments("finished")]
-    process = start("torchrun", *options, *(part for part in command if part not in OF_A_TRIAL))
-    _, err = process.communicate(timeout=300)
-    assert process.returncode != 0
-    assert err.count("holds a run; continue it with --resume, or replace it with --overwrite") == 2
-    assert snapshot(folder.run("finished")) == before
-
-
-def test_an_experiment_refuses_to_be_several_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    assert nmt_experiment(["--config", "configs/experiments/demo.yaml"]) == 2
-    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in capsys.readouterr().err

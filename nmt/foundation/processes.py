@@ -93,8 +93,13 @@ class _Processes:
             self._patient = distributed.new_group(backend="gloo", timeout=PATIENCE)
 
     def leave(self) -> None:
-        """Close the connections."""
+        """Close the connections, and wait for the threads that serve them.
+
+        Such a thread frees the tensors of its last call after that call has returned, for which it may need the lock
+        of the interpreter. Once the interpreter ends, nobody gets that lock, and the process aborts.
+        """
         distributed.destroy_process_group()
+        del self._later, self._patient  # a group ends with its last reference
 
     def sum(self, tensor: Tensor) -> Tensor:
         """As ``World`` has it."""

@@ -1,0 +1,150 @@
+"""Processes agree, pass things to each other, and say which of them is missing."""
+
+import os
+import platform
+import socket
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from nmt.errors import ConfigError, DataError, Stopped
+from nmt.foundation.processes import joined
+from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from tests.processes import free_port, run_processes, try_processes
+
+HOST = platform.node()
+
+
+def hangs(world: World) -> bool:
+    """The second process sleeps while the others wait for it."""
+    if world.rank == 1:
+        time.sleep(60)
+    return world.any(False)
+
+
+def test_a_process_that_hangs_is_named() -> None:
+    problems = [problem for problem, _ in try_processes(hangs, 3, timeout=2.0, seconds=30.0)]
+    for rank in (0, 2):
+        assert "ProcessError" in problems[rank]
+        assert "waited 2 seconds in vain for rank 1;" in problems[rank]
+    assert "not finished" in problems[1] or "ProcessError" in problems[1]
+
+
+def fails_in_one(world: World, rank: int) -> None:
+    def action() -> Any:
+        if world.rank == rank:
+            raise ConfigError(f"only rank {rank} has this problem")
+
+    on_writer(world, action)
+    in_shares(world, range(5), lambda share: [action() or each for each in share])
+
+
+def lacks_a_file(world: World, lacking: int) -> None:
+    def action() -> None:
+        if world.rank == lacking:
+            raise DataError("train.fr: no such file")
+
+    in_turn(world, action)
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_an_error_of_another_machine_says_where_it_is(lacking: int) -> None:
+    for rank, (problem, _) in enumerate(try_processes(lacks_a_file, 2, lacking)):
+        where = "" if rank == lacking == 0 else f"rank {lacking} on {HOST}: "
+        assert f"DataError: {where}train.fr: no such file" in problem
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_error_of_one_process_is_raised_in_all(rank: int) -> None:
+    for at, (problem, _) in enumerate(try_processes(fails_in_one, 2, rank)):
+        where = f"rank 0 on {HOST}: " if (rank, at) == (0, 1) else ""
+        assert f"ConfigError: {where}only rank {rank} has this problem" in problem
+
+
+def passed_on(world: World) -> list[Any]:
+    order = in_shares(world, list("abcdefg"), lambda share: [letter.upper() for letter in share])
+    tensors = {"a": torch.arange(6, dtype=torch.float64).view(2, 3), "b": torch.tensor([7, 8], dtype=torch.uint8)}
+    shared = share_tensors(world, lambda: tensors if world.writes else {})
+    turns: list[float] = []
+
+    def turn() -> float:
+        turns.append(time.monotonic())
+        time.sleep(0.05 if world.writes else 0)
+        return turns[0]
+
+    first = in_turn(world, turn)
+    assert len(turns) == 1
+    return [order, {name: tensor.tolist() for name, tensor in shared.items()}, first, world.gather(world.rank)]
+
+
+def test_what_one_process_has_reaches_all() -> None:
+    found = run_processes(passed_on, 3)
+    for order, shared, _, ranks in found:
+        assert order == list("ABCDEFG")
+        assert shared == {"a": [[0, 1, 2], [3, 4, 5]], "b": [7, 8]}
+        assert ranks == [0, 1, 2]
+    assert found[0][2] < min(found[1][2], found[2][2])
+
+
+def test_one_process_agrees_with_itself() -> None:
+    assert in_shares(ONE_PROCESS, [1, 2], lambda share: [2 * each for each in share]) == [2, 4]
+    assert on_writer(ONE_PROCESS, lambda: "value") == "value"
+    with pytest.raises(Stopped):
+        in_shares(ONE_PROCESS, [1], stop)
+
+
+def stop(share: Any) -> Any:
+    raise Stopped
+
+
+def test_a_port_in_use_is_an_error_with_its_name() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        with patch.dict(os.environ, variables), pytest.raises(ConfigError, match=port), joined("cpu", 5.0):
+            pass
+
+
+@pytest.mark.parametrize(("rank", "others"), [("0", "have the other ranks"), ("1", "has rank 0")])
+def test_a_process_that_starts_alone_says_whom_it_waited_for(rank: str, others: str) -> None:
+    variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with (
+        patch.dict(os.environ, variables),
+        pytest.raises(ConfigError, match=rf"; {others} been started\?"),
+        joined("cpu", 1.0),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("0", "two"), ("2", "2")])
+def test_a_rank_that_is_no_number_below_the_size_is_refused(rank: str, size: str) -> None:
+    variables = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with (
+        patch.dict(os.environ, variables),
+        pytest.raises(ConfigError, match=f"RANK={rank}, WORLD_SIZE={size}: must"),
+        joined("cpu", 5.0),
+    ):
+        pass
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+def test_no_thread_of_a_world_outlives_it() -> None:
+    """One that still frees a tensor while the interpreter ends would abort the process."""
+    variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with patch.dict(os.environ, variables), joined("cpu", 60.0) as world:
+        assert world.gather(1, patiently=True) == [1]
+        world.sum_later(torch.ones(1))()
+        assert gloo_threads()
+    assert gloo_threads() == []
+
+
+def gloo_threads() -> list[str]:
+    """The threads of gloo in this process."""
+    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in names if "gloo" in name]
