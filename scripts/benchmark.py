@@ -19,6 +19,7 @@ import torch
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.neighbor import NeighborRow, measure_beside
+from benchmarks.profiling import measure_profile
 from benchmarks.shortlist import ShortlistRow, measure_shortlist
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
@@ -138,6 +139,9 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--parts", action="store_true", help="measure the parts of a training step, on the CPU")
     arguments.add_argument(
+        "--profile", action="store_true", help="list the operations of a training step, on the CPU, the longest first"
+    )
+    arguments.add_argument(
         "--neighbor",
         action="store_true",
         help="measure a training step alone and beside a program that keeps every core busy, in alternation",
@@ -187,13 +191,14 @@ STEPS = "single steps"
 OPTIONS_OF = {
     STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
     "--parts": {"parts", "variant", "precision", "kernels", "shape", "repeats"},
+    "--profile": {"profile", "variant", "precision", "kernels", "shape", "repeats"},
     "--neighbor": {"neighbor", "ranks", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
     "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
 }
 """The options that each kind of measurement takes."""
-KINDS = ("parts", "neighbor", "config", "shortlist", "decode")
+KINDS = ("parts", "profile", "neighbor", "config", "shortlist", "decode")
 """The options that choose a kind, in the order in which they are looked for."""
 
 
@@ -213,7 +218,7 @@ def measured(options: argparse.Namespace) -> str:
         problems.append("--decode needs --input, a file to translate")
     if kind == "--shortlist" and not options.decode:
         problems.append("--shortlist needs --decode, a run directory")
-    if kind in (STEPS, "--parts", "--neighbor") and "int8" in (options.precision or []):
+    if kind in (STEPS, "--parts", "--profile", "--neighbor") and "int8" in (options.precision or []):
         problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
         problems.append("--precision int8: the plain path computes in fp32 or bf16; leave --kernels plain out")
@@ -284,6 +289,25 @@ def parts(options: argparse.Namespace) -> list[dict[str, str]]:
     return rows
 
 
+def profiles(options: argparse.Namespace) -> str:
+    """Profile a step of each case and format a table of it."""
+    texts = []
+    for case in cases(options):
+        rows = [
+            {
+                "operation": spent.operation,
+                "calls": f"{spent.calls:,.0f}",
+                "ms": f"{spent.milliseconds:.1f}",
+                "of the step": f"{spent.share:.0%}",
+                "GFLOP/s": f"{spent.flops_per_second / 1e9:,.0f}" if spent.flops_per_second else "",
+            }
+            for spent in alone(measure_profile, case)
+        ]
+        name = f"{case.variant}, {case.kernels}, {case.precision}, {'x'.join(map(str, case.shape))}"
+        texts.append(f"{name}\n\n{markdown(rows)}")
+    return "\n\n".join(texts)
+
+
 def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     """Measure every setting of decoding in a process of its own."""
     device, lines = options.device or "cpu", list(read_lines(options.input))
@@ -343,6 +367,9 @@ def main(options: argparse.Namespace) -> None:
     scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(markdown(parts(options)))
+        return
+    if kind == "--profile":
+        print(profiles(options))
         return
     if kind == "--decode":
         rows = decoded = decoding(options)

@@ -13,7 +13,8 @@ import torch
 from benchmarks import training
 from benchmarks.measuring import peak_memory
 from benchmarks.neighbor import neighbor
-from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, reference, variant_name
+from benchmarks.profiling import measure_profile
+from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
 from benchmarks.training import Case, measure_config, reference_step
 from nmt.config import schema
 from nmt.data.batching import Batch, Position
@@ -21,6 +22,7 @@ from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import unroll_of
 from nmt.foundation.cores import cores
 from nmt.model import build_model
+from nmt.model.cost import cost
 from nmt.training.trainer import Trainer
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
@@ -82,6 +84,22 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_profile_has_the_products_of_a_step(precision: str) -> None:
+    """As many as nmt/model/cost.py counts, but for the scores, which are passes over memory here."""
+    large, products, *others, step = measure_profile(Case("bahdanau", "auto", precision, "cpu", (4, 6, 5), 2))
+    assert large.flops_per_second and products.flops_per_second
+    counted = large.milliseconds * large.flops_per_second / 1e3
+    assert counted == pytest.approx(products.milliseconds * products.flops_per_second / 1e3)
+    parts = cost(reference("bahdanau"), VOCABULARY)
+    assert counted == pytest.approx(parts.training_flops(4, 24, 20, 120, 144, 60), rel=0.02)
+    assert products.calls > 6 * 6
+    times = [spent.milliseconds for spent in others[:-2]]
+    assert times == sorted(times, reverse=True)
+    assert products.milliseconds + sum(spent.milliseconds for spent in others) == pytest.approx(step.milliseconds)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path, ranks: int) -> None:
     rows = tmp_path / "rows.json"
@@ -132,7 +150,7 @@ def until(holds: Callable[[], bool]) -> None:
         (["--set", "seed=2"], "--set: is for --config, not for single steps"),
         (
             ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
-            "--shape: is for single steps or --parts or --neighbor, not for --config",
+            "--shape: is for single steps or --parts or --profile or --neighbor, not for --config",
         ),
         (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode or --shortlist, not for --config"),
         (

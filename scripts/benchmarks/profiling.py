@@ -1,0 +1,76 @@
+"""Where a training step spends its time: in matrix products, in other operations, and between them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.training import WARM, Case, reference_step
+from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
+from nmt.foundation.speed import product_rate, seconds
+
+MOST = 12
+"""Operations that are listed; the others are one row."""
+RIGHT = {"aten::mm": 1, "aten::bmm": 1, "aten::addmm": 2, "aten::baddbmm": 2, "mkldnn::_linear_pointwise": 1}
+"""The operations that multiply matrices, with the place of their right matrix among the inputs."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What an operation takes of a step."""
+
+    operation: str
+    calls: float
+    milliseconds: float
+    share: float
+    """Of the time of the step."""
+    flops_per_second: float | None = None
+    """Of matrix products."""
+
+
+def measure_profile(case: Case) -> list[Spent]:
+    """Profile the step of the reference shape on the CPU.
+
+    Returns the products of the step at the rate of large ones and as they are; then the other operations, the longest
+    first; what is left, which is the interpreter less what profiling costs; and the whole step, not profiled.
+    """
+    device = resolve_device("cpu")
+    keep_freed_memory()
+    step = reference_step(case)
+    taken = 1e3 * seconds(step, device, case.repeats)
+    for _ in range(WARM):
+        step()
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        for _ in range(case.repeats):
+            step()
+    times: dict[str, list[float]] = {}
+    flops = 0.0
+    for each in profiled.key_averages(group_by_input_shape=True):
+        counted = times.setdefault("products" if each.key in RIGHT else each.key, [0.0, 0.0])
+        counted[0] += each.count / case.repeats
+        counted[1] += each.self_cpu_time_total / 1e3 / case.repeats
+        if each.key in RIGHT:
+            flops += each.count / case.repeats * product_flops(each.key, each.input_shapes)
+    calls, products = times.pop("products")
+    precision = resolve_precision(case.precision, device)
+    rate = product_rate(device, precision)
+    ideal = 1e3 * flops / rate
+    found = [
+        Spent("products, were they large", calls, ideal, ideal / taken, rate),
+        Spent("products", calls, products, products / taken, 1e3 * flops / products),
+    ]
+    others = sorted(times.items(), key=lambda item: -item[1][1])
+    found += [Spent(name, count, spent, spent / taken) for name, (count, spent) in others[:MOST]]
+    count, spent = (sum(each[index] for _, each in others[MOST:]) for index in range(2))
+    found.append(Spent("other operations", count, spent, spent / taken))
+    left = taken - sum(each.milliseconds for each in found[1:])
+    return [*found, Spent("between operations", 0, left, left / taken), Spent("step", 1, taken, 1.0)]
+
+
+def product_flops(operation: str, shapes: Sequence[Sequence[int]]) -> int:
+    """Floating-point operations of a matrix product whose inputs have these shapes."""
+    place = RIGHT[operation]
+    left, right = shapes[place - 1], shapes[place]
+    columns = right[0] if operation == "mkldnn::_linear_pointwise" else right[-1]  # that one's right matrix is (n, k)
+    return 2 * math.prod(left) * columns
