@@ -1,0 +1,162 @@
+"""Files that are no configuration; YAML 1.2; any bytes."""
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from nmt.config import dump_config, load_config
+from nmt.config.schema_map import keys_by_name
+from nmt.config.yaml12 import DEEPEST, LARGEST_YAML, format_yaml, parse_yaml
+from nmt.errors import ConfigError
+from tests.config.configurations import MINIMAL, load, problems
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in (tmp_path / "no.yaml", "No such file or directory"), (tmp_path, "Is a directory"):
+        with pytest.raises(ConfigError) as caught:
+            load_config(path)
+        assert str(caught.value) == f"{path}: cannot be read: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "found nothing; must have the sections data, tokenizer, model, training"),
+        ("- a\n", "found a list of 1; must have the sections data, tokenizer, model, training"),
+        (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8; save the file as UTF-8"),
+        ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00' is not allowed in YAML"),
+        ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        (
+            "a:\n  type:luong\n  hidden: 5\n",
+            "line 3, column 9: mapping values are not allowed here; "
+            "line 2: write a space after the colon: {type: luong}",
+        ),
+        ("seed: 1\ndata: 2\nseed: 3\n", "line 3: key 'seed' is already in line 1"),
+        ("seed: 1\n5: 2\n", "line 2: '5' as a key; must be text"),
+        ("{[a]: 1}\n", "line 1: a list or section as a key; must be text"),
+        ("a: &x [1]\nb: *x\n", "line 2, column 4: alias '*x': not supported; repeat the value"),
+        (
+            "a: !!python/object/apply:os.system [ls]\n",
+            "line 1, column 4: tag 'tag:yaml.org,2002:python/object/apply:os.system': not supported",
+        ),
+        ("a: !x 1\n", "line 1, column 4: tag '!x': not supported"),
+        ("[" * 5000, f"line 1, column {DEEPEST + 1}: more than {DEEPEST} levels of nesting"),
+        ("{a: " * 5000, f"line 1, column {4 * DEEPEST - 2}: more than {DEEPEST} levels of nesting"),
+        ("#" * (LARGEST_YAML + 1), f"larger than {LARGEST_YAML} bytes; a configuration is a short YAML file"),
+        (f"seed: {'9' * 5000}\n", "line 1, column 7: a number with more than 18 digits"),
+        ('a: "\\UFFFFFFFF"\n', "line 1: a value cannot be read"),
+        ('a: "\\uD800"\n', "line 1, column 4: an unpaired surrogate, which is not a character"),
+        (
+            "--- {}\n--- {}\n",
+            "line 2, column 1: but found another document "
+            "(expected a single document in the stream, started in line 1)",
+        ),
+    ],
+)
+def test_text_that_is_no_configuration(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert problems(tmp_path, text) == [f"run.yaml: {said}"]
+
+
+def test_a_strangers_key_cannot_break_the_line(tmp_path: Path) -> None:
+    assert problems(tmp_path, MINIMAL + '"a\\n\\e[31mb": 1\n')[0].startswith("run.yaml: a\\n\\x1b[31mb: unknown key; ")
+
+
+# --- YAML 1.2 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("-.5", -0.5),
+        ("1.", 1.0),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("+1", 1),
+        (".inf", math.inf),
+        ("~", None),
+        ("", None),
+        ("TRUE", True),
+        ("no", "no"),
+        ("on", "on"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2024-01-01", "2024-01-01"),
+        ("'1'", "1"),
+        ("1e", "1e"),
+        ("<<", "<<"),
+    ],
+)
+def test_plain_scalars(text: str, value: Any) -> None:
+    parsed = parse_yaml(text, "")
+    assert (type(parsed), parsed) == (type(value), value)
+
+
+NUMBERS = st.integers(-(10**17), 10**17) | st.floats(allow_nan=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: Any) -> None:
+    read = parse_yaml(format_yaml(value), "")
+    assert read == value
+    assert repr(read) == repr(value)
+
+
+# --- any text ---------------------------------------------------------------------------------------------------------
+
+FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def never_a_traceback(folder: Path, text: str | bytes, *overrides: str) -> None:
+    try:
+        config = load(folder, text, *overrides)
+    except ConfigError as error:
+        assert error.problems
+        assert all(problem.isprintable() for problem in error.problems)
+    else:
+        assert load(folder, dump_config(config)) == config
+
+
+@FUZZ
+@given(content=st.binary() | st.text().map(lambda text: text.encode()))
+def test_any_bytes_are_a_configuration_or_a_config_error(tmp_path: Path, content: bytes) -> None:
+    never_a_traceback(tmp_path, content)
+
+
+@FUZZ
+@given(text=st.text("{}[]:,-?&*!|>'\"%#@\\ \n\tabcdata0x1e._~<", max_size=60))
+def test_any_punctuation_is_a_configuration_or_a_config_error(tmp_path: Path, text: str) -> None:
+    never_a_traceback(tmp_path, text)
+    never_a_traceback(tmp_path, f"{MINIMAL}{text}")
+    never_a_traceback(tmp_path, MINIMAL, f"seed={text}", text)
+
+
+KEYS = sorted({key for keys in keys_by_name().values() for key in keys})
+
+
+@FUZZ
+@example(changes=[("data.train.mix", {"": None})])
+@given(changes=st.lists(st.tuples(st.sampled_from(KEYS), VALUES | st.sampled_from(["none", "luong", "adam", "word"]))))
+def test_any_values_are_a_configuration_or_a_config_error(tmp_path: Path, changes: list[tuple[str, Any]]) -> None:
+    data = copy.deepcopy(yaml.safe_load(MINIMAL))
+    for key, value in changes:
+        *parents, name = key.split(".")
+        section = data
+        for parent in parents:
+            if not isinstance(section.get(parent), dict):
+                section[parent] = {}
+            section = section[parent]
+        section[name] = value
+    never_a_traceback(tmp_path, format_yaml(data))
