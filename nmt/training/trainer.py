@@ -14,7 +14,7 @@ from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
-from nmt.foundation.device import out_of_memory, resolve_precision
+from nmt.foundation.device import out_of_memory, release_freed_memory, resolve_precision
 from nmt.foundation.messages import Step, step
 from nmt.foundation.world import ONE_PROCESS, World, stop_together
 from nmt.model import Seq2Seq
@@ -34,6 +34,9 @@ from nmt.translation.translator import CheckStop, never_stop
 
 SKIPS = 10
 """Consecutive updates without a finite gradient after which training fails."""
+GIVE_BACK = 50
+"""Updates after which freed memory goes back to the system, on a CPU: batches of all shapes leave gaps, which would add
+up. More often costs time, because the next updates ask for much of it again."""
 
 
 class Trainer:
@@ -100,6 +103,8 @@ class Trainer:
             update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
             self.progress = self.progress.timed(update.loss, update.tokens, time.perf_counter() - started)
             self.progress = self.reports.update(self.progress, update, shown)
+            if self.device.type == "cpu" and self.progress.update % GIVE_BACK == 0:
+                release_freed_memory()
             if self.progress.validation_due(self.config):
                 self.validate(check_stop)
             elif self.progress.save_due(self.config):

@@ -16,6 +16,7 @@ from nmt.errors import ConfigError
 from nmt.foundation.messages import Detail, duration, shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import reports
+from nmt.training import trainer as trainer_module
 from nmt.training.progress import Progress
 from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
@@ -158,6 +159,16 @@ def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
     train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=20)
     with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
         train(config(folder, output="epochs-cut", updates=None, epochs=1, validation={"every": 1000}), resume=True)
+
+
+def test_freed_memory_is_given_back_from_time_to_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a continuation: it is the number of the update that counts."""
+    trainer, given = make(updates=7), list[int]()
+    trainer.progress = replace(trainer.progress, update=1)
+    monkeypatch.setattr(trainer_module, "GIVE_BACK", 3)
+    monkeypatch.setattr(trainer_module, "release_freed_memory", lambda: given.append(trainer.progress.update))
+    trainer.fit()
+    assert given == [3, 6]
 
 
 def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
