@@ -8,6 +8,7 @@ here.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -291,6 +292,7 @@ def parts(options: argparse.Namespace) -> list[dict[str, str]]:
 
 def profiles(options: argparse.Namespace) -> str:
     """Profile a step of each case and format a table of it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler of PyTorch says when it starts
     texts = []
     for case in cases(options):
         rows = [

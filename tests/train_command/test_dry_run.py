@@ -1,0 +1,259 @@
+"""``nmt-train --dry-run`` finds what would go wrong, and leaves nothing."""
+
+import errno
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import Config
+from nmt.data.batching import plan_epoch
+from nmt.data.dataset import prepare
+from nmt.foundation.messages import duration
+from nmt.runs.directory import RunDirectory
+from nmt.training import dry_run, pipeline
+from nmt.training.progress import Progress
+from nmt.translation.results import Translation
+from nmt.translation.searching import search_batch
+from nmt.translation.translator import Translator
+from nmt.translation.windows import lines_for
+from tests.small_run import config as small_config
+from tests.small_run import options
+from tests.torture.comparison import snapshot
+from tests.torture.strangers import reseal
+from tests.train_command.commands import Train, refused, write_config
+
+
+def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
+    """At an epoch a minute, two epochs take two minutes, whatever the first batch took."""
+    small = small_config(tmp_path, updates=4, validation={"every": 2})
+    prepared = prepare(small)
+    lengths = prepared.train.source_lengths, prepared.train.target_lengths
+    batches = len(plan_epoch(*lengths, small.training.batch_tokens, seed=1, epoch=0))
+    tokens = int(prepared.train.target_lengths.sum()) + len(prepared.train)
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    rows = [{"split": "train", "target_tokens_per_second": rate} for rate in (1.0, tokens / 60, tokens / 60)]
+    rows.append({"split": "validation", "seconds": 2.0})
+    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    twice = small.training.model_copy(update={"updates": 2 * batches})
+    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, Progress())
+    assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
+    assert f"and up to {duration(batches * 2.0)} for {batches} validations; " in said
+    half = Progress(update=batches)
+    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, half)
+    assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
+    end = Progress(update=2 * batches - 1, validated=2 * batches - 1)
+    last = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, end)
+    assert " for 1 update (" in last and " for 1 validation; " in last
+
+
+def test_a_dry_run_tries_everything_and_leaves_nothing(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = options(corpus)["data"]
+    del data["cache"]
+    values = options(corpus, updates=10**6, validation={"samples": 1}) | {"data": data}
+    config = write_config(tmp_path, values | {"output": str(tmp_path / "run")})
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    before, corpus_before = snapshot(tmp_path), snapshot(corpus)
+    code, err = train("--dry-run", "--verbose", config=config)
+    assert code == 0
+    assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
+    for step in ("update 1/4", "update 4/4", "validation         4", "test set: BLEU"):
+        assert step in err
+    assert re.search(
+        r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
+        r"\S+( \d\dm)? for 500,000 validations; \d+\.\d GB of memory$",
+        err,
+        re.MULTILINE,
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "tmp"]
+    assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_dry_run_finds_what_would_fail_after_the_last_update(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("OAK\n")
+    [*_, line] = refused(
+        train("--output", tmp_path / "run", "--dry-run", "--set", f"data.test.target={tmp_path}/short")
+    )
+    assert "test.low has 20 lines" in line and f"{tmp_path}/short has 1" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["short"]
+
+
+def test_a_dry_run_refuses_what_training_would_refuse(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    assert "holds a run" in refused(train("--output", run, "--dry-run"))[0]
+    code, _ = train("--output", run, "--dry-run", "--overwrite")
+    assert code == 0 and snapshot(run) == before
+
+
+def test_a_dry_run_of_a_resumption_loads_the_run_and_leaves_it_as_it_is(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    code, err = train("--output", run, "--dry-run", "--resume", "--set", "training.updates=9")
+    assert code == 0 and f"{run} can be resumed after update 2\n" in err
+    assert snapshot(run) == before
+
+
+def test_a_dry_run_of_a_resumption_refuses_what_resuming_would(train: Train, run: Path, corpus: Path) -> None:
+    how: list[str | Path] = ["--output", run, "--dry-run", "--resume"]
+    assert refused(train(*how, "--set", "seed=2"))[0] == f"{run}: seed was 1 and is now 2"
+    file = corpus / "test.low"
+    text = file.read_text()
+    try:
+        file.write_text("oak\n" * 20)
+        [*_, problem, _] = refused(train(*how))
+    finally:
+        file.write_text(text)
+    assert problem.startswith(f"{run}/manifest.json: corpus_sha256 was ")
+    state = run / "checkpoints" / "last" / "training.json"
+    state.write_text("[]")
+    reseal(state.parent)
+    assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a run")
+
+
+def test_a_dry_run_tries_the_cache_that_training_would_use(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = tmp_path / "file" / "cache"
+    [line] = refused(train("--output", tmp_path / "run", "--dry-run", "--set", f"data.cache={cache}"))
+    assert line.startswith(f"data.cache: {cache}: cannot be written: Not a directory")
+
+
+def test_a_cache_of_a_name_that_is_not_utf8(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NMT_CACHE", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
+    for more in ([], ["--dry-run"]):
+        [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=null", *more))
+        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: not a UTF-8 name; set data.cache, or the ")
+
+
+def test_a_dry_run_sees_that_the_disk_is_too_small(
+    train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = sum(path.stat().st_size for path in (run / "checkpoints").rglob("*") if path.is_file())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=used))
+    how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", "training.average=9"]
+    [*_, line] = refused(train(*how))
+    assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
+    assert "data.cache" not in line, "it is there already"
+    assert train("--output", run, "--dry-run", "--resume")[0] == 0  # which has its own room already
+    [*_, line] = refused(train(*how, "--set", f"data.cache={tmp_path}/other"))
+    assert f"; data.cache: {tmp_path}/other: the encoded text needs " in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_dry_run_says_where_it_works(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    def fail(config: Config, **_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{config.output}/config.yaml")
+
+    monkeypatch.setattr(pipeline, "train_run", fail)
+    [first, second] = refused(train("--output", tmp_path / "run", "--dry-run"))
+    assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+/run/config.yaml: No space left on device", first)
+    assert re.fullmatch(
+        rf"{tmp_path}/tmp/nmt-dry-run-\w+ is the temporary directory of the dry run; .* set TMPDIR .*", second
+    )
+
+
+def test_a_dry_run_translates_the_longest_lines(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translated: list[list[str]] = []
+    stream = Translator.stream
+
+    def watched(self: Translator, lines: Iterable[str], *rest: Any, **more: Any) -> Iterator[Translation]:
+        translated.append(list(lines))
+        return stream(self, translated[-1], *rest, **more)
+
+    monkeypatch.setattr(Translator, "stream", watched)
+    tokens = ["--set", "decoding.batch_tokens=40", "--set", "decoding.max_source=3"]
+    assert train("--output", tmp_path / "run", "--dry-run", *tokens)[0] == 0
+    validation, test = ((corpus / f"{split}.low").read_text().splitlines() for split in ("validation", "test"))
+    expected = []
+    for lines, beam in ((validation[:5], 1), (test, 2)):
+        longest = sorted(lines, key=lambda line: -min(len(line.split()), 3))
+        rows = 40 // beam // 4  # pieces of the longest, the end symbol included
+        expected.append(longest[: lines_for(rows, torch.device("cpu"))])
+    assert translated == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_dry_run_makes_batches_as_large_as_training_will(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    for side, word in (("low", "oak"), ("up", "OAK")):
+        (tmp_path / f"many.{side}").write_text((" ".join([word] * 4) + "\n") * 300)
+    sizes: list[int] = []
+
+    def watched(model: Any, batch: Any, *how: Any) -> Any:
+        sizes.append(len(batch))
+        return search_batch(model, batch, *how)
+
+    monkeypatch.setattr("nmt.translation.translator.search_batch", watched)
+    how = ["--set", f"data.test={{source: {tmp_path}/many.low, target: {tmp_path}/many.up}}"]
+    how += ["--set", "decoding.batch_tokens=200", "--set", f"threads={threads}", "--set", "training.updates=1"]
+    largest = []
+    for dry in (["--dry-run"], []):
+        assert train("--output", tmp_path / "run", *how, *dry)[0] == 0
+        largest.append(max(sizes))
+        sizes.clear()
+    assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
+
+
+def test_what_killed_dry_runs_left_goes_after_a_day(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, age in (("nmt-dry-run-old", 2 * 24 * 3600), ("nmt-dry-run-new", 60)):
+        (tmp_path / "tmp" / name / "run").mkdir(parents=True)
+        for path in (tmp_path / "tmp" / name / "run", tmp_path / "tmp" / name):
+            os.utime(path, (time.time() - age,) * 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    assert train("--output", tmp_path / "run", "--dry-run")[0] == 0
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["nmt-dry-run-new"]
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    code, err = train("--output", tmp_path / "run", "--dry-run")
+    assert code == 0 and f"TMPDIR: {tmp_path}/none: not writable; the dry run uses " in err
+    monkeypatch.setattr(tempfile, "tempdir", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
+    [line] = refused(train("--output", tmp_path / "run", "--dry-run"))
+    assert line == f"TMPDIR: {tmp_path}/\\xe9: a name that is not UTF-8; set it to another directory"
+
+
+def test_a_dry_run_of_an_unfinished_resumption_with_a_damaged_best_passes(train: Train, run: Path) -> None:
+    best = run / "checkpoints" / "best" / "model.safetensors"
+    best.write_bytes(best.read_bytes()[:-1] + b"?")
+    before = snapshot(run)
+    how: list[str | Path] = ["--output", run, "--resume", "--set", "training.updates=3"]
+    code, err = train(*how, "--dry-run")
+    assert code == 0 and f"{best}: damaged" in err and snapshot(run) == before
+    assert train(*how)[0] == 0 and best.read_bytes() != before[str(best.relative_to(run))]
+
+
+def test_a_dry_run_sees_that_somebody_else_trains(train: Train, run: Path) -> None:
+    with RunDirectory(run).locked(print):
+        [line] = refused(train("--output", run, "--dry-run", "--resume"))
+    assert line.startswith(f"output: another nmt-train is running in {run};")
+
+
+def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:
+    files = f"source: {corpus}/test.low, target: {corpus}/test.up, links: {tmp_path}/gold"
+    how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
+    assert refused(train(*how))[-1] == f"evaluation.gold: {tmp_path}/gold: no such file"
+    (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
+    assert "gold:20: 0-99 links a missing word" in refused(train(*how))[-1]

@@ -1,0 +1,108 @@
+"""How ``nmt-train`` is interrupted, and what it leaves."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.cli.train import StopRequest, main
+from nmt.runs.directory import RunDirectory
+from nmt.training.trainer import Trainer
+from tests.small_run import metrics
+from tests.train_command.commands import Train
+
+
+def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = RunDirectory.create
+
+    def signalled(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        create(*arguments)
+
+    monkeypatch.setattr(RunDirectory, "create", signalled)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
+    code, err = train("--output", tmp_path / "run")
+    signal.signal(signal.SIGHUP, ignored)
+    assert code == 129 and err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
+    assert "resumed after update 0\n" in train("--output", tmp_path / "run", "--resume")[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert not stop()
+        os.kill(os.getpid(), number)
+        assert stop() and stop.signal == number
+        assert signal.getsignal(number) == signal.SIG_DFL
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert capsys.readouterr().err == "stopping after this step; press Ctrl-C again to stop immediately\n"
+
+
+def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert train("--output", tmp_path / "run", "--set", "training.updates=1")[0] == 0
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(trainer: Trainer, pause: Any) -> None:
+        assert trainer.progress.complete(trainer.config)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def unnoted(number: int, frame: Any) -> None:
+        pytest.fail("the signal would have ended the process")
+
+    monkeypatch.setattr(Trainer, "average_best", interrupted)
+    before = signal.signal(signal.SIGTERM, unnoted)
+    try:
+        code, err = train("--output", run, "--resume", "--set", "training.updates=3")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 143
+    assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_training_saves_and_says_how_to_go_on(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+) -> None:
+    run = tmp_path / "a run"  # which the shell would take for two words
+    settings = ["training.updates=1000000", "training.log_every=1", "training.validation.every=1000000"]
+    arguments = ["--config", str(corpus / "config.yaml"), "--output", str(run)]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    command = [
+        sys.executable,
+        "-c",
+        "from nmt.cli.train import main; raise SystemExit(main())",
+        "--verbose",
+        *arguments,
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        watchdog = threading.Timer(120, process.kill)  # a test that hangs is to fail
+        watchdog.start()
+        assert process.stderr is not None
+        for line in process.stderr:  # training has begun
+            if line.startswith("update 2/"):
+                process.send_signal(number)
+                break
+        rest = process.stderr.read().splitlines()
+        watchdog.cancel()
+    assert process.returncode == code
+    prefix = "stopped; continue with: nmt-train "
+    assert "stopping after this step; press Ctrl-C again to stop immediately" in rest
+    assert rest[-1].startswith(prefix)
+    made = RunDirectory(run).training("last").state["update"]
+    assert made >= 2 and made == metrics(run)[-1]["step"]
+    again = shlex.split(rest[-1].removeprefix(prefix))
+    assert again == ["--resume", "--output", str(run)]  # the run knows its configuration
+    assert main([*again, "--set", f"training.updates={made + 1}"]) == 0
+    assert f"resumed after update {made}\n" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""What ``nmt-train`` says, whoever listens."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.cli import evaluate, length_curve, translate
+from nmt.cli.common import as_typed
+from nmt.errors import CheckpointError
+from nmt.training import pipeline
+from tests.train_command.commands import Train, refused
+
+
+def test_what_goes_on_is_told_as_it_was_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there = Path(sys.executable).with_name("nmt-train")
+    monkeypatch.setattr(sys, "argv", [str(there)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert as_typed("nmt-train") == str(there)
+    monkeypatch.setenv("PATH", str(there.parent))
+    assert as_typed("nmt-train") == "nmt-train"
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    assert as_typed("nmt-train") == "nmt-train"
+
+
+def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise CheckpointError("one", "two")
+
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    assert refused(train("--output", tmp_path / "run")) == ["one", "two"]
+    code, err = train("--output", tmp_path / "run", "--verbose")
+    assert code == 2 and "Traceback" in err
+
+
+def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
+    train: Train, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "a run"
+    code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
+    assert code == 0
+    lines = err.splitlines()
+    for name in ("data", "vocabulary", "model", "parameters", "memory", "machine", "training"):
+        assert sum(line.startswith(f"{name}: ") for line in lines) == 1, name
+    [parts] = [line for line in lines if line.startswith("parameters: ")]
+    [model] = [line for line in lines if line.startswith("model: ")]
+    counts = [int(count.replace(",", "")) for count in re.findall(r" (\d[\d,]*)(?:,|$)", parts)]
+    assert sum(counts) == int(model.split()[1].replace(",", "")) and "attention " in parts
+    table = [line for line in lines if line.startswith("validation ") and ("update" in line or line[-4:] == "best")]
+    assert table[0].split()[1] == "update" and table[-1].endswith("best")
+    typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
+    assert [words[0] for words in typed] == ["nmt-translate", "nmt-evaluate", "nmt-length-curve", "tensorboard"]
+    assert all(str(run) in " ".join(words) for words in typed)
+    assert str(corpus / "test.low") in typed[1] and str(corpus / "test.up") in typed[2]
+    for module, words in ((translate, typed[0]), (evaluate, typed[1]), (length_curve, typed[2])):
+        module.parser().parse_args(words[1:])
+    code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
+    assert code == 0
+    test, best = err.splitlines()
+    assert test.startswith("test set: BLEU ") and best.startswith("best checkpoint: that of update 2: ")
+
+
+def test_help_with_nobody_to_read_it() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("nmt-train"), "--help"],
+        preexec_fn=lambda: os.close(1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_closed_streams_are_no_traceback(tmp_path: Path, closed: int) -> None:
+    process = subprocess.run(
+        [Path(sys.executable).with_name("nmt-train"), "--config", tmp_path / "none.yaml"],
+        preexec_fn=lambda: os.close(closed),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 2 and "Traceback" not in process.stderr and not process.stdout
+    assert bool(process.stderr) == (closed == 1)
+
+
+def test_names_that_a_configuration_cannot_hold(train: Train, tmp_path: Path) -> None:
+    [line] = refused(train("--output", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
+    assert line.startswith("output: ") and line.endswith("a name that is not UTF-8; config.yaml could not hold it")
+    [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=~nobody-of-this-name/x"))
+    assert line.startswith("data.cache: Could not determine home directory")

@@ -1,0 +1,188 @@
+"""What ``nmt-train`` does in the run directory, and nowhere else."""
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nmt.runs.directory import RunDirectory
+from tests.small_run import metrics, options
+from tests.torture.comparison import snapshot
+from tests.train_command.commands import Train, refused, write_config
+
+
+def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    assert refused(train("--output", run)) == [
+        f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
+    ]
+    assert snapshot(run) == before
+
+
+def test_resume_and_overwrite_exclude_each_other(train: Train, run: Path) -> None:
+    assert refused(train("--output", run, "--resume", "--overwrite")) == ["--resume and --overwrite exclude each other"]
+
+
+def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    (run / "checkpoints" / "update-7").mkdir()
+    code, err = train("--output", run, "--overwrite", "--set", "training.updates=1")
+    assert code == 0 and "training: 1 updates, " in err
+    assert (run / "notes.txt").read_text() == "mine"
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best", "last", "previous"]
+    assert {line["step"] for line in metrics(run)} == {1}
+
+
+def test_a_mistake_in_the_data_costs_no_run(train: Train, run: Path) -> None:
+    before = snapshot(run)
+    lines = refused(train("--output", run, "--overwrite", "--set", "data.train.source=nowhere.txt"))
+    assert "nowhere.txt" in lines[-1]
+    assert snapshot(run) == before
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("evaluation.gold={source: nowhere, target: nowhere, links: nowhere}", "nowhere: no such file"),
+        ("model.encoder.hidden=1000000", "out of memory"),
+    ],
+)
+def test_what_is_wrong_beside_the_data_costs_no_run(train: Train, run: Path, mistake: str, said: str) -> None:
+    before = snapshot(run)
+    code, err = train("--output", run, "--overwrite", "--set", mistake)
+    assert code == 2 and said in err
+    assert snapshot(run) == before
+
+
+def test_a_run_that_has_saved_nothing_cannot_be_resumed(train: Train, run: Path) -> None:
+    for name in ("last", "previous"):
+        shutil.rmtree(run / "checkpoints" / name)
+    assert refused(train("--output", run)) == [
+        f"output: {run} holds a run without a checkpoint; replace it with --overwrite"
+    ]
+
+
+@pytest.mark.parametrize("how", [[], ["--overwrite"], ["--resume"], ["--dry-run"]])
+def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path: Path, how: list[str]) -> None:
+    for name in ("thesis.tex", "b", "c", "d"):
+        (tmp_path / name).write_text("mine")
+    assert refused(train("--output", tmp_path, *how)) == [
+        f"output: {tmp_path} holds other files (b, c, d, ...); name a new or empty directory"
+    ]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_half_made_run_can_be_replaced(train: Train, tmp_path: Path) -> None:
+    """Training was killed before it wrote a configuration."""
+    for part in ("tokenizer", "tensorboard"):
+        (tmp_path / "run" / part).mkdir(parents=True)
+    for name in (".lock", ".config.yaml.new"):
+        (tmp_path / "run" / name).touch()
+    code, _ = train("--output", tmp_path / "run", "--overwrite", "--set", "training.updates=1")
+    assert code == 0
+
+
+def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, run: Path) -> None:
+    for name in ("last", "previous"):
+        shutil.rmtree(run / "checkpoints" / name)
+    with RunDirectory(run).locked(print):
+        [line] = refused(train("--output", run))
+    assert line.startswith(f"output: another nmt-train is running in {run};") and "--overwrite" not in line
+
+
+def test_parents_of_the_run_are_made(train: Train, tmp_path: Path) -> None:
+    code, _ = train("--output", tmp_path / "a" / "b" / "c", "--set", "training.updates=1")
+    assert code == 0 and (tmp_path / "a" / "b" / "c" / "checkpoints" / "best").is_dir()
+
+
+@pytest.mark.parametrize("place", ["file", "file/run", "file/a/run"])
+def test_a_file_in_the_way_is_named(train: Train, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
+
+
+def test_a_folder_that_must_not_be_written_to_is_named(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
+    assert refused(train("--output", tmp_path / "a" / "run")) == [
+        f"output: {tmp_path} is not writable (Permission denied); choose another directory or change its permissions"
+    ]
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert "is not writable (Read-only file system)" in refused(train("--output", tmp_path / "a" / "run"))[0]
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "tokenizer", "tensorboard"])
+def test_a_part_that_must_not_be_written_to_is_named(
+    train: Train, run: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != run / part)
+    for how in (["--resume"], ["--resume", "--dry-run"], ["--overwrite"]):
+        assert refused(train("--output", run, *how)) == [
+            f"output: {run / part} is not writable (Permission denied); choose another directory or change its "
+            "permissions"
+        ]
+
+
+def test_a_run_needs_a_place(train: Train, corpus: Path, tmp_path: Path) -> None:
+    nameless = write_config(tmp_path, options(corpus) | {"output": None})
+    for arguments in ([], ["--output", ""]):
+        assert refused(train(*arguments, config=nameless)) == [
+            "output: no run directory is named; give --output RUN, or output: in the configuration"
+        ]
+
+
+def test_a_write_that_fails_ends_training_with_its_file(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("nmt.runs.directory.sync", full)
+    [*_, line] = refused(train("--output", tmp_path / "run"))
+    assert line.startswith(f"{tmp_path}") and line.endswith(": No space left on device")
+
+
+def test_a_run_that_vanishes_is_said_to_be_missing(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = RunDirectory.save
+
+    def saved_and_gone(run: RunDirectory, *arguments: Any, **more: Any) -> None:
+        save(run, *arguments, **more)
+        shutil.rmtree(run.path)
+
+    monkeypatch.setattr(RunDirectory, "save", saved_and_gone)
+    [*_, line] = refused(train("--output", tmp_path / "run"))
+    assert line == f"{tmp_path}/run/checkpoints: No such file or directory"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "tensorboard", "checkpoints", "checkpoints/last"])
+@pytest.mark.parametrize("how", ["--resume", "--overwrite", "--dry-run"])
+def test_nothing_is_written_through_a_link_out_of_the_run(
+    train: Train, run: Path, tmp_path: Path, name: str, how: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (run / name).rename(elsewhere)
+    (run / name).symlink_to(elsewhere)
+    before = snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()
+    options = ["--overwrite", "--dry-run"] if how == "--dry-run" else [how]
+    [line, *_, remedy] = refused(train("--output", run, *options))
+    assert line == f"{run / name}: a link out of the run directory, to {elsewhere}"
+    assert remedy.startswith("a run directory may not use files outside it")
+    assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
+
+
+@pytest.mark.parametrize("name", ["last/training.safetensors", "last/training.json", "last/sha256.json"])
+def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: Path, tmp_path: Path, name: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (run / "checkpoints" / name).rename(elsewhere)
+    (run / "checkpoints" / name).symlink_to(elsewhere)
+    shutil.rmtree(run / "checkpoints/previous", ignore_errors=True)
+    for more in ([], ["--dry-run"]):
+        lines = refused(train("--output", run, "--resume", *more))
+        assert f"{run / 'checkpoints' / name}: a link out of the run directory, to {elsewhere}" in lines
