@@ -30,8 +30,10 @@ def test_the_tightest_limit_of_all_groups_around_the_process_counts(tmp_path: Pa
 
 
 def test_groups_of_version_1_are_read(tmp_path: Path) -> None:
+    """The hierarchy of each controller has groups of its own."""
     files = {"cpu/job/cpu.cfs_quota_us": "50000\n", "cpu/job/cpu.cfs_period_us": "100000\n"}
-    assert limit(tmp_path, "4:memory:/job\n3:cpu,cpuacct:/job\n", files) == 0.5
+    files |= {"cpu/small/cpu.cfs_quota_us": "10000\n", "cpu/small/cpu.cfs_period_us": "100000\n"}
+    assert limit(tmp_path, "4:memory:/small\n3:cpu,cpuacct:/job\n", files) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,12 @@ def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch, chosen: di
     assert os.environ == chosen
 
 
-def test_without_a_limit_the_number_of_threads_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.foundation.cores.time_limit", lambda: None)
+@pytest.mark.parametrize("limit", [None, 8.0, 16.0])
+def test_without_a_limit_below_the_cores_the_number_of_threads_is_left_to_pytorch(
+    limit: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.foundation.cores.cores", lambda: 8)
+    monkeypatch.setattr("nmt.foundation.cores.time_limit", lambda: limit)
     monkeypatch.setattr(os, "environ", {})
     share_cores()
     assert "OMP_NUM_THREADS" not in os.environ
@@ -94,6 +100,15 @@ def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> 
 @pytest.mark.parametrize("after", [CpuTime(10.1, 101.0, 3.0), CpuTime(20.0, float("nan"), 4.0)])
 def test_a_moment_too_short_or_a_system_that_does_not_tell_gives_no_number(after: CpuTime) -> None:
     assert CpuTime(10.0, after.machine - 1, 3.0).others_until(after) is None
+
+
+def test_a_core_that_is_idle_waits_for_a_disk_or_is_lent_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy are user, nice, system, irq and softirq; idle, iowait and steal are not, and guests are part of user."""
+    monkeypatch.setattr("nmt.foundation.cores._text", lambda path: "cpu  100 20 30 4000 500 6 7 8 9 10\ncpu0 1 1\n")
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    monkeypatch.setattr("os.times", lambda: os.times_result((1.0, 0.5, 0.25, 0.125, 99.0)))
+    now = CpuTime.now()
+    assert (now.machine, now.own) == (1.63, 1.875)
 
 
 def test_the_clocks_of_this_machine_are_read() -> None:

@@ -25,7 +25,7 @@ def share_cores() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
     if (limit := time_limit()) is not None and limit < cores():
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, math.ceil(limit))))
+        os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(limit)))
 
 
 def cores() -> int:
