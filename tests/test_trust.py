@@ -43,6 +43,7 @@ ELSEWHERE: list[tuple[str, Any]] = [
     ("nmt.fast.place._triton", lambda: "999"),
     ("nmt.fast.place._sources", lambda: "other code"),
     ("nmt.fast.place._cpu", lambda: {"name": "another"}),
+    ("os.environ", os.environ | {"CC": "another"}),
 ]
 """Changes after which nothing is known of the fast kernels."""
 SIZES = {"embeddings": {"size": 16}, "encoder": {"hidden": 16}, "decoder": {"hidden": 32, "readout": 16}}
@@ -352,6 +353,7 @@ def test_another_version_device_network_or_precision_is_tried(
         changed(settings, "model", attention={"type": "luong"}),
         changed(settings, "model", encoder={"type": "lstm", "hidden": 32}),
         changed(settings, "training", label_smoothing=0.1),
+        changed(settings, "training", guided_attention={"type": "diagonal"}),
         config.model_copy(update={"precision": "bf16"}),
     ]
     for each in (config, *others):
@@ -369,6 +371,9 @@ def test_another_version_device_network_or_precision_is_tried(
         assert len(tries) == before + 1
     lines_of(config.model_copy(update={"seed": 7}), prepared)
     assert len(tries) == before + 1  # it decides nothing
+    monkeypatch.setattr(prepared.tokenizers.target, "size", 99)
+    lines_of(config, prepared)
+    assert len(tries) == before + 2
 
 
 def test_the_setting_of_a_gpu_names_its_driver(
@@ -380,13 +385,14 @@ def test_the_setting_of_a_gpu_names_its_driver(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **how: True)
     monkeypatch.setattr(torch._C, "_cuda_getDriverVersion", lambda: 12080, raising=False)
+    monkeypatch.setattr("torch.backends.cudnn.version", lambda: 91900)
     config = Config.model_validate(settings | {"precision": "auto"})
     found = []
     for driver in ("550.54", "570.12"):
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version: 12\n")
         monkeypatch.setattr(fast.place, "DRIVER", tmp_path / "version")
         found.append(setting_of(config, prepared_of(config), torch.device("cuda")))
-    assert found[0] != found[1] and found[0]["precision"] == "bf16"
+    assert found[0] != found[1] and found[0]["precision"] == "bf16" and found[0]["versions"]["cudnn"] == 91900
     assert found[1]["device"] == {
         "name": "NVIDIA H100",
         "capability": "9.0",
@@ -540,6 +546,13 @@ def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> Non
     assert len(lengths) == trial.PAIRS and lengths == sorted(lengths, reverse=True)
     longest = max(prepared.train.source_lengths.max(), prepared.train.target_lengths.max())
     assert lengths[0] == longest and min(lengths) == 1
+
+
+def test_the_batch_fits_and_no_word_of_it_is_sampled(settings: dict[str, Any]) -> None:
+    """Longest sentences of 4 words and the end symbol; rounding might change a word that the network chooses."""
+    config = changed(settings, "training", batch_tokens=17, scheduled_sampling={"type": "linear"})
+    found = trial_of(config, prepared_of(config), CPU)
+    assert len(found.sources) == 3 and found.config.training.scheduled_sampling is None
 
 
 @pytest.mark.parametrize("variant", ["bahdanau", "sutskever", "deep", "transformer"])
