@@ -242,9 +242,17 @@ def cases(options: argparse.Namespace) -> list[Case]:
     """Return the steps of the reference shape that the options select. Raises ConfigError."""
     device = options.device or "cpu"
     gpu = resolve_device(device).type == "cuda"
+    shapes = list(map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES)))
+    problems = [
+        f"--ranks {options.ranks}: must divide the {sentences} sentences of a step"
+        for sentences, *_ in shapes
+        if sentences % (options.ranks or 1)
+    ]
+    if problems:
+        raise ConfigError(*problems)
     return [
         Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
-        for each in map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES))
+        for each in shapes
         for precision in options.precision or ["bf16", "fp32"]
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for name in options.variant or ["usual"]
@@ -271,8 +279,6 @@ def beside(options: argparse.Namespace) -> list[NeighborRow]:
     """Measure every case beside a busy program, each in a process of its own."""
     rows = []
     for case in cases(options):
-        if case.shape[0] % (options.ranks or 1):
-            raise ConfigError(f"--ranks {options.ranks}: must divide the {case.shape[0]} sentences of a step")
         rows.append(alone(measure_beside, case, options.ranks))
         say("  ".join(neighbor_cells(rows[-1]).values()))
     return rows
@@ -361,7 +367,7 @@ def main(options: argparse.Namespace) -> None:
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
     elif kind not in ("--decode", "--shortlist"):
-        cases(options)  # refuses a wrong shape before anything is printed
+        cases(options)  # refuses a wrong shape or number of ranks before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
     rows: Sequence[TrainingRow | DecodingRow | NeighborRow | ShortlistRow]
     scores: list[dict[str, float]] = []

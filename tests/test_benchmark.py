@@ -4,7 +4,7 @@ import json
 import mmap
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import training
 from benchmarks.measuring import peak_memory
-from benchmarks.neighbor import neighbor
+from benchmarks.neighbor import measure_beside, neighbor
 from benchmarks.profiling import measure_profile
 from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
 from benchmarks.training import Case, measure_config, reference_step
@@ -111,6 +111,38 @@ def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path, rank
     assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
 
 
+def test_steps_are_timed_alone_while_the_neighbor_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In alternation, the first three steps of each left out; the median alone, the mean beside the program."""
+
+    class Fake:
+        """Makes a step take three times as long while it works."""
+
+        working = False
+
+        def pause(self) -> None:
+            self.working = False
+
+        def work(self) -> None:
+            self.working = True
+
+    fake, rounds = Fake(), list[bool]()
+
+    def timed(step: object, device: torch.device) -> float:
+        rounds.append(fake.working)
+        first, last = len(rounds) <= 6, len(rounds) in (9, 12)
+        return 100.0 if first else (3.0 if fake.working else 1.0) * (4 if last else 1)
+
+    monkeypatch.setattr("benchmarks.neighbor.neighbor", lambda: nullcontext(fake))
+    monkeypatch.setattr("benchmarks.neighbor.reference_step", lambda case, world: None)
+    monkeypatch.setattr("benchmarks.neighbor.keep_freed_memory", lambda: None)
+    monkeypatch.setattr("benchmarks.neighbor.timed", timed)
+    row = measure_beside(Case("none", "auto", "fp32", "cpu", (2, 5, 6), 1), None)
+    assert rounds == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
+    assert row.target_tokens_per_second == 12 / 1.0
+    assert row.beside_tokens_per_second == 12 / 6.0
+    assert (row.processes, row.shape) == (1, "2 x 5 -> 6")
+
+
 def test_the_neighbor_works_only_when_it_is_told_and_ends_with_the_block() -> None:
     def states() -> list[str]:
         """Of each process of the neighbor, by its group."""
@@ -165,11 +197,19 @@ def until(holds: Callable[[], bool]) -> None:
         (["--json", "."], ".: cannot be written: Is a directory"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
+        (["--ranks", "2"], "--ranks: is for --neighbor, not for single steps"),
+        (
+            ["--neighbor", "--ranks", "2", "--shape", "4x3x4", "--shape", "5x3x4"],
+            "--ranks 2: must divide the 5 sentences of a step",
+        ),
     ],
 )
-def test_wrong_options_are_explained(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_explained_before_anything_is_printed(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert script("benchmark").main(options) == 2
-    assert problem in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert problem in err and out == ""
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--updates", "--beam-size"])
