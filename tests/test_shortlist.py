@@ -93,6 +93,24 @@ def test_a_list_of_all_pieces_changes_nothing(
         compare(translator.translate(LINES[:15], options, shortlist=everything), expected)
 
 
+def test_the_output_layer_has_one_of_few_widths() -> None:
+    """oneDNN prepares a product for each new one."""
+    asked = []
+
+    class Noting:
+        """Takes note of the tokens that it is to have."""
+
+        def among(self, tokens: Tensor) -> "Noting":
+            asked.append(tokens)
+            return self
+
+    limits = Limits(1, 2, (0, 1), torch.tensor([9, 9]))
+    lists = [np.arange(5, 100), np.arange(50, 135)]
+    ListedModel(Noting(), lists, limits)  # type: ignore[arg-type]
+    [tokens] = asked
+    assert len(tokens) == 256 and set(tokens.tolist()) == {0, 1, 2, *range(5, 135)}
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
 def test_few_pieces_give_the_same_whatever_the_kernels_and_the_neighbours(
