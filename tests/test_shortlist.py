@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.shortlist import measure_shortlist
 from nmt import fast
 from nmt.cli import serve
 from nmt.cli.evaluate import main as evaluate
@@ -76,6 +78,39 @@ def compare(found: list[Translation], expected: list[Translation], tolerance: fl
             assert each.log_probability == pytest.approx(other.log_probability, rel=tolerance, abs=tolerance)
             if each.attention is not None and other.attention is not None:
                 assert np.allclose(each.attention, other.attention, atol=tolerance)
+
+
+# --- what it changes --------------------------------------------------------------------------------------------------
+
+
+def test_the_benchmark_counts_what_a_list_changes(
+    tokenizers: Tokenizers,
+    everything: Shortlist,
+    few: Shortlist,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that we hold: a search with the list takes half the time of one without, which takes two seconds."""
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    run, lines = str(save_run(tmp_path / "run", ATTENTIONS[0])), LINES[:20]
+    everything.save(tmp_path / "everything")
+    few.save(tmp_path / "few")
+    translator = Translator.load(run, "cpu")
+    references = [each.text for each in translator.translate(lines, beam_size=3)]
+    rows = []
+    for name in ("everything", "few"):
+        clock = iter([0.0, 2.0, 2.0, 3.0])
+        monkeypatch.setattr("benchmarks.shortlist.time.process_time", lambda clock=clock: next(clock))
+        rows.append(measure_shortlist(run, str(tmp_path / name), lines, references, "13a", 3, "fp32", 1))
+    whole, some = rows
+    assert (whole.sentences_per_second, whole.listed_per_second) == (10.0, 20.0)
+    assert (whole.changed, whole.mean_list) == (0, tokenizers.target.size)
+    found = [each.text for each in translator.translate(lines, beam_size=3, shortlist=few)]
+    assert some.changed == sum(map(str.__ne__, references, found)) > 0
+    assert some.bleu == whole.bleu == pytest.approx(100) and some.listed_bleu is not None and some.listed_bleu < 100
+    sizes = [len(few.of(ids, (), tokenizers)) for ids in tokenizers.source.encode(lines)]
+    assert some.mean_list == sum(sizes) / len(sizes)
 
 
 # --- search -----------------------------------------------------------------------------------------------------------
