@@ -64,6 +64,7 @@ class Trained:
             "target tokens/s": f"{self.tokens_per_second:,.0f}",
             f"seconds to {GOAL:.0f} BLEU": reached,
             "best validation BLEU": f"{self.best_bleu:.2f}",
+            "training, s": f"{self.seconds:,.0f}{', stopped' if self.stopped else ''}",
             "training, MB": f"{self.peak_mb:,.0f}",
         }
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from compare_peers import prepared, row, train, translate, write_task
+from compare_peers import Trained, prepared, row, train, translate, write_task
 from nmt.config import load_config
 from nmt.errors import DataError
 from nmt.foundation.files import write_json
@@ -82,6 +82,12 @@ def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
     assert trained.seconds_to_goal is None
     assert row("fake", trained)["seconds to 30 BLEU"] == "not reached"
     assert trained.best_bleu == 7.5
+
+
+def test_a_training_that_was_stopped_is_marked() -> None:
+    """Its BLEU may be that of fewer updates."""
+    for stopped, cell in ((False, "3,600"), (True, "3,600, stopped")):
+        assert row("fake", Trained(1.0, None, 2.0, 3600.4, 5.0, stopped, "now"))["training, s"] == cell
 
 
 def test_output_without_results_is_an_error(tmp_path: Path) -> None:
