@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor
 from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels
+from nmt.data.batching import Batch
 from nmt.data.dataset import PreparedData, prepare
 from nmt.errors import NmtWarning
 from nmt.fast.teacher_forcing import FastTraining
@@ -27,6 +29,7 @@ from nmt.model import Memory, Network, Seq2Seq
 from nmt.runs.loading import load_run
 from nmt.training import trial, trust
 from nmt.training.dry_run import dry_run
+from nmt.training.gradients import GraphedGradients
 from nmt.training.trial import Disagreement, Found, Outcome, compare, judge, trial_of
 from nmt.training.trust import EVERY_DEVICE, setting_of, trusted
 from nmt.translation.translator import Translator
@@ -536,6 +539,24 @@ def test_graphs_are_tried_too(precision: str, settings: dict[str, Any], monkeypa
         monkeypatch.setattr(graphs_on_cpu.Graph, "replay", lambda graph: None)
         with pytest.raises(Disagreement, match="in fp32 the "):
             compare(made)
+
+
+def test_a_graph_that_repeats_the_batch_of_its_recording_is_wrong(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Therefore it is recorded with another batch than it is tried with."""
+    config = Config.model_validate(settings)
+    graphs_on_cpu.install(monkeypatch)
+    monkeypatch.setattr(fast, "records_graphs", lambda model, kernels, device: kernels == "auto")
+    record = GraphedGradients._record
+
+    def unread(self: GraphedGradients, batch: Batch) -> Any:
+        """Let later batches be copied to where the graph does not look."""
+        return replace(record(self, batch), batch=batch.map(Tensor.clone))
+
+    monkeypatch.setattr(GraphedGradients, "_record", unread)
+    with torch.random.fork_rng(), pytest.raises(Disagreement, match="in fp32 the "):
+        compare(trial_of(config, prepared_of(config), CPU))
 
 
 def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> None:
