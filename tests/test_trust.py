@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -312,6 +313,26 @@ def test_a_process_that_is_killed_from_outside_is_no_failure(
     found = trusted(config, prepared_of(config), CPU, ONE_PROCESS, said.append, EVERY_DEVICE)
     assert (found.config.kernels, found.failed) == ("plain", None)
     assert ": its process was killed by SIGKILL. Training goes on " in said[0]
+
+
+def test_a_trial_that_nobody_waits_for_ends_itself(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the training that began it was killed."""
+    install(monkeypatch, Hangs)
+    config = Config.model_validate(settings)
+    made = trial_of(config, prepared_of(config), CPU)
+    context = get_context("fork")
+    (tmp_path / "output").touch()
+    _, sends = context.Pipe(duplex=False)
+    child = context.Process(target=trial._in_child, args=(sends, made, 0.2 - trial.PATIENCE, str(tmp_path / "output")))
+    child.start()
+    try:
+        child.join(20)
+        assert child.exitcode == -signal.SIGALRM
+    finally:
+        child.kill()
+        child.join()
 
 
 def test_a_record_that_says_nothing_is_none(settings: dict[str, Any], tmp_path: Path) -> None:
