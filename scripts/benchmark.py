@@ -32,7 +32,8 @@ from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.foundation.device import resolve_device
+from nmt.fast.kernels.int8 import multiplies_int8
+from nmt.foundation.device import multiplies_bf16, resolve_device
 from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
@@ -114,7 +115,10 @@ def parser() -> argparse.ArgumentParser:
         "step by step; may be repeated; default: usual",
     )
     arguments.add_argument(
-        "--precision", choices=["fp32", "bf16", "int8"], action="append", help="may be repeated; default: all"
+        "--precision",
+        choices=["fp32", "bf16", "int8"],
+        action="append",
+        help="may be repeated; default: all; with --decode those that the hardware has instructions for",
     )
     arguments.add_argument(
         "--kernels",
@@ -314,13 +318,18 @@ def profiles(options: argparse.Namespace) -> str:
     return "\n\n".join(texts)
 
 
+def native_precisions(device: torch.device) -> list[str]:
+    """The precisions of translation that the hardware has instructions for: int8 takes very long without them."""
+    found = ["fp32", "bf16"] if multiplies_bf16(device) else ["fp32"]
+    return [*found, "int8"] if device.type == "cpu" and multiplies_int8() else found
+
+
 def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     """Measure every setting of decoding in a process of its own."""
     device, lines = options.device or "cpu", list(read_lines(options.input))
-    gpu = resolve_device(device).type == "cuda"
     rows = []
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or (["fp32", "bf16"] if gpu else ["fp32", "bf16", "int8"]):
+        for precision in options.precision or native_precisions(resolve_device(device)):
             for kernels in options.kernels or ["plain", "auto"]:
                 if (precision, kernels) != ("int8", "plain"):
                     settings = beam, kernels, precision, device, options.repeats or REPEATS
@@ -335,7 +344,7 @@ def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
     references = list(read_lines(options.reference)) if options.reference else []
     tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or ["fp32", "bf16", "int8"]:
+        for precision in options.precision or native_precisions(torch.device("cpu")):
             settings = beam, precision, options.repeats or REPEATS
             rows.append(
                 alone(measure_shortlist, options.decode, options.shortlist, lines, references, tokenizer, *settings)

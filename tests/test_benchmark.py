@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from benchmarks import training
+from benchmarks.decoding import DecodingRow
 from benchmarks.measuring import peak_memory
 from benchmarks.neighbor import measure_beside, neighbor
 from benchmarks.profiling import measure_profile
@@ -210,6 +211,27 @@ def test_wrong_options_are_explained_before_anything_is_printed(
     assert script("benchmark").main(options) == 2
     out, err = capsys.readouterr()
     assert problem in err and out == ""
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "measured"),
+    [({"avx2": True}, ["fp32"]), ({"avx512_bf16": True, "avx512_vnni": True}, ["fp32", "bf16", "int8"])],
+)
+def test_translation_is_measured_in_what_the_processor_has_instructions_for(
+    capabilities: dict[str, bool], measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = script("benchmark")
+
+    def alone(task: object, run: str, lines: list[str], beam: int, kernels: str, precision: str, *_: object) -> object:
+        return DecodingRow(run, beam, kernels, precision, "cpu", 1, 1.0, 1.0, lines)
+
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch.ops.onednn, "qlinear_pointwise", None, raising=False)  # some builds of PyTorch lack it
+    monkeypatch.setattr(benchmark, "alone", alone)
+    (tmp_path / "lines").write_text("a\n", "utf-8")
+    options = ["--decode", "run", "--input", str(tmp_path / "lines"), "--kernels", "auto", "--beam-size", "1"]
+    found = benchmark.decoding(benchmark.parser().parse_args(options))
+    assert [row.precision for row in found] == measured
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--updates", "--beam-size"])
