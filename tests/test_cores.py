@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.foundation.cores import SPINS, CpuTime, cores, share_cores, time_limit
+from tests.small_run import config, train
 
 
 def limit(tmp_path: Path, membership: str, files: dict[str, str]) -> float | None:
@@ -116,3 +117,18 @@ def test_the_clocks_of_this_machine_are_read() -> None:
     assert now.own > 0
     assert not now.machine <= 0
     assert cores() >= 1
+
+
+@pytest.mark.parametrize(("others", "shown"), [(0.7, "0.7"), (0.2, None), (None, None)])
+def test_training_says_how_many_cores_it_has_and_how_many_others_use(
+    others: float | None, shown: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CpuTime, "others_until_now", lambda self: others)
+    monkeypatch.setattr("nmt.training.summary.cores", lambda: 4)
+    monkeypatch.setattr("nmt.training.summary.time_limit", lambda: 2.5)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    said = train(config(tmp_path, updates=1))
+    [machine] = [line for line in said if line.startswith("machine: ")]
+    assert machine.startswith("machine: 3 threads on 4 cores (limited to the time of 2.5), fused kernels")
+    expected = f"other programs: they use {shown} of 4 cores, which slows this run down"
+    assert [line for line in said if line.startswith("other programs")] == [expected] * (shown is not None)
