@@ -33,7 +33,8 @@ from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.foundation.device import resolve_device
+from nmt.fast.kernels.int8 import multiplies_int8
+from nmt.foundation.device import multiplies_bf16, resolve_device
 from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
@@ -115,7 +116,10 @@ def parser() -> argparse.ArgumentParser:
         "step by step; may be repeated; default: usual",
     )
     arguments.add_argument(
-        "--precision", choices=["fp32", "bf16", "int8"], action="append", help="may be repeated; default: all"
+        "--precision",
+        choices=["fp32", "bf16", "int8"],
+        action="append",
+        help="may be repeated; default: all; with --decode those that the hardware has instructions for",
     )
     arguments.add_argument(
         "--kernels",
@@ -243,9 +247,17 @@ def cases(options: argparse.Namespace) -> list[Case]:
     """Return the steps of the reference shape that the options select. Raises ConfigError."""
     device = options.device or "cpu"
     gpu = resolve_device(device).type == "cuda"
+    shapes = list(map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES)))
+    problems = [
+        f"--ranks {options.ranks}: must divide the {sentences} sentences of a step"
+        for sentences, *_ in shapes
+        if sentences % (options.ranks or 1)
+    ]
+    if problems:
+        raise ConfigError(*problems)
     return [
         Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
-        for each in map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES))
+        for each in shapes
         for precision in options.precision or ["bf16", "fp32"]
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for name in options.variant or ["usual"]
@@ -272,8 +284,6 @@ def beside(options: argparse.Namespace) -> list[NeighborRow]:
     """Measure every case beside a busy program, each in a process of its own."""
     rows = []
     for case in cases(options):
-        if case.shape[0] % (options.ranks or 1):
-            raise ConfigError(f"--ranks {options.ranks}: must divide the {case.shape[0]} sentences of a step")
         rows.append(alone(measure_beside, case, options.ranks))
         say("  ".join(neighbor_cells(rows[-1]).values()))
     return rows
@@ -310,13 +320,18 @@ def profiles(options: argparse.Namespace) -> str:
     return "\n\n".join(texts)
 
 
+def native_precisions(device: torch.device) -> list[str]:
+    """The precisions of translation that the hardware has instructions for: int8 takes very long without them."""
+    found = ["fp32", "bf16"] if multiplies_bf16(device) else ["fp32"]
+    return [*found, "int8"] if device.type == "cpu" and multiplies_int8() else found
+
+
 def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     """Measure every setting of decoding in a process of its own."""
     device, lines = options.device or "cpu", list(read_lines(options.input))
-    gpu = resolve_device(device).type == "cuda"
     rows = []
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or (["fp32", "bf16"] if gpu else ["fp32", "bf16", "int8"]):
+        for precision in options.precision or native_precisions(resolve_device(device)):
             for kernels in options.kernels or ["plain", "auto"]:
                 if (precision, kernels) != ("int8", "plain"):
                     settings = beam, kernels, precision, device, options.repeats or REPEATS
@@ -331,7 +346,7 @@ def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
     references = list(read_lines(options.reference)) if options.reference else []
     tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or ["fp32", "bf16", "int8"]:
+        for precision in options.precision or native_precisions(torch.device("cpu")):
             settings = beam, precision, options.repeats or REPEATS
             rows.append(
                 alone(measure_shortlist, options.decode, options.shortlist, lines, references, tokenizer, *settings)
@@ -363,7 +378,7 @@ def main(options: argparse.Namespace) -> None:
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
     elif kind not in ("--decode", "--shortlist"):
-        cases(options)  # refuses a wrong shape before anything is printed
+        cases(options)  # refuses a wrong shape or number of ranks before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
     rows: Sequence[TrainingRow | DecodingRow | NeighborRow | ShortlistRow]
     scores: list[dict[str, float]] = []

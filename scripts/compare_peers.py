@@ -64,6 +64,7 @@ class Trained:
             "target tokens/s": f"{self.tokens_per_second:,.0f}",
             f"seconds to {GOAL:.0f} BLEU": reached,
             "best validation BLEU": f"{self.best_bleu:.2f}",
+            "training, s": f"{self.seconds:,.0f}{', stopped' if self.stopped else ''}",
             "training, MB": f"{self.peak_mb:,.0f}",
         }
 
@@ -169,17 +170,26 @@ def write_task(task: Path, data: Path) -> None:
 
 
 def prepared(translator: Translator, work: Path) -> Path:
-    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder."""
+    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder.
+
+    Raises:
+        DataError: the environment has other packages.
+    """
     work.mkdir(exist_ok=True)
     environment = translator.environment(work)
-    if translator.packages and not (environment / "installed").exists():
-        say(f"{work.name}: installing {', '.join(translator.packages)}")
+    if translator.packages:
         constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-        torch = [line for line in constraints if line.startswith("torch==")]
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *(torch if isinstance(translator, Toolkit) else []), *translator.packages], check=True)
-        (environment / "installed").touch()
+        torch = [line for line in constraints if line.startswith("torch==")] if isinstance(translator, Toolkit) else []
+        packages = [*torch, *translator.packages]
+        done = environment / "installed.json"
+        if not done.exists():
+            say(f"{work.name}: installing {', '.join(packages)}")
+            subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+            pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, *packages], check=True)
+            write_json(done, packages)
+        elif (earlier := read_json(done)) != packages:
+            raise DataError(f"{done}: has {earlier}, not {packages}; name another --folder")
     preparation = translator.preparation(work)
     if preparation is not None:
         run(preparation, work, work / "preparation.log", 1, 3600.0)

@@ -4,15 +4,16 @@ import json
 import mmap
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import training
+from benchmarks.decoding import DecodingRow
 from benchmarks.measuring import peak_memory
-from benchmarks.neighbor import neighbor
+from benchmarks.neighbor import measure_beside, neighbor
 from benchmarks.profiling import measure_profile
 from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
 from benchmarks.training import Case, measure_config, reference_step
@@ -111,6 +112,38 @@ def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path, rank
     assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
 
 
+def test_steps_are_timed_alone_while_the_neighbor_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In alternation, the first three steps of each left out; the median alone, the mean beside the program."""
+
+    class Fake:
+        """Makes a step take three times as long while it works."""
+
+        working = False
+
+        def pause(self) -> None:
+            self.working = False
+
+        def work(self) -> None:
+            self.working = True
+
+    fake, rounds = Fake(), list[bool]()
+
+    def timed(step: object, device: torch.device) -> float:
+        rounds.append(fake.working)
+        first, last = len(rounds) <= 6, len(rounds) in (9, 12)
+        return 100.0 if first else (3.0 if fake.working else 1.0) * (4 if last else 1)
+
+    monkeypatch.setattr("benchmarks.neighbor.neighbor", lambda: nullcontext(fake))
+    monkeypatch.setattr("benchmarks.neighbor.reference_step", lambda case, world: None)
+    monkeypatch.setattr("benchmarks.neighbor.keep_freed_memory", lambda: None)
+    monkeypatch.setattr("benchmarks.neighbor.timed", timed)
+    row = measure_beside(Case("none", "auto", "fp32", "cpu", (2, 5, 6), 1), None)
+    assert rounds == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
+    assert row.target_tokens_per_second == 12 / 1.0
+    assert row.beside_tokens_per_second == 12 / 6.0
+    assert (row.processes, row.shape) == (1, "2 x 5 -> 6")
+
+
 def test_the_neighbor_works_only_when_it_is_told_and_ends_with_the_block() -> None:
     def states() -> list[str]:
         """Of each process of the neighbor, by its group."""
@@ -165,11 +198,40 @@ def until(holds: Callable[[], bool]) -> None:
         (["--json", "."], ".: cannot be written: Is a directory"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
+        (["--ranks", "2"], "--ranks: is for --neighbor, not for single steps"),
+        (
+            ["--neighbor", "--ranks", "2", "--shape", "4x3x4", "--shape", "5x3x4"],
+            "--ranks 2: must divide the 5 sentences of a step",
+        ),
     ],
 )
-def test_wrong_options_are_explained(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_explained_before_anything_is_printed(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert script("benchmark").main(options) == 2
-    assert problem in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert problem in err and out == ""
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "measured"),
+    [({"avx2": True}, ["fp32"]), ({"avx512_bf16": True, "avx512_vnni": True}, ["fp32", "bf16", "int8"])],
+)
+def test_translation_is_measured_in_what_the_processor_has_instructions_for(
+    capabilities: dict[str, bool], measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = script("benchmark")
+
+    def alone(task: object, run: str, lines: list[str], beam: int, kernels: str, precision: str, *_: object) -> object:
+        return DecodingRow(run, beam, kernels, precision, "cpu", 1, 1.0, 1.0, lines)
+
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch.ops.onednn, "qlinear_pointwise", None, raising=False)  # some builds of PyTorch lack it
+    monkeypatch.setattr(benchmark, "alone", alone)
+    (tmp_path / "lines").write_text("a\n", "utf-8")
+    options = ["--decode", "run", "--input", str(tmp_path / "lines"), "--kernels", "auto", "--beam-size", "1"]
+    found = benchmark.decoding(benchmark.parser().parse_args(options))
+    assert [row.precision for row in found] == measured
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--updates", "--beam-size"])
@@ -244,8 +306,13 @@ def test_the_reference_network_is_of_the_reference_sizes() -> None:
 
 
 def test_peak_memory_is_what_was_held_in_between() -> None:
+    def hold(size: int) -> None:
+        with mmap.mmap(-1, size) as fresh:  # no memory that was freed before
+            for page in range(0, len(fresh), mmap.PAGESIZE):
+                fresh[page] = 1
+
     found: list[int | None] = []
-    with peak_memory(torch.device("cpu"), found), mmap.mmap(-1, 64 << 20) as fresh:  # no memory that was freed before
-        for page in range(0, len(fresh), mmap.PAGESIZE):
-            fresh[page] = 1
+    hold(400 << 20)  # an earlier peak is not that of the block
+    with peak_memory(torch.device("cpu"), found):
+        hold(64 << 20)
     assert found[0] is not None and 60 << 20 < found[0] < 200 << 20

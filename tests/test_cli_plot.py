@@ -15,7 +15,7 @@ from nmt.cli.systems import System, maybe_named, with_names
 from nmt.errors import ConfigError
 from nmt.runs.learning import read_learning
 from tests.small_translator import ATTENTIONS, LINES
-from tests.test_cli_translate import save_run
+from tests.test_cli_translate import rates_of, save_run
 
 Plot = Callable[..., tuple[int, str, str]]
 TEXT = LINES[0]
@@ -101,6 +101,21 @@ def test_attention_by_layer_and_head(plot: Plot, runs: dict[str, str]) -> None:
 def test_attention_of_standard_input(plot: Plot, runs: dict[str, str]) -> None:
     code, _, err = plot("attention", "--model", runs["luong"], "--output", "s", "--device", "cpu", stdin=f"{TEXT}\n")
     assert (code, err) == (0, "written: s.png, s.svg, s.json\n")
+
+
+def test_attention_is_read_in_the_precision_that_is_measured_to_be_fastest(
+    plot: Plot, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the processor multiplies natively."""
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr("nmt.fast.rates", rates_of(33.0, 33.0))
+    options = ["--model", runs["luong"], "--text", TEXT, "--output", "f", "--device", "cpu"]
+    _, plain, _ = plot("attention", *options)
+    code, out, err = plot("attention", *options, "--precision", "auto")
+    said = "precision: fp32; target pieces a second on a thread: fp32 575, bf16 33\n"
+    assert (code, out, err) == (0, plain, f"{said}written: f.png, f.svg, f.json\n")
+    _, _, err = plot("attention", *options, "--precision", "bf16")
+    assert err.startswith("nmt-plot attention: warning: --precision bf16: slower than fp32 on this processor: ")
 
 
 def test_languages_without_spaces_keep_their_pieces(plot: Plot, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -375,6 +375,23 @@ def test_auto_takes_the_fastest_precision_and_says_so(
     monkeypatch.setattr("nmt.fast.rates", rates_of(bf16, int8))
     code, out, err = translate("oak\n", "--precision", "auto")
     assert (code, out.count("\n"), err) == (0, 1, said)
+
+
+@pytest.mark.parametrize(("options", "measured"), [([], 2), (["--beam-size", "1"], 1)])
+@pytest.mark.parametrize("precision", ["auto", "bf16"])
+def test_the_speed_of_a_precision_is_that_of_the_search_asked_for(
+    translate: Translate, monkeypatch: pytest.MonkeyPatch, precision: str, options: list[str], measured: int
+) -> None:
+    """A beam may be faster in int8, and greedy search slower."""
+    sizes = []
+
+    def rates(model: object, precisions: Sequence[torch.dtype], kernels: str, beam_size: int) -> dict[torch.dtype, int]:
+        sizes.append(beam_size)
+        return dict.fromkeys(precisions, 1)
+
+    monkeypatch.setattr("nmt.fast.rates", rates)
+    assert translate("oak\n", "--precision", precision, *options)[0] == 0
+    assert sizes == [measured]
 
 
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:

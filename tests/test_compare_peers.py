@@ -2,16 +2,25 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+import yaml
 
-from compare_peers import row, train, translate, write_task
+from compare_peers import Trained, prepared, row, train, translate, write_task
+from nmt.config import load_config
 from nmt.errors import DataError
 from nmt.foundation.files import write_json
-from peers.processes import Command, matches, run
-from peers.toolkits import TOOLKITS, NmtRun, Toolkit
+from nmt.model.transformer import sinusoids
+from peers.processes import Command, Finished, matches, run
+from peers.toolkits import ROOT, TOOLKITS, CTranslate2, JoeyNMT, NmtRun, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -75,6 +84,12 @@ def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
     assert trained.best_bleu == 7.5
 
 
+def test_a_training_that_was_stopped_is_marked() -> None:
+    """Its BLEU may be that of fewer updates."""
+    for stopped, cell in ((False, "3,600"), (True, "3,600, stopped")):
+        assert row("fake", Trained(1.0, None, 2.0, 3600.4, 5.0, stopped, "now"))["training, s"] == cell
+
+
 def test_output_without_results_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="printed 0 rates and 0 values of BLEU"):
         train(Fake(program="print('nothing')"), tmp_path, 1, 1, 60)
@@ -87,9 +102,31 @@ def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> 
     assert (one, two) == (1, 2)
     assert second - first >= 0.2
     assert round(finished.seconds, 2) >= second  # as in the log
-    assert finished.peak_mb > 1
+    assert 1 < finished.peak_mb < 1000
     with pytest.raises(DataError, match=r"failed with status 3:\n.*the reason"):
         run(Command([sys.executable, "-c", "print('the reason'); exit(3)"]), tmp_path, tmp_path / "log", 1, 60)
+
+
+def test_a_command_has_its_threads_and_none_of_our_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    script = "import os; print([os.environ.get(name) for name in ('OMP_NUM_THREADS', 'PYTHONPATH')])"
+    run(Command([sys.executable, "-c", script]), tmp_path, tmp_path / "log", 3, 60)
+    assert (tmp_path / "log").read_text("utf-8").endswith("\t['3', None]\n")
+
+
+def test_loading_is_no_part_of_the_rate_of_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line takes 8 seconds, and five take 10."""
+    for language in ("de", "en"):
+        (tmp_path / f"test2016.{language}").write_text("a\n" * 5, "utf-8")
+
+    def finished(command: Command, *how: object) -> Finished:
+        source, output = map(Path, command.argv[-2:])
+        output.write_text(source.read_text("utf-8"), "utf-8")
+        return Finished(8.0 if source.name == "first.source" else 10.0, 100.0, False)
+
+    monkeypatch.setattr("compare_peers.run", finished)
+    translated = translate(Fake(), tmp_path, tmp_path, ("de", "en"), 5, 1)
+    assert (translated.sentences_per_second, translated.first) == (2.0, 8.0)
 
 
 def test_a_command_is_stopped_at_the_limit(tmp_path: Path) -> None:
@@ -134,3 +171,81 @@ def test_what_the_toolkits_print_is_found(
     toolkit = TOOLKITS[name]
     assert matches(log, toolkit.rate) == ([] if rate is None else [(1.5, rate)])
     assert matches(log, toolkit.bleu) == ([] if bleu is None else [(1.5, bleu)])
+
+
+# --- environments and commands ----------------------------------------------------------------------------------------
+
+
+def test_a_toolkit_is_installed_once_beside_the_torch_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Sequence[str]]()
+
+    def installing(argv: Sequence[str], **how: Any) -> None:
+        asked.append(argv)
+        (tmp_path / "environment-JoeyNMT").mkdir(exist_ok=True)
+
+    monkeypatch.setattr("compare_peers.subprocess.run", installing)
+    for _ in range(2):
+        assert prepared(JoeyNMT(), tmp_path / "joeynmt") == tmp_path / "joeynmt"
+    venv, pip = asked
+    assert venv == [sys.executable, "-m", "venv", str(tmp_path / "environment-JoeyNMT")]
+    assert pip[0] == str(tmp_path / "environment-JoeyNMT/bin/python")
+    assert "joeynmt==2.3.0" in pip and any(re.fullmatch(r"torch==[\d.]+", package) for package in pip)
+    monkeypatch.setattr(JoeyNMT, "packages", ("joeynmt==2.4.0",))
+    with pytest.raises(DataError, match=r"installed.json: has .*joeynmt==2.3.0.*, not .*joeynmt==2.4.0"):
+        prepared(JoeyNMT(), tmp_path / "joeynmt")
+
+
+def test_what_needs_no_packages_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compare_peers.subprocess.run", pytest.fail)
+    prepared(Fake(), tmp_path / "fake")
+
+
+@pytest.mark.parametrize(
+    ("name", "updates", "warmup", "clip", "factor"),
+    [
+        ("joeynmt", "updates", "learning_rate_warmup", "clip_grad_norm", 1.0),
+        ("eole", "train_steps", "warmup_steps", "max_grad_norm", 300**0.5),
+    ],
+)
+def test_toolkits_train_as_the_reference(
+    name: str, updates: str, warmup: str, clip: str, factor: float, tmp_path: Path
+) -> None:
+    """``factor``: their learning rate over the peak."""
+    reference = load_config(ROOT / "configs/benchmark/reference.yaml").training
+    TOOLKITS[name].training(tmp_path, 40, 2)
+    found = yaml.safe_load((tmp_path / "train.yaml").read_text("utf-8"))["training"]
+    assert (found[updates], found[clip], found["batch_size"]) == (40, reference.clip, reference.batch_tokens)
+    assert found["learning_rate"] / factor == pytest.approx(reference.optimizer.learning_rate, rel=1e-3)
+    assert found[warmup] == reference.schedule.model_dump()["warmup"]
+
+
+def test_this_toolkit_trains_with_the_options_asked_for(tmp_path: Path) -> None:
+    words = TOOLKITS["nmt-fp32"].training(tmp_path, 40, 2).argv
+    assert {"precision=fp32", "threads=2", "training.updates=40", "training.validation.every=250"} <= set(words)
+
+
+def test_a_beam_of_joeynmt_has_a_configuration(tmp_path: Path) -> None:
+    JoeyNMT().training(tmp_path, 40, 2)
+    for beam in (1, 5):
+        JoeyNMT().translation(tmp_path, tmp_path / "source", tmp_path / "output", beam, 2)
+        testing = yaml.safe_load((tmp_path / f"beam-{beam}.yaml").read_text("utf-8"))["testing"]
+        assert (testing["beam_size"], testing["load_model"]) == (beam, "model/latest.ckpt")
+
+
+def test_ctranslate2_has_a_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the positions of this toolkit, and its lines. Neither toolkit is in the other's environment."""
+    commands = CTranslate2("int8", tmp_path / "run")
+    words = commands.translation(tmp_path / "work", Path("a"), Path("b"), 5, 2).argv
+    assert words[0] == str(tmp_path / "environment-CTranslate2/bin/python") and Path(words[1]).is_file()
+    assert words[2:] == ["translate", "model", "a", "b", "5", "int8", "2"]
+    specs = ModuleType("ctranslate2.specs")
+    monkeypatch.setattr(specs, "TransformerSpec", None, raising=False)
+    for name, module in (("ctranslate2", ModuleType("ctranslate2")), ("ctranslate2.specs", specs)):
+        monkeypatch.setitem(sys.modules, name, module)
+    program = import_module("peers.ctranslate2_program")
+    table = program.sinusoids(8)
+    np.testing.assert_allclose(table, sinusoids(0, torch.empty(1, len(table), 8)).numpy(), atol=1e-4)
+    (tmp_path / "lines").write_bytes("a\u2028b\x0b\n\nc\rd\n".encode())
+    assert program.read_lines(str(tmp_path / "lines")) == ["a\u2028b\x0b", "", "c\rd"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.foundation.cores import SPINS, CpuTime, cores, share_cores, time_limit
+from tests.small_run import config, train
 
 
 def limit(tmp_path: Path, membership: str, files: dict[str, str]) -> float | None:
@@ -30,8 +31,10 @@ def test_the_tightest_limit_of_all_groups_around_the_process_counts(tmp_path: Pa
 
 
 def test_groups_of_version_1_are_read(tmp_path: Path) -> None:
+    """The hierarchy of each controller has groups of its own."""
     files = {"cpu/job/cpu.cfs_quota_us": "50000\n", "cpu/job/cpu.cfs_period_us": "100000\n"}
-    assert limit(tmp_path, "4:memory:/job\n3:cpu,cpuacct:/job\n", files) == 0.5
+    files |= {"cpu/small/cpu.cfs_quota_us": "10000\n", "cpu/small/cpu.cfs_period_us": "100000\n"}
+    assert limit(tmp_path, "4:memory:/small\n3:cpu,cpuacct:/job\n", files) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -66,8 +69,12 @@ def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch, chosen: di
     assert os.environ == chosen
 
 
-def test_without_a_limit_the_number_of_threads_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.foundation.cores.time_limit", lambda: None)
+@pytest.mark.parametrize("limit", [None, 8.0, 16.0])
+def test_without_a_limit_below_the_cores_the_number_of_threads_is_left_to_pytorch(
+    limit: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.foundation.cores.cores", lambda: 8)
+    monkeypatch.setattr("nmt.foundation.cores.time_limit", lambda: limit)
     monkeypatch.setattr(os, "environ", {})
     share_cores()
     assert "OMP_NUM_THREADS" not in os.environ
@@ -96,8 +103,32 @@ def test_a_moment_too_short_or_a_system_that_does_not_tell_gives_no_number(after
     assert CpuTime(10.0, after.machine - 1, 3.0).others_until(after) is None
 
 
+def test_a_core_that_is_idle_waits_for_a_disk_or_is_lent_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy are user, nice, system, irq and softirq; idle, iowait and steal are not, and guests are part of user."""
+    monkeypatch.setattr("nmt.foundation.cores._text", lambda path: "cpu  100 20 30 4000 500 6 7 8 9 10\ncpu0 1 1\n")
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    monkeypatch.setattr("os.times", lambda: os.times_result((1.0, 0.5, 0.25, 0.125, 99.0)))
+    now = CpuTime.now()
+    assert (now.machine, now.own) == (1.63, 1.875)
+
+
 def test_the_clocks_of_this_machine_are_read() -> None:
     now = CpuTime.now()
     assert now.own > 0
     assert not now.machine <= 0
     assert cores() >= 1
+
+
+@pytest.mark.parametrize(("others", "shown"), [(0.7, "0.7"), (0.2, None), (None, None)])
+def test_training_says_how_many_cores_it_has_and_how_many_others_use(
+    others: float | None, shown: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CpuTime, "others_until_now", lambda self: others)
+    monkeypatch.setattr("nmt.training.summary.cores", lambda: 4)
+    monkeypatch.setattr("nmt.training.summary.time_limit", lambda: 2.5)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    said = train(config(tmp_path, updates=1))
+    [machine] = [line for line in said if line.startswith("machine: ")]
+    assert machine.startswith("machine: 3 threads on 4 cores (limited to the time of 2.5), fused kernels")
+    expected = f"other programs: they use {shown} of 4 cores, which slows this run down"
+    assert [line for line in said if line.startswith("other programs")] == [expected] * (shown is not None)

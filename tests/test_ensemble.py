@@ -1,7 +1,7 @@
 """Networks that translate together, against NumPy, one alone, and the same twice."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -211,10 +211,18 @@ def test_runs_that_choose_different_precisions_compute_in_the_most_exact_one(
 ) -> None:
     """Each run measures by itself; int8 may suit one and be impossible for another."""
     runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
-    chosen = iter([torch.int8, torch.bfloat16])
-    monkeypatch.setattr("nmt.fast.rates", lambda model, precisions, kernels, beam_size: dict.fromkeys(precisions, 1.0))
+    chosen, sizes = iter([torch.int8, torch.bfloat16]), []
+
+    def rates(model: object, precisions: Sequence[torch.dtype], kernels: str, beam_size: int) -> dict[torch.dtype, int]:
+        sizes.append(beam_size)
+        return dict.fromkeys(precisions, 1)
+
+    monkeypatch.setattr("nmt.fast.rates", rates)
     monkeypatch.setattr("nmt.fast.fastest", lambda rates: next(chosen))
-    assert load_translator(runs, "cpu", "auto").precision == torch.bfloat16
+    translator = load_translator(runs, "cpu", "auto", beam_size=7)
+    assert translator.precision == torch.bfloat16
+    translator.rates()
+    assert sizes == [7, 7, 7]
 
 
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:

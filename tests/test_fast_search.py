@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.fast.inference import PlainSearch, fast_search
+from nmt.fast.inference import PlainSearch, fast_search, search
+from nmt.fast.inference_network import FastSearch
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.decoders import RecurrentDecoder
@@ -51,6 +52,16 @@ def test_fast_steps_are_the_plain_steps(attention: str, ahead: bool) -> None:
         assert (weights is None) == (expected_weights is None)
         if weights is not None and expected_weights is not None:  # the plain path rounds energies to fp32
             assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)
+
+
+def test_greedy_search_applies_nothing_ahead() -> None:
+    """It would save nothing and need more memory."""
+    for beam_size in (1, 2):
+        searched = search(network("bahdanau"), torch.float32, beam_size=beam_size)
+        assert isinstance(searched, FastSearch) and searched.ahead == (beam_size > 1)
+        with torch.inference_mode():
+            memory = searched.start(searched.encode(torch.ones(3, 5, dtype=torch.long), LENGTHS)).memory
+        assert (memory.values is None) == (beam_size == 1)
 
 
 ENCODERS: dict[str, dict[str, Any]] = {

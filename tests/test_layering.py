@@ -1,8 +1,6 @@
 """The house has floors: a module imports only from below its own, and only the commands speak."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -131,18 +129,6 @@ def test_what_should_start_quickly_does_not_import_torch() -> None:
         if name.startswith(WITHOUT_TORCH) and any(module.partition(".")[0] == "torch" for module in imported(tree))
     }
     assert heavy == set()
-
-
-def test_a_wrong_configuration_is_reported_before_torch_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "wrong.yaml").write_text("sead: 1\n", "utf-8")
-    script = (
-        "import sys; from nmt.cli import prepare, train; "
-        "codes = [command.main(['--config', 'wrong.yaml']) for command in (prepare, train)]; "
-        "print(codes, 'torch' in sys.modules)"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ended.stdout == "[2, 2] False\n", ended.stderr
-    assert ended.stderr.count("sead: unknown key; nearest: seed") == 2
 
 
 @pytest.mark.parametrize(

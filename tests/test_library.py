@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -89,8 +89,9 @@ SURFACE = {
     "Translator": "class",
     "Translator.attends": "(self) -> bool",
     "Translator.load": "(cls, run: str | Path, device: str='auto', precision: str='fp32', "
-    "kernels: Kernels | None=None) -> Self",
-    "Translator.of": "(cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None) -> Self",
+    "kernels: Kernels | None=None, beam_size: int | None=None) -> Self",
+    "Translator.of": "(cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None, "
+    "beam_size: int | None=None) -> Self",
     "Translator.slow_precision": "(self) -> str | None",
     "Translator.stream": "(self, lines: Iterable[str], options: SearchOptions, *, prefixes: Sequence[str]=(), "
     "first: int=1, window: int=WINDOW, first_window: int=FIRST_WINDOW, warn: Warn=no_warning, "
@@ -253,6 +254,20 @@ def test_unknown_keywords_are_type_errors_that_name_the_nearest(translator: nmt.
 def test_names_of_values_are_checked(folder: Path) -> None:
     with pytest.raises(ConfigError, match="precision: 'bf17' is not one of auto, fp32, bf16, int8; nearest: bf16"):
         nmt.Translator.load(folder / "runs" / "tiny", "cpu", precision="bf17")
+
+
+def test_the_speed_of_a_precision_is_that_of_the_search_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def rates(model: object, precisions: Sequence[Any], kernels: str, beam_size: int) -> dict[Any, float]:
+        sizes.append(beam_size)
+        return dict.fromkeys(precisions, 1.0)
+
+    monkeypatch.setattr("nmt.fast.rates", rates)
+    nmt.evaluate(folder / "runs" / "tiny", ["oak"], ["OAK"], device="cpu", precision="auto", beam_size=3)
+    assert sizes == [3]
 
 
 @pytest.mark.parametrize("config", ["tiny.yaml", Path("tiny.yaml"), {"output": "runs/tiny"}, None])

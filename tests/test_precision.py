@@ -1,5 +1,6 @@
 """The precision that translates fastest: what is measured, and what is chosen."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,19 +36,24 @@ def test_rates_are_of_each_precision_and_leave_random_numbers_and_threads_alone(
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])
-def test_a_rate_counts_the_pieces_of_the_whole_batch(kernels: schema.Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    built, rows = model("luong"), list[int]()
+def test_a_rate_counts_the_pieces_of_the_whole_batch_on_one_thread(
+    kernels: schema.Kernels, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, rows, threads = model("luong"), list[int](), set[int]()
     step = type(built).step if kernels == "plain" else FastLuong.step
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(2)
 
     def counting(self: Any, previous: torch.Tensor, state: Any) -> Any:
         rows.append(len(previous))
+        threads.add(torch.get_num_threads())
         return step(self, previous, state)
 
     owner = type(built) if kernels == "plain" else FastLuong
     monkeypatch.setattr(owner, "step", counting)
     monkeypatch.setattr("nmt.fast.precision.brief_seconds", lambda task, device: task() or 2.0)
     found = fast.rates(built, (FP32,), kernels, beam_size=4)
-    assert rows == [16 * 4] * 16
+    assert rows == [16 * 4] * 16 and threads == {1}
     assert found == {FP32: 16 * 16 / 2.0}
 
 
@@ -70,6 +76,13 @@ def test_candidates_are_what_the_processor_multiplies(
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
     monkeypatch.setattr(torch.ops.onednn, "qlinear_pointwise", None, raising=False)  # some builds of PyTorch lack it
     assert fast.candidates(model(), kernels, CPU) == expected
+
+
+def test_a_gpu_is_not_offered_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processor may have the instructions."""
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: EVERYTHING)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: True)
+    assert fast.candidates(model(), "auto", torch.device("cuda")) == [FP32, BF16]
 
 
 def test_a_network_without_a_twin_is_not_offered_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
-from tests.test_cli_translate import save_run
+from tests.test_cli_translate import rates_of, save_run
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
 ABOUT = About("tiny", ("low", "up"), [{"name": "tiny", "update": 1200, "bleu": 31.25, "bleu_of": "test"}])
@@ -692,6 +692,25 @@ def test_wrong_options_are_errors_before_anybody_asks(tmp_path: Path, capsys: py
     run = save_run(tmp_path / "run", ATTENTIONS[2])
     assert serve.main(["--model", str(run), "--coverage-penalty", "0.2", "--port", "0", "--device", "cpu"]) == 2
     assert "decoding.coverage_penalty: 0.2 needs attention weights" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("precision", "said"),
+    [
+        ("auto", "precision: fp32; target pieces a second on a thread: fp32 575, "),
+        ("bf16", "nmt-serve: warning: --precision bf16: slower than fp32 on this processor: 33 against 575 "),
+    ],
+)
+def test_the_precision_is_told_before_anybody_asks(
+    precision: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr("nmt.fast.rates", rates_of(33.0, 33.0))
+    run = save_run(tmp_path / "run", ATTENTIONS[1])
+    with listen("127.0.0.1", 0) as taken:  # where the command ends
+        port = str(taken.getsockname()[1])
+        assert serve.main(["--model", str(run), "--port", port, "--device", "cpu", "--precision", precision]) == 2
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

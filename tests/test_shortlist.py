@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.shortlist import measure_shortlist
 from nmt import fast
 from nmt.cli import serve
 from nmt.cli.evaluate import main as evaluate
@@ -78,6 +80,39 @@ def compare(found: list[Translation], expected: list[Translation], tolerance: fl
                 assert np.allclose(each.attention, other.attention, atol=tolerance)
 
 
+# --- what it changes --------------------------------------------------------------------------------------------------
+
+
+def test_the_benchmark_counts_what_a_list_changes(
+    tokenizers: Tokenizers,
+    everything: Shortlist,
+    few: Shortlist,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that we hold: a search with the list takes half the time of one without, which takes two seconds."""
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    run, lines = str(save_run(tmp_path / "run", ATTENTIONS[0])), LINES[:20]
+    everything.save(tmp_path / "everything")
+    few.save(tmp_path / "few")
+    translator = Translator.load(run, "cpu")
+    references = [each.text for each in translator.translate(lines, beam_size=3)]
+    rows = []
+    for name in ("everything", "few"):
+        clock = iter([0.0, 2.0, 2.0, 3.0])
+        monkeypatch.setattr("benchmarks.shortlist.time.process_time", lambda clock=clock: next(clock))
+        rows.append(measure_shortlist(run, str(tmp_path / name), lines, references, "13a", 3, "fp32", 1))
+    whole, some = rows
+    assert (whole.sentences_per_second, whole.listed_per_second) == (10.0, 20.0)
+    assert (whole.changed, whole.mean_list) == (0, tokenizers.target.size)
+    found = [each.text for each in translator.translate(lines, beam_size=3, shortlist=few)]
+    assert some.changed == sum(map(str.__ne__, references, found)) > 0
+    assert some.bleu == whole.bleu == pytest.approx(100) and some.listed_bleu is not None and some.listed_bleu < 100
+    sizes = [len(few.of(ids, (), tokenizers)) for ids in tokenizers.source.encode(lines)]
+    assert some.mean_list == sum(sizes) / len(sizes)
+
+
 # --- search -----------------------------------------------------------------------------------------------------------
 
 
@@ -91,6 +126,24 @@ def test_a_list_of_all_pieces_changes_nothing(
         translator = translator_of(model, tokenizers, kernels=kernels)
         expected = translator.translate(LINES[:15], options)
         compare(translator.translate(LINES[:15], options, shortlist=everything), expected)
+
+
+def test_the_output_layer_has_one_of_few_widths() -> None:
+    """oneDNN prepares a product for each new one."""
+    asked = []
+
+    class Noting:
+        """Takes note of the tokens that it is to have."""
+
+        def among(self, tokens: Tensor) -> "Noting":
+            asked.append(tokens)
+            return self
+
+    limits = Limits(1, 2, (0, 1), torch.tensor([9, 9]))
+    lists = [np.arange(5, 100), np.arange(50, 135)]
+    ListedModel(Noting(), lists, limits)  # type: ignore[arg-type]
+    [tokens] = asked
+    assert len(tokens) == 256 and set(tokens.tolist()) == {0, 1, 2, *range(5, 135)}
 
 
 @pytest.mark.parametrize("search", SEARCHES)

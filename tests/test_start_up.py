@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,8 @@ from torch import nn
 from nmt.model.initialization import Uninitialized
 from tests.small_run import config, train
 
-COMMANDS = (
-    *("train", "translate", "evaluate", "score", "length_curve", "diagnose", "experiment", "prepare"),
-    *("plot", "report", "serve", "shortlist"),
-)
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))["project"]
+COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PROJECT["scripts"].values()]
 UNNEEDED = (
     "datasets",
     "matplotlib",
@@ -41,7 +40,7 @@ def imported(arguments: list[str], names: tuple[str, ...], cwd: Path) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", script, f"nmt.cli.{command}", "\n".join(rest), " ".join(names)],
         cwd=cwd,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
@@ -51,6 +50,15 @@ def imported(arguments: list[str], names: tuple[str, ...], cwd: Path) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_does_not_wait_for_torch(command: str, tmp_path: Path) -> None:
     assert imported([command, "--help"], ("torch", "datasets", "matplotlib.pyplot"), tmp_path) == ""
+
+
+@pytest.mark.parametrize("command", ["train", "prepare", "experiment"])
+def test_a_wrong_configuration_does_not_wait_for_torch(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.yaml").write_text("sead: 1\n", "utf-8")
+    assert imported([command, "--config", "wrong.yaml"], ("torch", "datasets", "pyarrow"), tmp_path) == ""
+    assert "wrong.yaml: sead: unknown key; nearest: seed" in capfd.readouterr().err
 
 
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:

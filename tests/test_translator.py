@@ -32,7 +32,7 @@ from nmt.translation.results import BLANK, Translation
 from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.translator import Translator
 from nmt.translation.unknown import UnknownWords
-from nmt.translation.windows import Line, side_by_side
+from nmt.translation.windows import Line, lines_for, most_rows, side_by_side
 from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers, translator_of
@@ -533,6 +533,23 @@ def test_batches_hold_multiples_of_16_where_more_fit() -> None:
     assert all(len(batch) % ROWS == 0 or 4 * batch[-1].length > 3 * batch[0].length for batch in batches)
     for batch in batches_of(lines, with_(BEAM, batch_tokens=2000), 64):
         assert len(batch) == 1 or 4 * len(batch) * len(batch[0].ids) <= 2000
+
+
+def test_a_batch_has_all_lines_of_like_length() -> None:
+    """Of at least three quarters of the longest, which has 200 pieces: 51 lines."""
+    lines = [Line(number, [3] * (200 - number)) for number in range(1, 151)]
+    first = next(batches_of(lines, with_(BEAM, batch_tokens=10**6), 1000))
+    assert (first[0].length, first[-1].length) == (200, 150)
+
+
+@pytest.mark.parametrize(("lines", "rows"), [(10, ROWS), (6 * ROWS, ROWS), (12 * ROWS, 2 * ROWS), (1000, 160)])
+def test_each_thread_has_three_batches_where_there_are_enough_lines(
+    lines: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    assert most_rows(lines, torch.device("cpu")) == rows
+    assert most_rows(lines, torch.device("cuda")) == lines
+    assert most_rows(lines_for(lines, torch.device("cpu")), torch.device("cpu")) >= lines
 
 
 # --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------

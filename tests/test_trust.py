@@ -7,6 +7,8 @@ import re
 import signal
 import sys
 import time
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,7 @@ from torch import Tensor
 from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels
+from nmt.data.batching import Batch
 from nmt.data.dataset import PreparedData, prepare
 from nmt.errors import NmtWarning
 from nmt.fast.teacher_forcing import FastTraining
@@ -27,6 +30,7 @@ from nmt.model import Memory, Network, Seq2Seq
 from nmt.runs.loading import load_run
 from nmt.training import trial, trust
 from nmt.training.dry_run import dry_run
+from nmt.training.gradients import GraphedGradients
 from nmt.training.trial import Disagreement, Found, Outcome, compare, judge, trial_of
 from nmt.training.trust import EVERY_DEVICE, setting_of, trusted
 from nmt.translation.translator import Translator
@@ -43,6 +47,7 @@ ELSEWHERE: list[tuple[str, Any]] = [
     ("nmt.fast.place._triton", lambda: "999"),
     ("nmt.fast.place._sources", lambda: "other code"),
     ("nmt.fast.place._cpu", lambda: {"name": "another"}),
+    ("os.environ", os.environ | {"CC": "another"}),
 ]
 """Changes after which nothing is known of the fast kernels."""
 SIZES = {"embeddings": {"size": 16}, "encoder": {"hidden": 16}, "decoder": {"hidden": 32, "readout": 16}}
@@ -310,6 +315,26 @@ def test_a_process_that_is_killed_from_outside_is_no_failure(
     assert ": its process was killed by SIGKILL. Training goes on " in said[0]
 
 
+def test_a_trial_that_nobody_waits_for_ends_itself(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the training that began it was killed."""
+    install(monkeypatch, Hangs)
+    config = Config.model_validate(settings)
+    made = trial_of(config, prepared_of(config), CPU)
+    context = get_context("fork")
+    (tmp_path / "output").touch()
+    _, sends = context.Pipe(duplex=False)
+    child = context.Process(target=trial._in_child, args=(sends, made, 0.2 - trial.PATIENCE, str(tmp_path / "output")))
+    child.start()
+    try:
+        child.join(20)
+        assert child.exitcode == -signal.SIGALRM
+    finally:
+        child.kill()
+        child.join()
+
+
 def test_a_record_that_says_nothing_is_none(settings: dict[str, Any], tmp_path: Path) -> None:
     """As a stranger may have written it."""
     train(Config.model_validate(settings))
@@ -352,6 +377,7 @@ def test_another_version_device_network_or_precision_is_tried(
         changed(settings, "model", attention={"type": "luong"}),
         changed(settings, "model", encoder={"type": "lstm", "hidden": 32}),
         changed(settings, "training", label_smoothing=0.1),
+        changed(settings, "training", guided_attention={"type": "diagonal"}),
         config.model_copy(update={"precision": "bf16"}),
     ]
     for each in (config, *others):
@@ -369,6 +395,9 @@ def test_another_version_device_network_or_precision_is_tried(
         assert len(tries) == before + 1
     lines_of(config.model_copy(update={"seed": 7}), prepared)
     assert len(tries) == before + 1  # it decides nothing
+    monkeypatch.setattr(prepared.tokenizers.target, "size", 99)
+    lines_of(config, prepared)
+    assert len(tries) == before + 2
 
 
 def test_the_setting_of_a_gpu_names_its_driver(
@@ -380,13 +409,14 @@ def test_the_setting_of_a_gpu_names_its_driver(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **how: True)
     monkeypatch.setattr(torch._C, "_cuda_getDriverVersion", lambda: 12080, raising=False)
+    monkeypatch.setattr("torch.backends.cudnn.version", lambda: 91900)
     config = Config.model_validate(settings | {"precision": "auto"})
     found = []
     for driver in ("550.54", "570.12"):
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version: 12\n")
         monkeypatch.setattr(fast.place, "DRIVER", tmp_path / "version")
         found.append(setting_of(config, prepared_of(config), torch.device("cuda")))
-    assert found[0] != found[1] and found[0]["precision"] == "bf16"
+    assert found[0] != found[1] and found[0]["precision"] == "bf16" and found[0]["versions"]["cudnn"] == 91900
     assert found[1]["device"] == {
         "name": "NVIDIA H100",
         "capability": "9.0",
@@ -532,6 +562,24 @@ def test_graphs_are_tried_too(precision: str, settings: dict[str, Any], monkeypa
             compare(made)
 
 
+def test_a_graph_that_repeats_the_batch_of_its_recording_is_wrong(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Therefore it is recorded with another batch than it is tried with."""
+    config = Config.model_validate(settings)
+    graphs_on_cpu.install(monkeypatch)
+    monkeypatch.setattr(fast, "records_graphs", lambda model, kernels, device: kernels == "auto")
+    record = GraphedGradients._record
+
+    def unread(self: GraphedGradients, batch: Batch) -> Any:
+        """Let later batches be copied to where the graph does not look."""
+        return replace(record(self, batch), batch=batch.map(Tensor.clone))
+
+    monkeypatch.setattr(GraphedGradients, "_record", unread)
+    with torch.random.fork_rng(), pytest.raises(Disagreement, match="in fp32 the "):
+        compare(trial_of(config, prepared_of(config), CPU))
+
+
 def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> None:
     config = Config.model_validate(settings)
     prepared = prepared_of(config)
@@ -540,6 +588,13 @@ def test_the_batch_has_sentences_of_all_lengths(settings: dict[str, Any]) -> Non
     assert len(lengths) == trial.PAIRS and lengths == sorted(lengths, reverse=True)
     longest = max(prepared.train.source_lengths.max(), prepared.train.target_lengths.max())
     assert lengths[0] == longest and min(lengths) == 1
+
+
+def test_the_batch_fits_and_no_word_of_it_is_sampled(settings: dict[str, Any]) -> None:
+    """Longest sentences of 4 words and the end symbol; rounding might change a word that the network chooses."""
+    config = changed(settings, "training", batch_tokens=17, scheduled_sampling={"type": "linear"})
+    found = trial_of(config, prepared_of(config), CPU)
+    assert len(found.sources) == 3 and found.config.training.scheduled_sampling is None
 
 
 @pytest.mark.parametrize("variant", ["bahdanau", "sutskever", "deep", "transformer"])

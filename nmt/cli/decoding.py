@@ -73,7 +73,7 @@ def load_models(runs: Sequence[str], arguments: argparse.Namespace, **device: st
     with importing():
         from nmt.translation.ensemble import load_translator  # noqa: PLC0415
 
-    return load_translator(runs, **given(arguments, DEVICE_OPTIONS) | device)
+    return load_translator(runs, **given(arguments, (*DEVICE_OPTIONS, "beam_size")) | device)
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:

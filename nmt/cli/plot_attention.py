@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, warn, warn_of_line
+from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, tell_precision, warn, warn_of_line
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import CommandParser, given, refuse_useless, whole
 from nmt.cli.pictures import about_words, attention_map, layers_and_heads, which_weights
@@ -221,7 +221,10 @@ def read(
         source_pieces, target_pieces = forced.source_pieces, forced.target_pieces
         print(f"{name}: log-probability of the reference {forced.log_probability:.2f}")
     else:
-        translator = Translator.of(run, device, resolve_precision(arguments.precision or "fp32", device))
+        named = arguments.precision or "fp32"
+        precision = None if named == "auto" else resolve_precision(named, device)
+        translator = Translator.of(run, device, precision, arguments.beam_size)
+        tell_precision(translator, arguments)
         options = SearchOptions.from_config(run.config.decoding, attention=True, **given(arguments, SEARCH_OPTIONS))
         [translation] = translator.stream([source], options, warn=warn_of_line(arguments, where))
         best = translation.hypotheses[0]

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models
+from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models, tell_precision
 from nmt.cli.options import CommandParser, given, number, whole
 from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
 from nmt.errors import ConfigError
@@ -69,6 +69,7 @@ def main(arguments: argparse.Namespace) -> None:
         from nmt.serving.server import listen, run  # noqa: PLC0415
 
     translator = load_models(arguments.model, arguments)
+    tell_precision(translator, arguments)
     limits = Limits(
         lines=arguments.max_lines,
         characters=arguments.max_characters,

@@ -1,6 +1,6 @@
 """The cores that this process may use, and how its threads share them with other programs.
 
-This module must not import PyTorch: what :func:`share_cores` sets holds only for threads that start later.
+This module must not import PyTorch: its OpenMP library reads what :func:`share_cores` sets when it is loaded.
 """
 
 import math
@@ -21,11 +21,12 @@ def share_cores() -> None:
     """Let the threads of OpenMP sleep soon, and start no more of them than a limit on the process's time allows.
 
     Sets ``GOMP_SPINCOUNT`` and ``OMP_NUM_THREADS``, which child processes inherit; values that are set already stay.
+    This process reads them when PyTorch is imported, and no more.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
     if (limit := time_limit()) is not None and limit < cores():
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, math.ceil(limit))))
+        os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(limit)))
 
 
 def cores() -> int:

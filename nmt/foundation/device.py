@@ -40,7 +40,7 @@ def name_of(device: torch.device) -> str:
 
 
 def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the hardware multiplies bf16 matrices natively, so that bf16 is faster than fp32."""
+    """Whether the hardware has instructions that multiply bf16 matrices; a processor may yet be faster in fp32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     capabilities = torch.cpu.get_capabilities()
@@ -49,6 +49,9 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
+
+    ``auto`` is bf16 where the hardware has instructions for it. Whether it is faster is measured elsewhere: in
+    ``nmt.training.precision`` for training, in ``nmt.fast.precision`` for translation.
 
     Raises ConfigError for another name, and for int8 on a GPU.
     """

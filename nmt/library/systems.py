@@ -53,7 +53,7 @@ def hypotheses_of(
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
 
-    translator = Translator.load(Path(system), device, precision)
+    translator = Translator.load(Path(system), device, precision, beam_size=changes.get("beam_size"))
     options = SearchOptions.from_config(translator.decoding, **changes)
     return (each.text for each in translator.translate(iter(lines), options))
 

@@ -19,10 +19,8 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     maxima = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK).amax(2)  # (R, blocks)
     chosen = _best(maxima, count)[1].sort(1).values  # (R, count), ascending, so that positions stay in order
     within = torch.arange(BLOCK, device=values.device)
-    tail = torch.arange(blocks * BLOCK, size, device=values.device).expand(
-        rows, -1
-    )  # the rest after the last whole block
-    positions = torch.cat(((chosen.unsqueeze(2) * BLOCK + within).flatten(1), tail), 1)
+    tail = torch.arange(blocks * BLOCK, size, device=values.device)  # the rest after the last whole block
+    positions = torch.cat(((chosen.unsqueeze(2) * BLOCK + within).flatten(1), tail.expand(rows, -1)), 1)
     values, indices = _best(values.gather(1, positions), count)
     return values, positions.gather(1, indices)
 

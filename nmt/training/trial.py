@@ -5,7 +5,8 @@ from which a process cannot recover.
 
 Both paths are compared with the plain path in float64, in fp32 and in the precision of training. The fast path may have
 errors of up to ``TOLERANCES``, or of ``FACTOR`` times those of the plain path in the same precision, which measure the
-rounding of this network on this device. fp32 finds small mistakes, bf16 those of that type alone.
+rounding of this network on this device. The comparison in fp32 finds small mistakes, that in bf16 those that
+only kernels for bf16 have.
 """
 
 import math

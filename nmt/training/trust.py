@@ -37,8 +37,8 @@ PASSED = "kernels"
 Setting = dict[str, Any]
 """Everything that decides which kernels run, as JSON."""
 Verdict = dict[str, Any]
-"""``lines`` to say, the ``problem`` because of which the fast kernels are not used, or null, and the place where they
-``failed``; null, too, where they could not be tried."""
+"""The result of a trial, as JSON: ``lines`` to say; the ``problem`` because of which the fast kernels are not used, or
+null; the place where they ``failed``, null if they passed or could not be tried."""
 Say = Callable[[str], None]
 
 

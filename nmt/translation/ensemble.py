@@ -10,16 +10,20 @@ from nmt.search import together
 from nmt.translation.translator import Translator
 
 
-def load_translator(runs: Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Translator:
+def load_translator(
+    runs: Sequence[str | Path], device: str = "auto", precision: str = "fp32", beam_size: int | None = None
+) -> Translator:
     """Load the translator of one run, or of several that translate together, with the decoding options of the first.
+
+    ``beam_size``: that of the search whose speed is measured; default: the run's.
 
     Raises the errors of :meth:`Translator.load`, and ConfigError for runs that read the source in other pieces or in
     another order, that write other pieces, or that translate in other directions.
     """
-    translators = [Translator.load(run, device, precision) for run in runs]
+    translators = [Translator.load(run, device, precision, beam_size=beam_size) for run in runs]
     agreed = min((each.precision for each in translators), key=list(FORMATS.values()).index)
     translators = [  # all compute in one precision, the most exact of those that auto has chosen
-        each if each.precision == agreed else Translator.load(run, device, format_of(agreed))
+        each if each.precision == agreed else Translator.load(run, device, format_of(agreed), beam_size=beam_size)
         for run, each in zip(runs, translators, strict=True)
     ]
     first, *others = translators

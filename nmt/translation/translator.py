@@ -102,7 +102,12 @@ class Translator:
 
     @classmethod
     def load(
-        cls, run: str | Path, device: str = "auto", precision: str = "fp32", kernels: Kernels | None = None
+        cls,
+        run: str | Path,
+        device: str = "auto",
+        precision: str = "fp32",
+        kernels: Kernels | None = None,
+        beam_size: int | None = None,
     ) -> Self:
         """Load the translator of a run directory.
 
@@ -110,23 +115,26 @@ class Translator:
         digits of fp32, as they may be for a network that has learned nothing. ``precision`` auto: what a measurement of
         about a second finds fastest of what the processor multiplies; name one for output that can be repeated.
 
-        ``kernels``: instead of what its configuration says. Raises CheckpointError if the run cannot be used,
-        ConfigError for a device that is not there and for int8 with plain kernels.
+        ``kernels``: instead of what its configuration says. ``beam_size``: that of the search whose speed is measured;
+        default: the run's. Raises CheckpointError if the run cannot be used, ConfigError for a device that is not there
+        and for int8 with plain kernels.
         """
         where = resolve_device(device)
         chosen = None if precision == "auto" else resolve_precision(precision, where)
-        return cls.of(load_run(Path(run), where, kernels=kernels), where, chosen)
+        return cls.of(load_run(Path(run), where, kernels=kernels), where, chosen, beam_size)
 
     @classmethod
-    def of(cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None) -> Self:
-        """Make the translator of a loaded run; without a precision, in the fastest one.
+    def of(
+        cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None, beam_size: int | None = None
+    ) -> Self:
+        """Make the translator of a loaded run; without a precision, in the fastest one, with ``beam_size`` hypotheses.
 
         Raises ConfigError for int8 with plain kernels.
         """
         kernels, decoding = run.config.kernels, run.config.decoding
 
         def rates(*precisions: torch.dtype) -> Mapping[torch.dtype, float]:
-            return fast.rates(run.model, precisions, kernels, beam_size=decoding.beam_size)
+            return fast.rates(run.model, precisions, kernels, beam_size=beam_size or decoding.beam_size)
 
         if precision is None:
             measured = rates(*fast.candidates(run.model, kernels, device))

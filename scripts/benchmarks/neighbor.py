@@ -23,7 +23,6 @@ from nmt.foundation.world import ONE_PROCESS, World
 STEPS = 3
 """Steps in a row that are timed with the neighbor paused, and then with it at work."""
 
-
 Times = tuple[list[float], list[float]]
 """Seconds of steps alone, and beside the neighbor."""
 

@@ -98,9 +98,8 @@ def translate(folder: str, source: str, output: str, beam: str, precision: str, 
         for side in ("source", "target")
     }
     translator = ctranslate2.Translator(folder, compute_type=precision, intra_threads=int(threads))
-    lines = Path(source).read_text("utf-8").splitlines()
     results = translator.translate_batch(
-        [pieces["source"].encode(line, out_type=str) for line in lines],
+        [pieces["source"].encode(line, out_type=str) for line in read_lines(source)],
         beam_size=int(beam),
         max_batch_size=64,
         length_penalty=1.0,
@@ -108,6 +107,11 @@ def translate(folder: str, source: str, output: str, beam: str, precision: str, 
     )
     texts = [pieces["target"].decode(result.hypotheses[0]) for result in results]
     Path(output).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def read_lines(path: str) -> list[str]:
+    """Read the lines of a file that has some. A line ends with a line feed and nothing else does, as in the toolkit."""
+    return Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Translator(ABC):
 
 
 class Toolkit(Translator):
-    """Something that trains, and then translates with its last checkpoint."""
+    """Something that trains, and then translates with its last checkpoint; this toolkit with its best one."""
 
     rate: ClassVar[re.Pattern[str]]
     """Finds the target tokens a second in a line that its training prints."""

@@ -8,7 +8,7 @@ from torch import Tensor
 LARGEST = 127
 """Largest absolute value of the integers."""
 LARGEST_IN_PAIRS = 64
-"""That of weights where pairs of products are summed in 16 bits: 255 * 64 * 2 < 2^15 < 255 * 127 * 2."""
+"""That of the weights if pairs of products are summed in 16 bits: 255 * 64 * 2 < 2^15 < 255 * 127 * 2."""
 ZERO = 128
 """The zero point of unsigned inputs; oneDNN's fastest product is of unsigned by signed numbers."""
 
