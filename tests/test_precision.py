@@ -9,7 +9,7 @@ import torch
 from nmt import fast
 from nmt.config import schema
 from nmt.fast.inference_decoders import FastLuong
-from nmt.fast.precision import MARGIN
+from nmt.foundation.speed import MARGIN
 from nmt.model import Seq2Seq
 from tests.small_translator import network, small_tokenizers
 

@@ -11,15 +11,12 @@ from nmt.config.schema import Kernels
 from nmt.fast.inference import search, twin_of
 from nmt.fast.kernels.int8 import multiplies_int8
 from nmt.foundation.device import multiplies_bf16
-from nmt.foundation.speed import brief_seconds
+from nmt.foundation.speed import MARGIN, brief_seconds
 from nmt.model import Seq2Seq
 from nmt.search import Searchable
 
 SENTENCES, PIECES = 16, 16
 """Of the batch that is translated for the measurement: as many steps as pieces."""
-MARGIN = 1.1
-"""How many times as fast as fp32 another precision must be to be chosen: a measurement of a fraction of a second is off
-by some per cent, and between equals fp32 is the exact one."""
 
 
 def candidates(model: Seq2Seq, kernels: Kernels, device: torch.device) -> list[torch.dtype]:

@@ -8,7 +8,7 @@ from nmt.config import Config
 from nmt.foundation.device import format_of, name_of, resolve_precision
 from nmt.foundation.files import read_json
 from nmt.foundation.messages import Highlight
-from nmt.foundation.speed import product_rate
+from nmt.foundation.speed import MARGIN, product_rate
 from nmt.foundation.world import World, on_writer
 from nmt.runs.directory import RunDirectory
 
@@ -20,9 +20,9 @@ def settled(config: Config, device: torch.device, world: World, say: Say, run: R
     """Replace ``auto`` by bf16 or fp32, the same in all processes, and warn if bf16 was asked for where it is slower.
 
     A GPU that multiplies bf16 matrices uses it. A processor that does so uses it if its products of large matrices are
-    faster than in fp32, which takes half a second to measure. The network is not part of the measurement: where a small
-    one gains little, two runs with the same seed might take different precisions. A ``run`` that goes on keeps the
-    precision in which it began, where all processes have it: another measurement might end otherwise.
+    clearly faster than in fp32, which takes half a second to measure. The network is not part of the measurement: where
+    a small one gains little, two runs with the same seed might take different precisions. A ``run`` that goes on keeps
+    the precision in which it began, where all processes have it: another measurement might end otherwise.
 
     Raises FileError for a run whose manifest cannot be read.
     """
@@ -34,10 +34,10 @@ def settled(config: Config, device: torch.device, world: World, say: Say, run: R
     if chosen == BF16 and device.type == "cpu" and kept is None:
         rates = [product_rate(device, precision, brief=True) / 1e9 for precision in (FP32, BF16)]
     everywhere = world.gather({"precision": format_of(chosen), "rates": rates})
-    slow = [each["rates"] for each in everywhere if each["rates"] and each["rates"][1] < each["rates"][0]]
+    measured = [each["rates"] for each in everywhere if each["rates"]]
     if config.precision != "auto":
-        if slow:
-            fp32, bf16 = slow[0]
+        if slower := [rates for rates in measured if rates[0] > MARGIN * rates[1]]:
+            fp32, bf16 = slower[0]
             say(
                 Highlight(
                     f"warning: precision: bf16 is slower than fp32 on this processor: matrix products at {bf16:,.0f} "
@@ -45,9 +45,10 @@ def settled(config: Config, device: torch.device, world: World, say: Say, run: R
                 )
             )
         return config
-    name = "fp32" if slow or kept == "fp32" or any(each["precision"] == "fp32" for each in everywhere) else "bf16"
-    if measured := [each["rates"] for each in everywhere if each["rates"]]:
-        fp32, bf16 = (slow or measured)[0]
+    no_faster = [rates for rates in measured if rates[1] <= MARGIN * rates[0]]
+    name = "fp32" if no_faster or kept == "fp32" or any(each["precision"] == "fp32" for each in everywhere) else "bf16"
+    if measured:
+        fp32, bf16 = (no_faster or measured)[0]
         say(f"precision: {name}, by measurement: matrix products at {fp32:,.0f} GFLOP/s in fp32, {bf16:,.0f} in bf16")
     return config.model_copy(update={"precision": name})
 
