@@ -203,19 +203,22 @@ def test_what_needs_no_packages_is_not_installed(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("name", "updates", "warmup", "clip", "factor"),
+    ("name", "updates", "warmup", "clip", "factor", "method", "bound"),
     [
-        ("joeynmt", "updates", "learning_rate_warmup", "clip_grad_norm", 1.0),
-        ("eole", "train_steps", "warmup_steps", "max_grad_norm", 300**0.5),
+        ("joeynmt", "updates", "learning_rate_warmup", "clip_grad_norm", 1.0, "initializer", "init_weight"),
+        ("eole", "train_steps", "warmup_steps", "max_grad_norm", 300**0.5, "param_init_method", "param_init"),
     ],
 )
 def test_toolkits_train_as_the_reference(
-    name: str, updates: str, warmup: str, clip: str, factor: float, tmp_path: Path
+    name: str, updates: str, warmup: str, clip: str, factor: float, method: str, bound: str, tmp_path: Path
 ) -> None:
     """``factor``: their learning rate over the peak."""
-    reference = load_config(ROOT / "configs/benchmark/reference.yaml").training
+    config = load_config(ROOT / "configs/benchmark/reference.yaml")
+    reference, begins = config.training, config.model.initialization
     TOOLKITS[name].training(tmp_path, 40, 2)
-    found = yaml.safe_load((tmp_path / "train.yaml").read_text("utf-8"))["training"]
+    written = yaml.safe_load((tmp_path / "train.yaml").read_text("utf-8"))
+    found, initialized = written["training"], written["model"] | written["training"]
+    assert (begins.type, begins.range) == (initialized[method], initialized[bound])
     assert (found[updates], found[clip], found["batch_size"]) == (40, reference.clip, reference.batch_tokens)
     assert found["learning_rate"] / factor == pytest.approx(reference.optimizer.learning_rate, rel=1e-3)
     assert found[warmup] == reference.schedule.model_dump()["warmup"]
