@@ -1,7 +1,7 @@
 """The toolkits that are compared: how each one trains and translates the task of configs/benchmark/reference.yaml.
 
 The task is Multi30k, German to English, with SentencePiece BPE of 8,000 pieces a side: a bidirectional GRU encoder, a
-GRU decoder of 512 units, additive attention, embeddings of 256, dropout 0.2, weights that are uniform in +-0.1 at first;
+GRU decoder of 512 units, additive attention, embeddings of 256, dropout 0.2, weights uniform in +-0.1 at first;
 batches of 2,000 tokens, Adam with a peak rate of 1e-3 after 300 updates and the inverse square root from there. Each
 toolkit does it as closely as it can.
 """
