@@ -264,7 +264,7 @@ def anchors(text: str) -> set[str]:
 def test_what_a_page_names_exists(name: str) -> None:
     """Files of the repository and tests; a paragraph or table row that says "at commit X" may name what is gone."""
     text = (ROOT / name).read_text("utf-8")
-    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     gone = []
     for paragraph in re.split(r"\n\n|\n(?=- )", text):
         if re.search(r"\bat\s+commit\b", paragraph):
