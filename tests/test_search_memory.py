@@ -62,7 +62,7 @@ def test_commands_bound_the_cache_of_products_unless_it_is_set(
         monkeypatch.setenv(CACHE, given)
     seen = list[str | None]()
     monkeypatch.setattr("nmt.translation.ensemble.load_translator", lambda runs, **how: seen.append(os.environ[CACHE]))
-    load_models(["run"], argparse.Namespace(device=None, precision=None))
+    load_models(["run"], argparse.Namespace(device=None, precision=None, beam_size=None))
     assert seen == [expected]
 
 
