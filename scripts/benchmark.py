@@ -258,7 +258,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     return [
         Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
         for each in shapes
-        for precision in options.precision or ["bf16", "fp32"]
+        for precision in options.precision or sorted({"bf16", "fp32"} & set(native_precisions(resolve_device(device))))
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for name in options.variant or ["usual"]
         for variant in GROUPS.get(name, [name])

@@ -95,7 +95,9 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(prog="compare_peers.py", description=__doc__)
     arguments.add_argument("--folder", default="build/peers", metavar="DIR", help="environments, runs and results")
     arguments.add_argument("--data", default="data/downloads/multi30k", metavar="DIR", help="the folder of Multi30k")
-    arguments.add_argument("--only", action="append", choices=list(TOOLKITS), help="this toolkit; may be repeated")
+    arguments.add_argument(
+        "--only", action="append", choices=list(TOOLKITS), help="measure this one alone; may be repeated"
+    )
     arguments.add_argument("--updates", type=whole(1, 100_000), default=1500, metavar="N", help="updates of training")
     arguments.add_argument("--threads", type=whole(1, 256), default=2, metavar="N", help="threads of each toolkit")
     arguments.add_argument("--minutes", type=whole(1, 600), default=60, metavar="N", help="longest time of a training")
