@@ -23,6 +23,7 @@ from benchmarks.neighbor import NeighborRow, measure_beside
 from benchmarks.profiling import measure_profile
 from benchmarks.shortlist import ShortlistRow, measure_shortlist
 from benchmarks.systems import GROUPS, VARIANTS
+from benchmarks.tables import decoding_cells, neighbor_cells, profile_cells, shortlist_cells, training_cells
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
@@ -33,8 +34,8 @@ from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.fast.kernels.int8 import multiplies_int8
-from nmt.foundation.device import multiplies_bf16, resolve_device
+from nmt.fast.precision import native
+from nmt.foundation.device import format_of, multiplies_bf16, resolve_device
 from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
@@ -42,67 +43,6 @@ SHAPES = ("64x15x14", "64x40x40")
 GPU_SHAPES = ("128x30x30", "256x30x30", "512x30x30")
 REPEATS = 9
 UPDATES = 40
-
-
-def step_cells(row: TrainingRow | NeighborRow) -> dict[str, str]:
-    """Format what all tables of training steps begin with."""
-    return {
-        "variant": row.variant,
-        "kernels": row.kernels,
-        "precision": row.precision,
-        "shape": row.shape,
-        "target tokens/s": f"{row.target_tokens_per_second:,.0f}",
-    }
-
-
-def training_cells(row: TrainingRow) -> dict[str, str]:
-    """Format a row of the training table."""
-    return step_cells(row) | {
-        "ms a step": f"{row.milliseconds_per_step:,.1f}",
-        "GFLOP/s": f"{row.flops_per_second / 1e9:,.0f}",
-        "product GFLOP/s": f"{row.product_flops_per_second / 1e9:,.0f}",
-        "share": f"{row.share:.2f}",
-        "padding": f"{row.padding:.1%}",
-        "peak MB": "-" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:,.0f}",
-    }
-
-
-def neighbor_cells(row: NeighborRow) -> dict[str, str]:
-    """Format a row of the table of training beside a busy program."""
-    return step_cells(row) | {
-        "processes": str(row.processes),
-        "beside a busy program": f"{row.beside_tokens_per_second:,.0f}",
-        "share": f"{row.beside_tokens_per_second / row.target_tokens_per_second:.2f}",
-    }
-
-
-def decoding_cells(row: DecodingRow, plain: dict[tuple[int, str], list[str]]) -> dict[str, str]:
-    """Format a row of the decoding table; ``plain`` has the translations of the plain path."""
-    same = plain.get((row.beam_size, row.precision))
-    equal = "" if same is None else f"{sum(map(str.__eq__, same, row.hypotheses))} of {row.sentences}"
-    return {
-        "beam": str(row.beam_size),
-        "kernels": row.kernels,
-        "precision": row.precision,
-        "sentences/s": f"{row.sentences_per_second:,.0f}",
-        "target pieces/s": f"{row.target_tokens_per_second:,.0f}",
-        "as the plain path": equal,
-    }
-
-
-def shortlist_cells(row: ShortlistRow) -> dict[str, str]:
-    """Format a row of the table of translation with a shortlist."""
-    return {
-        "beam": str(row.beam_size),
-        "precision": row.precision,
-        "all pieces, sentences/s": f"{row.sentences_per_second:,.0f}",
-        "shortlist, sentences/s": f"{row.listed_per_second:,.0f}",
-        "ratio": f"{row.listed_per_second / row.sentences_per_second:.2f}",
-        "pieces a line": f"{row.mean_list:,.0f}",
-        "hypotheses changed": f"{row.changed} of {row.sentences}",
-        "BLEU, all pieces": "-" if row.bleu is None else f"{row.bleu:.2f}",
-        "BLEU, shortlist": "-" if row.listed_bleu is None else f"{row.listed_bleu:.2f}",
-    }
 
 
 def parser() -> argparse.ArgumentParser:
@@ -119,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "--precision",
         choices=["fp32", "bf16", "int8"],
         action="append",
-        help="may be repeated; default: all; with --decode those that the hardware has instructions for",
+        help="may be repeated; default: all that the hardware has instructions for",
     )
     arguments.add_argument(
         "--kernels",
@@ -246,7 +186,8 @@ def shape(text: str) -> tuple[int, int, int]:
 def cases(options: argparse.Namespace) -> list[Case]:
     """Return the steps of the reference shape that the options select. Raises ConfigError."""
     device = options.device or "cpu"
-    gpu = resolve_device(device).type == "cuda"
+    resolved = resolve_device(device)
+    gpu = resolved.type == "cuda"
     shapes = list(map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES)))
     problems = [
         f"--ranks {options.ranks}: must divide the {sentences} sentences of a step"
@@ -258,7 +199,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     return [
         Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
         for each in shapes
-        for precision in options.precision or sorted({"bf16", "fp32"} & set(native_precisions(resolve_device(device))))
+        for precision in options.precision or (["bf16", "fp32"] if multiplies_bf16(resolved) else ["fp32"])
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for name in options.variant or ["usual"]
         for variant in GROUPS.get(name, [name])
@@ -305,25 +246,10 @@ def profiles(options: argparse.Namespace) -> str:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler of PyTorch says when it starts
     texts = []
     for case in cases(options):
-        rows = [
-            {
-                "operation": spent.operation,
-                "calls": f"{spent.calls:,.0f}",
-                "ms": f"{spent.milliseconds:.1f}",
-                "of the step": f"{spent.share:.0%}",
-                "GFLOP/s": f"{spent.flops_per_second / 1e9:,.0f}" if spent.flops_per_second else "",
-            }
-            for spent in alone(measure_profile, case)
-        ]
+        rows = [profile_cells(spent) for spent in alone(measure_profile, case)]
         name = f"{case.variant}, {case.kernels}, {case.precision}, {'x'.join(map(str, case.shape))}"
         texts.append(f"{name}\n\n{markdown(rows)}")
     return "\n\n".join(texts)
-
-
-def native_precisions(device: torch.device) -> list[str]:
-    """The precisions of translation that the hardware has instructions for: int8 takes very long without them."""
-    found = ["fp32", "bf16"] if multiplies_bf16(device) else ["fp32"]
-    return [*found, "int8"] if device.type == "cpu" and multiplies_int8() else found
 
 
 def decoding(options: argparse.Namespace) -> list[DecodingRow]:
@@ -331,7 +257,7 @@ def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     device, lines = options.device or "cpu", list(read_lines(options.input))
     rows = []
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or native_precisions(resolve_device(device)):
+        for precision in options.precision or map(format_of, native(resolve_device(device))):
             for kernels in options.kernels or ["plain", "auto"]:
                 if (precision, kernels) != ("int8", "plain"):
                     settings = beam, kernels, precision, device, options.repeats or REPEATS
@@ -346,7 +272,7 @@ def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
     references = list(read_lines(options.reference)) if options.reference else []
     tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
     for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or native_precisions(torch.device("cpu")):
+        for precision in options.precision or map(format_of, native(torch.device("cpu"))):
             settings = beam, precision, options.repeats or REPEATS
             rows.append(
                 alone(measure_shortlist, options.decode, options.shortlist, lines, references, tokenizer, *settings)

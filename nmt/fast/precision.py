@@ -19,14 +19,20 @@ SENTENCES, PIECES = 16, 16
 """Of the batch that is translated for the measurement: as many steps as pieces."""
 
 
-def candidates(model: Seq2Seq, kernels: Kernels, device: torch.device) -> list[torch.dtype]:
+def native(device: torch.device) -> list[torch.dtype]:
     """List the precisions whose products the hardware has: fp32 first, then perhaps bf16 and int8."""
     found = [torch.float32]
     if multiplies_bf16(device):
         found.append(torch.bfloat16)
-    if device.type == "cpu" and kernels == "auto" and multiplies_int8() and twin_of(model.decoder):
+    if device.type == "cpu" and multiplies_int8():
         found.append(torch.int8)
     return found
+
+
+def candidates(model: Seq2Seq, kernels: Kernels, device: torch.device) -> list[torch.dtype]:
+    """List the native precisions in which a network can translate; int8 needs a fast twin."""
+    quantizes = kernels == "auto" and twin_of(model.decoder)
+    return [each for each in native(device) if quantizes or each != torch.int8]
 
 
 def rates(

@@ -1,12 +1,13 @@
 """Where a training step spends its time: in matrix products, in other operations, and between them."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.training import WARM, Case, reference_step
+from benchmarks.training import Case, reference_step
 from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
 from nmt.foundation.speed import product_rate, seconds
 
@@ -39,30 +40,28 @@ def measure_profile(case: Case) -> list[Spent]:
     keep_freed_memory()
     step = reference_step(case)
     taken = 1e3 * seconds(step, device, case.repeats)
-    for _ in range(WARM):
-        step()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
         for _ in range(case.repeats):
             step()
-    times: dict[str, list[float]] = {}
-    flops = 0.0
-    for each in profiled.key_averages(group_by_input_shape=True):
-        counted = times.setdefault("products" if each.key in RIGHT else each.key, [0.0, 0.0])
-        counted[0] += each.count / case.repeats
-        counted[1] += each.self_cpu_time_total / 1e3 / case.repeats
-        if each.key in RIGHT:
-            flops += each.count / case.repeats * product_flops(each.key, each.input_shapes)
-    calls, products = times.pop("products")
-    precision = resolve_precision(case.precision, device)
-    rate = product_rate(device, precision)
+    calls, times, flops = defaultdict[str, float](float), defaultdict[str, float](float), 0.0
+    for event in profiled.events():
+        name = "products" if event.name in RIGHT else event.name
+        times[name] += event.self_cpu_time_total / 1e3 / case.repeats
+        if event.cpu_parent is not None and event.cpu_parent.name == event.name:
+            continue  # autocast calls an operation again, in the narrower precision
+        calls[name] += 1 / case.repeats
+        if event.name in RIGHT:
+            flops += product_flops(event.name, event.input_shapes) / case.repeats
+    products = times.pop("products")
+    rate = product_rate(device, resolve_precision(case.precision, device))
     ideal = 1e3 * flops / rate
     found = [
-        Spent("products, were they large", calls, ideal, ideal / taken, rate),
-        Spent("products", calls, products, products / taken, 1e3 * flops / products),
+        Spent("products, were they large", calls["products"], ideal, ideal / taken, rate),
+        Spent("products", calls["products"], products, products / taken, 1e3 * flops / products),
     ]
-    others = sorted(times.items(), key=lambda item: -item[1][1])
-    found += [Spent(name, count, spent, spent / taken) for name, (count, spent) in others[:MOST]]
-    count, spent = (sum(each[index] for _, each in others[MOST:]) for index in range(2))
+    names = sorted(times, key=times.__getitem__, reverse=True)
+    found += [Spent(name, calls[name], times[name], times[name] / taken) for name in names[:MOST]]
+    count, spent = (sum(each[name] for name in names[MOST:]) for each in (calls, times))
     found.append(Spent("other operations", count, spent, spent / taken))
     left = taken - sum(each.milliseconds for each in found[1:])
     return [*found, Spent("between operations", 0, left, left / taken), Spent("step", 1, taken, 1.0)]
