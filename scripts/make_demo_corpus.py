@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from demo_language import write_corpus
 from nmt.cli.common import command
-from nmt.demo import write_corpus
 
 
 def parser() -> argparse.ArgumentParser:

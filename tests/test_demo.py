@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from nmt.demo import clauses, lexicon, nominal, write_corpus
-from nmt.demo.clauses import BE, VerbGroup, clause
-from nmt.demo.corpus import BINS, LONGEST, SHORTEST, draw, pharaoh
-from nmt.demo.generator import Generator
-from nmt.demo.morphology import Adjective, Agreement, Noun, Verb
-from nmt.demo.nominal import ANY, MANY, MY, THE, THIS, A, NounPhrase
-from nmt.demo.phrase import Phrase, Sentence, rule, word
+from demo_language import clauses, lexicon, nominal, write_corpus
+from demo_language.clauses import BE, VerbGroup, clause
+from demo_language.corpus import BINS, LONGEST, SHORTEST, draw, pharaoh
+from demo_language.generator import Generator
+from demo_language.morphology import Adjective, Agreement, Noun, Verb
+from demo_language.nominal import ANY, MANY, MY, THE, THIS, A, NounPhrase
+from demo_language.phrase import Phrase, Sentence, rule, word
 from nmt.errors import ConfigError, DataError
 
 ROOT = Path(__file__).parents[1]
@@ -372,9 +372,12 @@ def test_test_set_does_not_depend_on_the_other_sizes(tmp_path: Path) -> None:
 def test_same_bytes_in_every_process(tmp_path: Path) -> None:
     """Whatever the order of hashes; the digest also holds other machines and Python versions to it."""
     for seed in ("1", "2"):
-        program = f"from nmt.demo import write_corpus; write_corpus({str(tmp_path / seed)!r}, 40, 5, 2, 7)"
+        program = f"from demo_language import write_corpus; write_corpus({str(tmp_path / seed)!r}, 40, 5, 2, 7)"
         subprocess.run(
-            [sys.executable, "-c", program], check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}
+            [sys.executable, "-c", program],
+            check=True,
+            cwd=ROOT / "scripts",
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     digest = hashlib.sha256(b"".join(contents(tmp_path / "1").values())).hexdigest()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nmt.demo.generator import Generator
-from nmt.demo.phrase import Sentence
+from demo_language.generator import Generator
+from demo_language.phrase import Sentence
 from nmt.errors import ConfigError, DataError
 
 SHORTEST, LONGEST = 3, 60

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.demo.morphology import (
+from demo_language.morphology import (
     FUTURE_ENDINGS,
     IMPERFECT_ENDINGS,
     Adjective,
@@ -20,8 +20,8 @@ from nmt.demo.morphology import (
     agreeing,
     person_index,
 )
-from nmt.demo.nominal import NounPhrase, ObjectPronoun, agreeing_adjective, attached
-from nmt.demo.phrase import NOTHING, Phrase, Sentence, rule, word, write
+from demo_language.nominal import NounPhrase, ObjectPronoun, agreeing_adjective, attached
+from demo_language.phrase import NOTHING, Phrase, Sentence, rule, word, write
 
 _AVOIR = FrenchVerb("avoir", ("ai", "a", "avons", "avez", "ont"), "aur", "eu")
 _ETRE = FrenchVerb("être", ("suis", "est", "sommes", "êtes", "sont"), "ser", "été")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nmt.demo.lexicon import ENGLISH_TENS, ENGLISH_UNITS, FRENCH_TENS, FRENCH_UNITS, MONTHS, WEEKDAYS
-from nmt.demo.morphology import Adjective, Agreement, Noun
-from nmt.demo.phrase import Phrase, rule, word
+from demo_language.lexicon import ENGLISH_TENS, ENGLISH_UNITS, FRENCH_TENS, FRENCH_UNITS, MONTHS, WEEKDAYS
+from demo_language.morphology import Adjective, Agreement, Noun
+from demo_language.phrase import Phrase, rule, word
 
 
 @dataclass(frozen=True, slots=True)

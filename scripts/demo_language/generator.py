@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Literal
 
-from nmt.demo import clauses, nominal
-from nmt.demo.clauses import BE, VerbGroup, clause
-from nmt.demo.dice import Dice
-from nmt.demo.lexicon import (
+from demo_language import clauses, nominal
+from demo_language.clauses import BE, VerbGroup, clause
+from demo_language.dice import Dice
+from demo_language.lexicon import (
     ADJECTIVES,
     FEMALE_NAMES,
     INTRANSITIVE,
@@ -22,9 +22,9 @@ from nmt.demo.lexicon import (
     TRANSITIVE,
     WITH_A,
 )
-from nmt.demo.morphology import Tense, Verb
-from nmt.demo.nominal import Determiner, NounPhrase, ObjectPronoun
-from nmt.demo.phrase import NOTHING, Phrase, Sentence, rule, word
+from demo_language.morphology import Tense, Verb
+from demo_language.nominal import Determiner, NounPhrase, ObjectPronoun
+from demo_language.phrase import NOTHING, Phrase, Sentence, rule, word
 
 LONGEST_CLAUSE = 13
 """English words of one clause; a longer budget becomes several clauses."""

@@ -5,7 +5,7 @@ Kinds of noun, one letter each: P person, A animal, F food, B reading matter, T 
 
 import re
 
-from nmt.demo.morphology import (
+from demo_language.morphology import (
     Adjective,
     EnglishVerb,
     FrenchVerb,
