@@ -1,279 +1,285 @@
-"""Write docs/length-decay.md and its figures from the results of configs/experiments/europarl.yaml (make figure)."""
+"""Copy the figures and numbers of configs/experiments/europarl.yaml (make figure) to docs/figures.
+
+length_decay.json says where they come from, and what they say about the claims of docs/length-decay.md.
+"""
 
 import argparse
+import math
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from length_decay_results import (
-    ATTENDING,
-    BASELINE,
-    BASELINE_OF_SHORT,
-    FAR,
-    LONG,
-    SHORT,
-    Results,
-    Row,
-    bin_from,
-    claims,
-    p_value,
-    percent,
-    range_name,
-    ratio,
-    read,
-    share_difference,
-)
 from machine import commit, machine
 from nmt.cli.common import command, say
-from nmt.config import load_run_config
-from nmt.evaluation.diagnosis import FUNCTION_WORDS, PARTS, display_factor
-from nmt.evaluation.links import best_threshold
+from nmt.errors import DataError
 from nmt.experiments.results import run_facts
-from nmt.foundation.files import read_json
-from nmt.foundation.messages import duration
-from nmt.plots.alignment import draw_error_rates
-from nmt.plots.files import markdown, write_all
+from nmt.files import read_json, write_json
+from nmt.plots.diagnosis import draw_error_rates
+from nmt.plots.files import write_all
 from nmt.plots.style import png
 from nmt.runs.directory import RunDirectory
 
-TEMPLATE = Path(__file__).with_suffix(".template.md")
-GOLD = """The models read {pairs} pairs of the Canadian Hansards whose words people have linked (Och & Ney 2003), in
-lower case and tokenized, unlike the text they were trained on. The attention between pieces is summed into words, and
-links are scored against the sure and the possible ones. The diagonal links each target word to the source word at its
-relative place, and knows nothing. The best threshold is the best on these very pairs: a bound, not a result.
+Row = Mapping[str, Any]
+SHORT, LONG = (11, 20), (51, 70)
+FALLING = [(31, 40), (41, 50), (51, 60), (61, 70)]
+"""Bins in which the baseline that was trained on short pairs is held against the one trained on long ones."""
+FAR = FALLING[-1]
+BASELINE, ATTENDING, BASELINE_OF_SHORT = "rnnencdec-50", "rnnsearch-50", "rnnencdec-30"
+ENOUGH = {"cpu": 22.0, "gpu": 34.0}
+"""BLEU on test3000 that RNNsearch-50 is expected to reach."""
 
-![Alignment error rate against the least weight](figures/length_decay_alignment.png)
 
-{table}"""
-ONE_SEED = "One run each: the intervals say how much depends on the sentences, not how much on the seed."
+@dataclass(frozen=True)
+class Results:
+    """Everything that is on disk."""
+
+    folder: Path
+    curves: dict[str, dict[str, Any]]
+    """By test set: what nmt-length-curve wrote."""
+    gold: dict[str, dict[str, Any]]
+    """By system with attention: the scores of its first seed on the pairs that people have linked."""
+    runs: dict[str, list[Path]]
+    """By system: its run directories."""
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems, in the order in which they are drawn."""
+        return list(self.curves["test_lenstrat"]["systems"])
+
+    def bleu(self, system: str, test: str = "test_lenstrat") -> float:
+        """BLEU of a whole test set."""
+        return float(self.curves[test]["systems"][system]["BLEU"]["score"])
+
+    def bins(self, system: str) -> list[Row]:
+        """The rows of test_lenstrat."""
+        return list(self.curves["test_lenstrat"]["systems"][system]["by_length"])
+
+    def kept(self, system: str, low: int, high: int) -> float:
+        """BLEU in a bin as a share of the system's own BLEU on short sentences."""
+        rows = {(row["low"], row["high"]): row["bleu"] for row in self.bins(system)}
+        return float(rows[low, high] / rows[SHORT]) if rows[SHORT] else 0.0
+
+    def share(self, system: str) -> Row:
+        """The share of its BLEU at SHORT that it keeps at LONG: share, low and high; None where BLEU at SHORT is 0."""
+        shares: dict[str, Row] = self.curves["test_lenstrat"]["kept"]["shares"]
+        return shares[system]
+
+    def seeds(self, system: str) -> int:
+        """The number of runs behind the curve of a system."""
+        return len(self.curves["test_lenstrat"]["systems"][system].get("bleu_by_seed", [None]))
+
+
+def read(folder: Path) -> Results:
+    """Read the output of the experiment. Raises DataError for what is missing: files, systems, bins."""
+    tests = [path.stem for path in sorted(folder.glob("*.json")) if path.with_suffix(".why.json").exists()]
+    if "test_lenstrat" not in tests:
+        raise DataError(f"{folder}/test_lenstrat.json: missing; nmt-experiment draws it")
+    curves = {
+        name: read_json(folder / f"{name}.json") for name in sorted(tests, key=lambda name: name != "test_lenstrat")
+    }
+    systems = curves["test_lenstrat"]["systems"]
+    wanted = {BASELINE, ATTENDING, BASELINE_OF_SHORT}
+    if wanted - systems.keys():
+        raise DataError(f"{folder}/test_lenstrat.json: no curve of {', '.join(sorted(wanted - systems.keys()))}")
+    bins = {(row["low"], row["high"]) for row in systems[BASELINE]["by_length"]}
+    if {SHORT, *FALLING} - bins:
+        raise DataError(f"{folder}/test_lenstrat.json: no bins {sorted({SHORT, *FALLING} - bins)}; see evaluation.bins")
+    kept = curves["test_lenstrat"].get("kept")
+    if kept is None or (tuple(kept["short"]), tuple(kept["long"])) != (SHORT, LONG):
+        raise DataError(
+            f"{folder}/test_lenstrat.json: no shares kept at {LONG} of BLEU at {SHORT}; nmt-experiment draws it"
+        )
+    runs = {
+        name: sorted((folder / name).glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-")))
+        for name in systems
+    }
+    gold = {}
+    for name, (first, *_) in runs.items():
+        scores = folder / "tests" / "hansards" / f"{name}.{first.name}.json"
+        if scores.exists() and "alignment" in (of_pairs := read_json(scores)):
+            gold[name] = of_pairs
+    return Results(folder, curves, gold, runs)
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An expectation from before the measurement, and what was measured."""
+
+    expected: str
+    found: str
+    verdict: str
+
+
+def claims(results: Results, size: str) -> Iterator[Claim]:
+    """Hold every expectation against the results."""
+    against = [
+        {**row, "difference": row["difference"] if row["system"] == ATTENDING else -row["difference"]}
+        for row in results.curves["test_lenstrat"]["comparisons"]
+        if {row["system"], row["other"]} == {BASELINE, ATTENDING} and row["low"] > 20 and row["p_value"] is not None
+    ]
+    least = min((row["difference"] for row in against), default=0.0)
+    largest = max((row["p_value"] for row in against), default=1.0)
+    yield Claim(
+        "With attention BLEU is higher in every bin from 21 words on, p < 0.05",
+        f"by {least:.1f} BLEU or more; largest p {p_value(largest, results)}",
+        verdict(least > 0 and largest < 0.05),
+    )
+    for system, most, words in ((ATTENDING, False, "at least 85%"), (BASELINE, True, "no more than 60%")):
+        share = results.share(system)["share"]
+        yield Claim(
+            f"{system} keeps {words} of its BLEU at {range_name(SHORT)} at {range_name(LONG)}",
+            percent(results.share(system)),
+            verdict(share is not None and (share <= 0.60 if most else share >= 0.85)),
+        )
+    row = share_difference(results)
+    difference, p = row["difference"], row["p_value"]
+    yield Claim(
+        f"{ATTENDING} keeps a larger share than {BASELINE}, p < 0.05",
+        f"by {percent(row, 'difference')}; p {'–' if p is None else p_value(p, results)}",
+        verdict(p is not None and p < 0.05 and difference > 0),
+    )
+    earlier = all(results.kept(BASELINE_OF_SHORT, *each) < results.kept(BASELINE, *each) for each in FALLING)
+    without_penalty = kept_of_precision(results, BASELINE_OF_SHORT) < kept_of_precision(results, BASELINE)
+    yield Claim(
+        "Trained on up to 30 words, the baseline falls earlier than trained on up to 50",
+        "share of BLEU at 11–20 words kept at "
+        + ", ".join(
+            f"{range_name(each)}: {results.kept(BASELINE_OF_SHORT, *each):.0%} and {results.kept(BASELINE, *each):.0%}"
+            for each in FALLING
+        )
+        + f"; but its translations get short (length ratio {ratio(results, BASELINE_OF_SHORT):.2f} and "
+        f"{ratio(results, BASELINE):.2f} at {FAR[0]}–{FAR[1]}): without BLEU's brevity penalty it keeps "
+        f"{kept_of_precision(results, BASELINE_OF_SHORT):.0%}, the other {kept_of_precision(results, BASELINE):.0%}",
+        verdict(earlier) if earlier == without_penalty else "mixed",
+    )
+    if "test3000" in results.curves:
+        reached = results.bleu(ATTENDING, "test3000")
+        yield Claim(
+            f"{ATTENDING} reaches {ENOUGH[size]:.0f} BLEU on test3000",
+            f"{reached:.2f}",
+            verdict(reached >= ENOUGH[size]),
+        )
+    if ATTENDING in results.gold:
+        report = results.gold[ATTENDING]["alignment"]
+        rate = report["likeliest"]["error_rate"]  # nothing is chosen on the pairs that are scored
+        below = report["diagonal"]["error_rate"] - rate
+        yield Claim(
+            "Its attention aligns words with an error rate at least 0.10 below the diagonal's",
+            f"{rate:.3f}, {below:.3f} below",
+            verdict(below >= 0.10),
+        )
+
+
+def verdict(holds: bool) -> str:
+    """The verdict in words."""
+    return "holds" if holds else "does not hold"
+
+
+def range_name(of: tuple[int, int]) -> str:
+    """Format the ends of a range."""
+    return f"{of[0]}–{of[1]}"
+
+
+def percent(row: Row, value: str = "share") -> str:
+    """A share, or a difference of shares, with its 95% interval."""
+    if row[value] is None:
+        return "undefined"
+    unit = "%" if value == "share" else " points"
+    middle, low, high = (f"{100 * row[key]:.0f}" for key in (value, "low", "high"))
+    return f"{middle}{unit} [{low}, {high}]"
+
+
+def share_difference(results: Results) -> Row:
+    """The share that ATTENDING keeps minus that of BASELINE, with its interval and p-value."""
+    [row] = (
+        each
+        for each in results.curves["test_lenstrat"]["kept"]["comparisons"]
+        if {each["system"], each["other"]} == {BASELINE, ATTENDING}
+    )
+    if row["system"] == BASELINE and row["difference"] is not None:
+        return {**row, "difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
+    return dict(row)
+
+
+def bin_from(low: int, rows: Sequence[Row]) -> Row:
+    """The row of the bin that begins at ``low``."""
+    return next(row for row in rows if row["low"] == low)
+
+
+def ratio(results: Results, system: str) -> float:
+    """Words of the hypotheses over words of the references, in the bin FAR."""
+    return float(bin_from(FAR[0], results.bins(system))["length_ratio"])
+
+
+def kept_of_precision(results: Results, system: str) -> float:
+    """As :meth:`Results.kept`, at FAR, of BLEU without its brevity penalty (Papineni et al. 2002)."""
+
+    def precision(low: int) -> float:
+        row = bin_from(low, results.bins(system))
+        return float(row["bleu"] / math.exp(min(0.0, 1 - 1 / row["length_ratio"]))) if row["length_ratio"] else 0.0
+
+    short = precision(SHORT[0])
+    return precision(FAR[0]) / short if short else 0.0
+
+
+def p_value(p: float, results: Results) -> str:
+    """Format a p-value, which is never below one in the number of resamples."""
+    floor = 1 / (results.curves["test_lenstrat"]["interval"]["resamples"] + 1)
+    return f"≤ {floor:.3f}" if p <= floor * 1.001 else f"{p:.3f}"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def about(results: Results, size: str) -> dict[str, Any]:
+    """Where the figures come from, and what they say."""
+    curve = results.curves["test_lenstrat"]
+    runs = {}
+    for name, paths in results.runs.items():
+        for path in paths[: results.seeds(name)]:
+            manifest, facts = read_json(RunDirectory(path).manifest), run_facts(path)
+            runs[f"{name}/{path.name}"] = {
+                "begun": manifest["started"],
+                "threads": manifest["threads"],
+                **{key: facts[key] for key in ("updates", "target_tokens", "seconds", "perplexity")},
+            }
+    return {
+        "command": f"make figure SIZE={size}",
+        "commit": commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": machine(),
+        "signature": curve["signature"],
+        "resamples": curve["interval"]["resamples"],
+        "runs": runs,
+        "bleu": {test: {name: results.bleu(name, test) for name in results.systems} for test in results.curves},
+        "kept": {name: dict(results.share(name)) for name in results.systems},
+        "kept_without_brevity_penalty": {name: kept_of_precision(results, name) for name in results.systems},
+        "alignment": {name: scores["alignment"]["likeliest"] for name, scores in results.gold.items()},
+        "claims": [asdict(each) for each in claims(results, size)],
+    }
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     arguments = argparse.ArgumentParser(prog="length_decay.py", description=__doc__)
     arguments.add_argument("--runs", required=True, metavar="DIR", help="the output of nmt-experiment")
-    arguments.add_argument(
-        "--output", required=True, metavar="FILE", help="the page; its figures go to figures/ beside it"
-    )
+    arguments.add_argument("--figures", required=True, metavar="DIR", help="where the figures go")
     return arguments
-
-
-def overall_table(results: Results) -> str:
-    """Every two systems on the whole of test_lenstrat: difference in BLEU, interval, and both p-values."""
-    rows = []
-    for each in results.curves["test_lenstrat"]["overall"]:
-        ps = (each["p_bootstrap"], each["p_randomization"])
-        bootstrap, randomization = ("–" if p is None else p_value(p, results) for p in ps)
-        rows.append(
-            {
-                "systems": f"{each['system']} − {each['other']}",
-                "difference in BLEU": f"{each['difference']:+.2f} [{each['low']:+.2f}, {each['high']:+.2f}]",
-                "p, paired bootstrap": bootstrap,
-                "p, approximate randomization": randomization,
-            }
-        )
-    return markdown(rows)
-
-
-# --- the page ---------------------------------------------------------------------------------------------------------
-
-
-def lengths(row: Row) -> str:
-    """The name of a bin."""
-    return f"{row['low']}–{row['high']}"
-
-
-def trained(results: Results) -> str:
-    """A row for each run."""
-    rows = []
-    for name, runs in results.runs.items():
-        for path in runs[: results.seeds(name)]:
-            run = RunDirectory(path)
-            config, manifest, facts = load_run_config(run.path), read_json(run.manifest), run_facts(run.path)
-            rows.append(
-                {
-                    "system": name,
-                    "seed": str(config.seed),
-                    "attention": facts["attention"],
-                    "longest pair": f"{config.data.filter.max_words} words",
-                    "updates": f"{facts['updates']:,}",
-                    "target pieces": f"{facts['target_tokens'] / 1e6:.1f} M",
-                    "time in updates": duration(facts["seconds"]),
-                    "threads": str(manifest["threads"]),
-                    "pieces/s": f"{facts['tokens_per_second']:,.0f}",
-                    "begun": manifest["started"][:16].replace("T", " "),
-                }
-            )
-    return markdown(rows)
-
-
-def bleu_table(results: Results) -> str:
-    """BLEU, its interval and the length ratio by length, and the p-value of the two systems that are compared."""
-    p_values = {
-        row["low"]: row["p_value"]
-        for row in results.curves["test_lenstrat"]["comparisons"]
-        if {row["system"], row["other"]} == {BASELINE, ATTENDING}
-    }
-    rows = []
-    for places in zip(*map(results.bins, results.systems), strict=True):
-        row = {"source words": lengths(places[0]), "sentences": str(places[0]["n"])}
-        for name, each in zip(results.systems, places, strict=True):
-            row[name] = (
-                f"{each['bleu']:.1f} [{each['bleu_low']:.1f}, {each['bleu_high']:.1f}] {each['length_ratio']:.2f}"
-            )
-        p = p_values[places[0]["low"]]
-        rows.append(row | {"p": "–" if p is None else p_value(p, results)})
-    return markdown(rows)
-
-
-def reasons_table(results: Results, measures: Mapping[str, Sequence[str]], places: int = 2) -> str:
-    """By length, a column for each system and each heading that it has measures for."""
-    rows: list[dict[str, str]] = [{"source words": lengths(each)} for each in results.reasons[results.systems[0]]]
-    for name in results.systems:
-        for heading, columns in measures.items():
-            if any(each[column] is not None for each in results.reasons[name] for column in columns):
-                for row, each in zip(rows, results.reasons[name], strict=True):
-                    row[f"{name}{heading}"] = slashed(each, columns, places)
-    return markdown(rows)
-
-
-def slashed(row: Row, columns: Sequence[str], places: int = 2) -> str:
-    """Some measures of one bin."""
-    return " / ".join(
-        "–" if row[column] is None else f"{row[column] * display_factor(column):.{places}f}" for column in columns
-    )
-
-
-def thirds(measure: str) -> list[str]:
-    """Its columns."""
-    return [f"{measure}_{part}" for part in PARTS]
-
-
-def alignment_section(results: Results) -> str:
-    """The error rates on the gold links, or that there are none."""
-    if not results.gold:
-        return "No gold alignment was there when this page was written."
-    rows = []
-    for name, scores in results.gold.items():
-        report = scores["alignment"]
-        best = best_threshold(report)
-        rows.append(scored(name, "likeliest word", report["likeliest"]))
-        rows.append(scored(name, f"weight from {best['threshold']:.2f}, the best of {len(report['thresholds'])}", best))
-    rows.append(scored("diagonal", "", next(iter(results.gold.values()))["alignment"]["diagonal"]))
-    pairs = sum(row["n"] for row in next(iter(results.gold.values()))["by_length"])
-    return GOLD.format(pairs=pairs, table=markdown(rows))
-
-
-def scored(name: str, how: str, score: Row) -> dict[str, str]:
-    """A row of the table of error rates."""
-    numbers = {key.replace("error_rate", "AER"): f"{score[key]:.3f}" for key in ("error_rate", "precision", "recall")}
-    return {"system": name, "link": how} | numbers
-
-
-def other_sets(results: Results) -> str:
-    """BLEU of every test set as a whole."""
-    return markdown(
-        [
-            {"test set": name, "sentences": f"{curve['sentences']:,}"}
-            | {system: f"{scores['BLEU']['score']:.2f}" for system, scores in curve["systems"].items()}
-            for name, curve in results.curves.items()
-        ]
-    )
-
-
-def page(results: Results, size: str, written_by: str) -> str:
-    """The template with everything in its place; ``written_by`` a commit."""
-    config = load_run_config(results.runs[ATTENDING][0])
-    curve = results.curves["test_lenstrat"]
-    several = max(map(results.seeds, results.systems)) > 1
-    verdicts = [
-        {"expected": each.expected, "found": each.found, "": "holds" if each.holds else "**does not hold**"}
-        for each in claims(results, size)
-    ]
-    other_curves = [
-        f"![BLEU against source length on {name}](figures/length_decay_{name}.png)"
-        for name in results.curves
-        if name != "test_lenstrat"
-    ]
-    return TEMPLATE.read_text("utf-8").format(
-        config=config,
-        size=size,
-        baseline=BASELINE,
-        attending=ATTENDING,
-        trained=trained(results),
-        sentences=f"{curve['sentences']:,}",
-        signature=curve["signature"],
-        resamples=f"{curve['interval']['resamples']:,}",
-        seeds="Scores are means over the seeds." if several else ONE_SEED,
-        verdicts=markdown(verdicts),
-        bleu=bleu_table(results),
-        other_sets=other_sets(results),
-        other_curves="\n\n".join(other_curves),
-        kept={name: percent(results.share(name)) for name in results.systems},
-        share_difference=percent(share_difference(results), "difference"),
-        overall=overall_table(results),
-        ratio={name: f"{ratio(results, name):.2f}" for name in results.systems},
-        ahead=f"{results.bins(ATTENDING)[0]['bleu'] - results.bins(BASELINE)[0]['bleu']:.1f}",
-        shortest=lengths(results.bins(BASELINE)[0]),
-        longest=lengths(results.bins(BASELINE)[-1]),
-        recall_longest={name: recall(results, name, results.bins(name)[-1]["low"]) for name in results.systems},
-        repeats={name: f"{results.reasons[name][-1]['repeats']:.0%}" for name in results.systems},
-        others="\n".join(said_of_others(results)),
-        comparisons=comparisons_table(results),
-        recall_short={name: recall(results, name, SHORT[0]) for name in results.systems},
-        recall_long={name: recall(results, name, FAR[0]) for name in results.systems},
-        short=range_name(SHORT),
-        long=range_name(LONG),
-        far=range_name(FAR),
-        function_words=FUNCTION_WORDS,
-        recall=reasons_table(results, {"": thirds("recall")}),
-        probability=reasons_table(results, {"": thirds("log_probability")}),
-        attention=reasons_table(
-            results, {": entropy": ["entropy"], ": distance": ["distance_from_diagonal"]}, places=3
-        ),
-        failures=reasons_table(results, {"": ["stops_early", "runs_on", "repeats"]}, places=3),
-        alignment=alignment_section(results),
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-        commit=written_by,
-        machine=machine(),
-    )
-
-
-def said_of_others(results: Results) -> Iterator[str]:
-    """A line for each other system with attention: what it keeps, and which part it loses."""
-    for name in results.systems:
-        if name not in (BASELINE, BASELINE_OF_SHORT, ATTENDING):
-            yield (
-                f"- {name} keeps {percent(results.share(name))}. At {range_name(FAR)} words its length ratio is "
-                f"{ratio(results, name):.2f}; of the content words of the three thirds it has "
-                f"{recall(results, name, FAR[0])}."
-            )
-
-
-def comparisons_table(results: Results) -> str:
-    """The differences of BLEU between every two systems by length, with p-values."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for each in results.curves["test_lenstrat"]["comparisons"]:
-        pair = each["system"], each["other"]
-        row = rows.setdefault(pair, {"systems": " − ".join(pair)})
-        p = "" if each["p_value"] is None else f" ({p_value(each['p_value'], results)})"
-        row[lengths(each)] = f"{each['difference']:+.1f}{p}"
-    return markdown(list(rows.values()))
-
-
-def recall(results: Results, system: str, low: int) -> str:
-    """Recall of content words, by thirds, in the bin that begins at ``low``."""
-    return slashed(bin_from(low, results.reasons[system]), thirds("recall"))
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
-    """Copy the figures, draw the one of alignment, write the page."""
-    folder, output = Path(arguments.runs), Path(arguments.output)
-    results, written_by = read(folder), commit()  # before the figures change
-    figures = output.parent / "figures"
+    """Copy the figures, draw the one of alignment, and write what they say."""
+    folder, figures = Path(arguments.runs), Path(arguments.figures)
+    results = read(folder)
+    found = about(results, "gpu" if folder.name == "gpu" else "cpu")  # the commit before the figures change
     figures.mkdir(parents=True, exist_ok=True)
     for name in results.curves:
         shutil.copy(folder / f"{name}.png", figures / f"length_decay_{name}.png")
@@ -285,8 +291,8 @@ def main(arguments: argparse.Namespace) -> None:
         reports = {name: scores["alignment"] for name, scores in results.gold.items()}
         figure = draw_error_rates(reports, test_set="Hansards", systems=results.systems)
         write_all(figures / "length_decay_alignment", {".png": png(figure)})
-    output.write_text(page(results, "gpu" if folder.name == "gpu" else "cpu", written_by), encoding="utf-8")
-    say(f"written: {output}")
+    write_json(figures / "length_decay.json", found)
+    say(f"written: {figures}/length_decay.json and its figures")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from nmt.config.schema import Kernels
-from nmt.foundation.device import keep_freed_memory
+from nmt.device import keep_freed_memory
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 

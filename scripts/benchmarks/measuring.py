@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from machine import cpu
-from nmt.foundation.device import multiplies_bf16
+from nmt.device import multiplies_bf16
 
 T = TypeVar("T")
 

@@ -14,11 +14,10 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from benchmarks.training import Case, reference_step
 from nmt.config.schema import Kernels
-from nmt.foundation.cores import cores
-from nmt.foundation.device import keep_freed_memory, resolve_device
-from nmt.foundation.processes import joined
-from nmt.foundation.speed import timed
-from nmt.foundation.world import ONE_PROCESS, World
+from nmt.cores import cores
+from nmt.device import keep_freed_memory, resolve_device, timed
+from nmt.training.processes import joined
+from nmt.training.world import ONE_PROCESS, World
 
 STEPS = 3
 """Steps in a row that are timed with the neighbor paused, and then with it at work."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.training import Case, reference_step
-from nmt.foundation.device import keep_freed_memory, resolve_device, resolve_precision
-from nmt.foundation.speed import product_rate, seconds
+from nmt.device import keep_freed_memory, product_rate, resolve_device, resolve_precision, seconds
 
 MOST = 12
 """Operations that are listed; the others are one row."""

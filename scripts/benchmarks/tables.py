@@ -3,7 +3,6 @@
 from benchmarks.decoding import DecodingRow
 from benchmarks.neighbor import NeighborRow
 from benchmarks.profiling import Spent
-from benchmarks.shortlist import ShortlistRow
 from benchmarks.training import TrainingRow
 
 
@@ -50,21 +49,6 @@ def decoding_cells(row: DecodingRow, plain: dict[tuple[int, str], list[str]]) ->
         "sentences/s": f"{row.sentences_per_second:,.0f}",
         "target pieces/s": f"{row.target_tokens_per_second:,.0f}",
         "as the plain path": equal,
-    }
-
-
-def shortlist_cells(row: ShortlistRow) -> dict[str, str]:
-    """Format a row of the table of translation with a shortlist."""
-    return {
-        "beam": str(row.beam_size),
-        "precision": row.precision,
-        "all pieces, sentences/s": f"{row.sentences_per_second:,.0f}",
-        "shortlist, sentences/s": f"{row.listed_per_second:,.0f}",
-        "ratio": f"{row.listed_per_second / row.sentences_per_second:.2f}",
-        "pieces a line": f"{row.mean_list:,.0f}",
-        "hypotheses changed": f"{row.changed} of {row.sentences}",
-        "BLEU, all pieces": "-" if row.bleu is None else f"{row.bleu:.2f}",
-        "BLEU, shortlist": "-" if row.listed_bleu is None else f"{row.listed_bleu:.2f}",
     }
 
 

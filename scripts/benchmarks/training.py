@@ -19,9 +19,15 @@ from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
-from nmt.foundation.device import autocast, keep_freed_memory, resolve_device, resolve_precision
-from nmt.foundation.speed import product_rate, seconds, synchronize
-from nmt.foundation.world import ONE_PROCESS, World
+from nmt.device import (
+    autocast,
+    keep_freed_memory,
+    product_rate,
+    resolve_device,
+    resolve_precision,
+    seconds,
+    synchronize,
+)
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
@@ -32,6 +38,7 @@ from nmt.training.log import Log
 from nmt.training.objective import TeacherForcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
+from nmt.training.world import ONE_PROCESS, World
 
 RUNS = 3
 """How often real training is repeated over the same batches; the median is reported."""
