@@ -18,7 +18,6 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-import reference  # noqa: E402
 import tutorial  # noqa: E402
 
 project = "nmt-attention"
@@ -43,17 +42,9 @@ pygments_style, pygments_dark_style = "tango", "monokai"
 # --- pages that are filled while the site is built --------------------------------------------------------------------
 
 FILLED: Mapping[str, Callable[[], str]] = {
-    "options": reference.options,
-    "command-reference": reference.commands,
-    "coming-from": reference.foreign_keys,
     "tutorial": lambda: tutorial.to_markdown(tutorial.TUTORIAL),
-    "data": lambda: (ROOT / "data/README.md").read_text("utf-8"),
-    "changelog": lambda: re.sub(r"\]\((?!\w+:|#)", "](../", (ROOT / "CHANGELOG.md").read_text("utf-8")),
 }
 """What is added to the end of a page."""
-
-MOVED = {"README.md": "start.md", "data/README.md": "data.md", "CHANGELOG.md": "changelog.md"}
-"""Pages that stand for files outside of docs/."""
 
 
 def fill(_: Sphinx, page: str, source: list[str]) -> None:
@@ -65,8 +56,8 @@ def fill(_: Sphinx, page: str, source: list[str]) -> None:
 def _within(link: re.Match[str]) -> str:
     """A link to a file of the repository: to its page, or else just its name."""
     text, path, anchor = link.groups()
-    if path in MOVED or path.startswith("docs/"):
-        return f"[{text}]({MOVED.get(path, path.removeprefix('docs/'))}{anchor or ''})"
+    if path.startswith("docs/"):
+        return f"[{text}]({path.removeprefix('docs/')}{anchor or ''})"
     return f"`{path}`" if path.rstrip("/") in text else f"{text} (`{path}`)"
 
 
