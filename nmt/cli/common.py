@@ -18,9 +18,9 @@ from typing import Any
 from nmt import __version__
 from nmt.cli.display import BOLD, RED, Terminal, Verbosity, colored
 from nmt.cli.files import writing
+from nmt.cores import share_cores
 from nmt.errors import MissingFile, NmtError, NmtWarning
-from nmt.foundation.cores import share_cores
-from nmt.foundation.messages import Result, shown_on
+from nmt.messages import Result, shown_on
 
 FAILED = 2
 """Exit code of an error that the user can correct (argparse uses it too)."""
@@ -117,7 +117,9 @@ def _replace_closed_streams() -> None:
 def importing() -> Iterator[None]:
     """Let Ctrl-C end the process during slow imports: the importing module might catch KeyboardInterrupt and stay
     half initialized."""
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    if before != signal.SIG_IGN:  # as for a command that a script starts in the background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
@@ -161,7 +163,7 @@ def _run(body: Body, arguments: argparse.Namespace) -> int:
             problems = [f"{problem}{hint}" for problem in problems]
         return _fail(arguments, problems)
     except (RuntimeError, MemoryError) as error:
-        from nmt.foundation.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
 
         if not out_of_memory(error):
             raise

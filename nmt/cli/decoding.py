@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 from nmt.cli.common import importing, say
 from nmt.cli.options import given, number, whole
-from nmt.cli.shortlisted import with_listed_pieces
 from nmt.config.schema import (
     LARGEST_BATCH,
     LARGEST_BEAM,
-    LARGEST_DIVERSITY,
     LARGEST_LENGTH_FACTOR,
     LARGEST_LENGTH_PENALTY,
     LARGEST_NGRAM,
     LARGEST_REPETITION_PENALTY,
 )
 from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
-from nmt.foundation.messages import counted_early
+from nmt.messages import counted_early
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
@@ -34,8 +32,6 @@ SEARCH_OPTIONS = (
     "min_length_factor",
     "no_repeat_ngram",
     "repetition_penalty",
-    "beam_groups",
-    "diversity",
 )
 """Options for ``SearchOptions.from_config``."""
 DEVICE_OPTIONS = ("device", "precision")
@@ -44,7 +40,6 @@ PRODUCTS = 256
 """Matrix products whose code oneDNN keeps, one for each number of rows; its own choice is 1,024.
 
 A search has all numbers of rows. In training, whose batches come again, fewer products than 1,024 cost time.
-docs/scaling.md has the measurement.
 """
 
 
@@ -138,20 +133,6 @@ def _add_rule_options(group: argparse._ArgumentGroup) -> None:
         help="factor of the log-probability of a piece that the translation already has; 1 is none "
         "(default: decoding.repetition_penalty of the run)",
     )
-    group.add_argument(
-        "--beam-groups",
-        type=whole(1, LARGEST_BEAM),
-        metavar="N",
-        help="groups of the beam that avoid one another's pieces, for diverse n-best lists; needs --diversity "
-        "(default: decoding.beam_groups of the run)",
-    )
-    group.add_argument(
-        "--diversity",
-        type=number(0, LARGEST_DIVERSITY),
-        metavar="D",
-        help="what a group takes off the log-probability of a piece for each time that the groups before it have just "
-        "taken it, such as 0.5 (default: decoding.diversity of the run)",
-    )
 
 
 def translate_lines(
@@ -164,11 +145,11 @@ def translate_lines(
     source: str,
     typed: bool = False,
     prefixes: Sequence[str] = (),
+    first: int = 1,
     what: str | None = None,
     total: int | None = None,
 ) -> Iterator["Translation"]:
-    """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`, and with
-    what is said of a shortlist at the end.
+    """Translate lines as they arrive, with the warnings of :func:`watched_lines` and :func:`warn_of_line`.
 
     Lines ``typed`` by a person are translated one by one. ``prefixes`` has what each translation must begin with.
     ``what`` names the step in which ``total`` lines are counted; None shows no progress.
@@ -180,10 +161,9 @@ def translate_lines(
 
     def stream(done: "Done") -> Iterator["Translation"]:
         window, tell = 1 if typed else WINDOW, warn_of_line(arguments, source)
-        return translator.stream(text, options, prefixes=prefixes, window=window, warn=tell, done=done)
+        return translator.stream(text, options, prefixes=prefixes, first=first, window=window, warn=tell, done=done)
 
-    translations = stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
-    return with_listed_pieces(translations, translator, arguments.command)
+    return stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
 
 
 def watched_lines(
@@ -213,7 +193,7 @@ def watched_lines(
 
 def tell_precision(translator: "Translator", arguments: argparse.Namespace) -> None:
     """Say which precision ``auto`` has chosen and why, or warn that the one that was named is slower than fp32."""
-    from nmt.foundation.device import format_of  # noqa: PLC0415
+    from nmt.device import format_of  # noqa: PLC0415
 
     if arguments.precision == "auto":
         rates = sorted(translator.rates().items(), key=lambda item: -item[1])

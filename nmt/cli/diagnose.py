@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> None:
     ready = read_ready(arguments, len(sources), (*SEARCH_OPTIONS, "precision"))
     make_folder(arguments.output)
     with importing():
-        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch is slow to import)
         from nmt.translation.forced import force  # noqa: PLC0415
 

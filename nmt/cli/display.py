@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
+from threading import Event, Thread
 from typing import Any
 
-from nmt.foundation.files import printable
-from nmt.foundation.messages import Detail, Highlight, Result, Step, duration
-from nmt.foundation.repeating import repeating
+from nmt.files import printable
+from nmt.messages import Detail, Highlight, Result, Step, duration
 
 SHOWN_AFTER = 1.0
 """Seconds after which a step gets a bar."""
@@ -94,7 +94,7 @@ class Terminal:
 
     @contextmanager
     def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
-        """Show a step; see :func:`nmt.foundation.messages.step`."""
+        """Show a step; see :func:`nmt.messages.step`."""
         started = time.monotonic()
         if self.verbosity == Verbosity.QUIET:
             shown = Shown(done, total)
@@ -176,3 +176,21 @@ def _size() -> dict[str, Any]:
 def _refresh(bar: Any) -> None:
     bar.delay = 0  # else the end of the bar would not clear it
     bar.refresh()
+
+
+@contextmanager
+def repeating(action: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call ``action`` every so many seconds, in a thread of its own, until the block ends."""
+    ended = Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            action()
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

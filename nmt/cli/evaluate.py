@@ -17,7 +17,6 @@ from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_option
 from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
 from nmt.cli.options import CommandParser, refuse_useless
 from nmt.cli.scoring import add_tokenizer_option
-from nmt.cli.shortlisted import add_shortlist_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
@@ -29,7 +28,7 @@ from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import BinnedBy
-from nmt.foundation.files import run_name
+from nmt.files import run_name
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--json", metavar="FILE", help="also write the scores to this file")
     arguments.add_argument("--output", metavar="FILE", help="write the translations of the run to this file")
     add_decoding_options(arguments)
-    add_shortlist_option(arguments)
     return arguments
 
 
@@ -72,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Score one system and print the scores."""
     runs: list[str] = arguments.model or []
-    options = ("source", "reference", "hypotheses", "gold", "reverse", "shortlist")
+    options = ("source", "reference", "hypotheses", "gold", "reverse")
     read = [*((f"--{option}", getattr(arguments, option)) for option in options), *(("--model", run) for run in runs)]
     refuse_overwriting(read, [("--output", arguments.output), ("--json", arguments.json)])
     sources, references = read_test_set(arguments.source, arguments.reference)
@@ -80,13 +78,11 @@ def main(arguments: argparse.Namespace) -> None:
     gold = check_gold(arguments)
     refuse_unwritable(arguments.output, arguments.json)
     if not runs:
-        refuse_useless(
-            arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "shortlist", "output"), "with --hypotheses; no run translates"
-        )
+        refuse_useless(arguments, (*SEARCH_OPTIONS, *DEVICE_OPTIONS, "output"), "with --hypotheses; no run translates")
         hypotheses = read_aligned(arguments.hypotheses, arguments.source, len(sources))
         how = scoring(arguments.bleu_tokenizer, {}, sources, references, say)
     else:
-        translations = translate(runs, arguments.source, sources, arguments, shortlist=arguments.shortlist)
+        translations = translate(runs, arguments.source, sources, arguments)
         configs = {run: load_run_config(run) for run in runs}
         evaluation = configs[runs[0]].evaluation
         how = scoring(arguments.bleu_tokenizer, configs, sources, references, say)
@@ -130,7 +126,7 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
     Raises ConfigError for a run without attention, and if ``--reverse`` does not translate in the opposite direction.
     """
     with importing():
-        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415
         from nmt.translation.forced import word_attention  # noqa: PLC0415  (PyTorch is slow to import)
 

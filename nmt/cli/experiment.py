@@ -29,7 +29,7 @@ from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.runs import Run
 from nmt.experiments.schema import TestSet, load_experiment
-from nmt.foundation.messages import Result
+from nmt.messages import Result
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ from nmt.cli import diagnose, length_curve, translate
 from nmt.cli.common import importing, say
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run
-from nmt.foundation.messages import Highlight
+from nmt.messages import Highlight
 from nmt.plots.diagnosis import ENDINGS
 from nmt.plots.files import KINDS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import ConfigError, DataError, tried
-from nmt.foundation.files import why_unwritable
+from nmt.files import why_unwritable
 
 OptionPaths = Sequence[tuple[str, str | None]]
 """Pairs of an option or key and its file; None if the option is not given."""

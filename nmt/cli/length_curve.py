@@ -78,7 +78,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     paths = curve.write(arguments.output)
     print(curve)
-    if curve.retention is None:
+    if curve.retention is None and any(each.comparable for each in curve.systems):
         say(
             f"share of BLEU retained: fewer than two bins have {arguments.min_sentences} sentences; "
             "choose lengths with --short and --long"

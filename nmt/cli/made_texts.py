@@ -12,7 +12,7 @@ from nmt.errors import ConfigError, Stopped
 from nmt.experiments.jobs import Job
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import PlannedText, Run
-from nmt.foundation.messages import counted
+from nmt.messages import counted
 
 Unfinished = Mapping[str, tuple[str, ...]]
 """By label of a run: the options with which ``nmt-train`` finishes it."""

@@ -28,7 +28,7 @@ from nmt.config.schema import TransformerAttention
 from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
-from nmt.foundation.files import printable
+from nmt.files import printable
 from nmt.library.systems import origin_of
 from nmt.plots.about import made_with
 from nmt.plots.attention import KINDS, AttentionMap, write_attention
@@ -86,7 +86,7 @@ def main(arguments: argparse.Namespace) -> None:
     where, source, reference = read_sentence(arguments)
     make_folder(arguments.output)
     with importing():
-        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415  (PyTorch is slow to import)
 
     device = resolve_device(arguments.device or "auto")
@@ -201,7 +201,7 @@ def read(
 
     Raises DataError if the translation is empty.
     """
-    from nmt.foundation.device import resolve_precision  # noqa: PLC0415
+    from nmt.device import resolve_precision  # noqa: PLC0415
     from nmt.translation.forced import force  # noqa: PLC0415
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415

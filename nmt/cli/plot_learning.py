@@ -15,7 +15,7 @@ from nmt.cli.options import CommandParser
 from nmt.cli.systems import System, add_figure_options, maybe_named, with_names
 from nmt.config import Config, load_run_config
 from nmt.errors import DataError, NmtError, tried
-from nmt.foundation.files import read_json
+from nmt.files import read_json
 from nmt.plots.files import make_folder
 from nmt.plots.learning import KINDS, Curve, Learning, write_learning
 from nmt.runs.learning import read_learning

@@ -64,10 +64,10 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.gold is None:
         refuse_useless(arguments, ("gold_first",), "without --gold")
     with importing():
-        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.report.collecting import collect  # noqa: PLC0415
-        from nmt.report.fitting import fitted  # noqa: PLC0415
         from nmt.report.making import make_report  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.report.rendering import fitted  # noqa: PLC0415
 
     device = resolve_device(arguments.device)
     collected = collect(arguments.runs, arguments.test, (arguments.gold, arguments.gold_first or 0), say)

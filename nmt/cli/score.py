@@ -25,7 +25,7 @@ from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
 from nmt.data.corpus import Pair, different_line_counts
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights
-from nmt.foundation.messages import counted
+from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.forced import ForcedDecoding, Warn
@@ -83,7 +83,7 @@ def main(arguments: argparse.Namespace) -> None:
     check_files(arguments)
     pairs = read_pairs(arguments.source, arguments.target, arguments.n_best)
     with importing():
-        from nmt.foundation.device import resolve_device  # noqa: PLC0415
+        from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.runs.loading import load_run  # noqa: PLC0415
         from nmt.translation.forced import force_stream  # noqa: PLC0415
         from nmt.translation.options import longest  # noqa: PLC0415

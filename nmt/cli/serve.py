@@ -10,14 +10,12 @@ examples:
 
 import argparse
 from collections.abc import Callable, Collection, Sequence
-from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models, tell_precision
 from nmt.cli.options import CommandParser, given, number, whole
-from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 LOCALHOST = "127.0.0.1"
-NEEDED = ("starlette", "uvicorn", "h11")
-"""Packages of the extra ``serve``."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,20 +49,20 @@ def parser() -> argparse.ArgumentParser:
         "--time-limit", type=number(0.1, 3600), default=30.0, metavar="S", help="seconds until a request is answered"
     )
     add_decoding_options(arguments)
-    add_shortlist_option(arguments)
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Serve until a signal asks to stop; requests that were accepted are answered first."""
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ConfigError(*(f"{name}: is not installed; type: pip install 'nmt-attention[serve]'" for name in missing))
     with importing():
-        from nmt.serving.about import About  # noqa: PLC0415
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.requests import Limits, Request  # noqa: PLC0415
-        from nmt.serving.server import listen, run  # noqa: PLC0415
+        from nmt.serving.server import (  # noqa: PLC0415
+            About,
+            listen,
+            run,
+        )
 
     translator = load_models(arguments.model, arguments)
     tell_precision(translator, arguments)
@@ -103,7 +99,6 @@ def translating(translator: "Translator", arguments: argparse.Namespace) -> "Tra
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     chosen = given(arguments, SEARCH_OPTIONS)
-    chosen["shortlist"] = load_shortlist(arguments.shortlist, arguments.model, translator.tokenizers)
 
     def translate(lines: Sequence[str], asked: "Request", check_stop: Callable[[], None]) -> "Answer":
         changes: dict[str, Any] = {} if asked.beam_size is None else {"beam_size": asked.beam_size}

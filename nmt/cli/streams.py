@@ -39,9 +39,11 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
 
 
 def count_lines(path: str | None) -> int | None:
-    """Count the lines of a file, to know how long it takes; None if it would have to be decompressed."""
-    if path is None or Path(path).suffix in OPENERS or not Path(path).is_file():
+    """Count the lines of a file, to know how long it takes; None without a regular file."""
+    if path is None or not Path(path).is_file():
         return None
+    if Path(path).suffix in OPENERS:
+        return sum(1 for _ in read_lines(path))
     with Path(path).open("rb") as file:
         return sum(1 for _ in file)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from nmt.cli.common import importing
 from nmt.cli.decoding import SEARCH_OPTIONS, load_models, translate_lines
 from nmt.cli.options import given
-from nmt.cli.shortlisted import load_shortlist
 from nmt.config.schema import Evaluation
 
 
@@ -40,12 +39,10 @@ def translate(
     source: str,
     lines: Sequence[str],
     arguments: argparse.Namespace,
-    *,
-    shortlist: str | None = None,
 ) -> Iterator[str]:
     """Yield the best translation of each line of ``source``, with progress on standard error.
 
-    Several runs translate together. They are loaded at once, and so is the file of a ``shortlist``. Raises
+    Several runs translate together. They are loaded at once. Raises
     CheckpointError if one cannot be used, ConfigError if their tokenizers differ or the device is missing.
     """
     with importing():
@@ -55,7 +52,6 @@ def translate(
     translator = load_models(runs, arguments)
     options = SearchOptions.from_config(
         translator.decoding,
-        shortlist=load_shortlist(shortlist, runs, translator.tokenizers),
         **given(arguments, SEARCH_OPTIONS),
     )
     translations = translate_lines(

@@ -22,8 +22,8 @@ from nmt.cli.options import CommandParser, add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
-from nmt.foundation.files import run_name
-from nmt.foundation.messages import Result
+from nmt.files import run_name
+from nmt.messages import Result
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
@@ -34,7 +34,8 @@ class StopRequest:
     """A stop request by Ctrl-C, SIGTERM or SIGHUP.
 
     Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately.
+    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
+    SIGTERM.
     """
 
     def __init__(self) -> None:
@@ -42,10 +43,8 @@ class StopRequest:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        hung_up = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []  # nohup ignores it
-        self._before = {
-            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM, *hung_up)
-        }
+        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, *heard)}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -120,11 +119,11 @@ def main(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
     config = configuration(arguments)
     with importing():
-        from nmt.foundation import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
-        from nmt.foundation.world import on_writer  # noqa: PLC0415
         from nmt.runs.directory import RunDirectory  # noqa: PLC0415
+        from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
         from nmt.training.dry_run import dry_run  # noqa: PLC0415
         from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
+        from nmt.training.world import on_writer  # noqa: PLC0415
 
     def how() -> tuple[bool, bool]:
         """Whether to resume, and whether to overwrite: torchrun repeats the first command after a failure."""

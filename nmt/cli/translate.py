@@ -8,8 +8,10 @@ examples:
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, say
@@ -24,15 +26,11 @@ from nmt.cli.files import refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import CommandParser, given, number, refuse_useless, whole
 from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
-from nmt.cli.risk import add_risk_options, check_risk, risk
 from nmt.cli.shades import draw
-from nmt.cli.shards import add_shard_options, refuse_other_prefixes, shard_of, translate_shard
-from nmt.cli.shortlisted import add_shortlist_option, load_shortlist
-from nmt.cli.streams import count_lines, open_input, open_outputs, with_prompt
-from nmt.cli.unknown import add_unknown_options, check_unknown, unknown_words
+from nmt.cli.streams import Output, count_lines, open_input, open_outputs, with_prompt
 from nmt.config import Config, load_run_config
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import labelled_weights
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -76,7 +74,6 @@ def parser() -> argparse.ArgumentParser:
         "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
     )
     add_decoding_options(arguments)
-    add_shortlist_option(arguments)
     group = arguments.add_argument_group("sampling, instead of beam search")
     group.add_argument(
         "--sampling-temperature",
@@ -92,31 +89,20 @@ def parser() -> argparse.ArgumentParser:
         help="sample from the smallest set of pieces whose total probability is P",
     )
     group.add_argument("--seed", type=whole(0), metavar="S", help="seed of the random generator (default: 1)")
-    add_risk_options(arguments)
-    add_unknown_options(arguments)
-    add_shard_options(arguments)
+    arguments.add_argument(
+        "--shard",
+        type=shard,
+        metavar="I/N",
+        help="translate only shard I, from 1, of N consecutive shards of --input; cat joins the outputs",
+    )
     return arguments
 
 
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Translate; every error in the options or files comes before anything is written."""
-    shard = shard_of(arguments)
     check_sampling(arguments)
-    check_unknown(arguments)
     check_files(arguments)
-    if shard is None:
-        translate_stream(arguments)
-    elif arguments.attention_plot:
-        raise ConfigError("--attention-plot: draws the first lines of a text; use it without --shard and torchrun")
-    elif arguments.show_attention:
-        raise ConfigError("--show-attention: has no effect with --shard or torchrun; translate without them to look")
-    else:
-        translate_shard(arguments, shard, search_options)
-
-
-def translate_stream(arguments: argparse.Namespace) -> None:
-    """Translate lines as they come in."""
     name, lines = open_input(arguments.input)
     lines, prefixes = with_prefixes(lines, name, arguments.prefix)
     translator = load_models(arguments.model, arguments)
@@ -128,20 +114,28 @@ def translate_stream(arguments: argparse.Namespace) -> None:
     config = load_run_config(run)
     pictures = PicturesOfLines(arguments.attention_plot, config) if arguments.attention_plot else None
     shown = not typed and (arguments.output is not None or not sys.stdout.isatty())
-    translations = translate_lines(
-        translator,
-        lines,
-        options,
-        arguments,
-        run=run,
-        source=name,
-        typed=typed,
-        prefixes=prefixes,
-        what=name if shown else None,
-        total=count_lines(arguments.input) if shown else None,
-    )
     with ExitStack() as stack:
-        outputs = open_outputs(*forms(arguments).values(), stack=stack)
+        outputs, done = open_files(arguments, translator, options, stack)
+        total = count_lines(arguments.input) if shown or arguments.shard else None
+        span = slice(done, None)
+        if arguments.shard is not None:
+            assert total is not None
+            index, count = arguments.shard
+            share = range(total * (index - 1) // count, total * index // count)
+            span, total = slice(share.start + done, share.stop), len(share)
+        translations = translate_lines(
+            translator,
+            islice(lines, span.start, span.stop),
+            options,
+            arguments,
+            run=run,
+            source=name,
+            typed=typed,
+            prefixes=prefixes[span],
+            first=span.start + 1,
+            what=name if shown else None,
+            total=None if total is None else total - done,
+        )
         for translation in translations:
             texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
@@ -154,6 +148,32 @@ def translate_stream(arguments: argparse.Namespace) -> None:
             output.write([])  # empty input: truncate an older file, too
     if pictures:
         pictures.end(arguments.command)
+
+
+def open_files(
+    arguments: argparse.Namespace, translator: "Translator", options: "SearchOptions", stack: ExitStack
+) -> tuple[list[Output], int]:
+    """Open all outputs; return them, and how many lines of the input they already have translations of.
+
+    From a file into files the translation can be continued; elsewhere it goes straight to its place.
+    """
+    written = {option: (path, form) for option, (path, form) in forms(arguments).items() if path is not None}
+    texts = [path for path in (arguments.input, arguments.prefix) if path is not None]
+    paths = [path for path, _ in written.values()]
+    if arguments.input is None or arguments.output is None or not regular([*texts, *paths]):
+        return open_outputs(*forms(arguments).values(), stack=stack), 0
+    from nmt.translation.files import growing, made_from  # noqa: PLC0415
+
+    origin = made_from(arguments.model, texts, options)
+    origin |= {"shard": arguments.shard, "precision": str(translator.precision), "scores": arguments.scores}
+    origin |= {"outputs": list(written)}
+    done, files = stack.enter_context(growing(paths, options.n_best, origin, say))
+    return [Output(path, file, form) for (path, form), file in zip(written.values(), files, strict=True)], done
+
+
+def regular(paths: Sequence[str]) -> bool:
+    """Whether all paths are those of regular files, or of files that do not exist yet."""
+    return all(Path(path).is_file() or not Path(path).exists() for path in paths)
 
 
 def show_attention(translation: "Translation", config: Config) -> None:
@@ -170,36 +190,40 @@ def show_attention(translation: "Translation", config: Config) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
+def shard(text: str) -> tuple[int, int]:
+    """Parse an argument: I/N, with I from 1 to N."""
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
+    return int(index), int(count)
+
+
 SAMPLING_OPTIONS = ("top_k", "top_p", "seed")
 """Options for ``Sampling`` in addition to the temperature."""
 
 
 def check_sampling(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for sampling options that would have no effect."""
-    check_risk(arguments)
-    if not samples(arguments):
+    if arguments.sampling_temperature is None:
         refuse_useless(arguments, SAMPLING_OPTIONS, "without sampling; add --sampling-temperature 1")
     elif (arguments.beam_size or 1) > 1:
         raise ConfigError(
             f"--beam-size {arguments.beam_size}: sampling needs a beam size of 1; "
-            f"leave out --beam-size or {'--mbr' if arguments.mbr else '--sampling-temperature'}"
+            "leave out --beam-size or --sampling-temperature"
         )
     elif arguments.n_best > 1:
         raise ConfigError(f"--n-best {arguments.n_best}: sampling gives one translation; leave out --n-best")
 
 
-def samples(arguments: argparse.Namespace) -> bool:
-    """Whether the command line asks for samples."""
-    return arguments.sampling_temperature is not None or arguments.mbr is not None
-
-
 def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
     text = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
+    if arguments.shard and (arguments.input is None or not Path(arguments.input).is_file()):
+        raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
     written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
     pictures = [("--attention-plot", arguments.attention_plot and f"{arguments.attention_plot}/line-001.png")]
     runs = [("--model", run) for run in arguments.model]
-    others = [(f"--{option}", getattr(arguments, option)) for option in ("prefix", "dictionary", "shortlist")]
+    others = [(f"--{option}", getattr(arguments, option)) for option in ("prefix",)]
     refuse_overwriting([text, *runs, *others], written + pictures)
     refuse_unwritable(*(path for _, path in written))
 
@@ -210,11 +234,10 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     overrides = given(arguments, SEARCH_OPTIONS)
-    if samples(arguments):
-        temperature = {} if arguments.sampling_temperature is None else {"temperature": arguments.sampling_temperature}
-        overrides["sampling"] = Sampling(**temperature, **given(arguments, SAMPLING_OPTIONS))
+    if arguments.sampling_temperature is not None:
+        overrides["sampling"] = Sampling(arguments.sampling_temperature, **given(arguments, SAMPLING_OPTIONS))
         overrides["beam_size"] = 1
-    for option in ("alignments", "attention", "attention_plot", "show_attention", "replace_unknown"):
+    for option in ("alignments", "attention", "attention_plot", "show_attention"):
         if getattr(arguments, option) and not translator.attends:
             name, runs = option.replace("_", "-"), ", ".join(arguments.model)
             raise ConfigError(f"--{name}: {runs} has no attention (model.attention.type is none)")
@@ -222,9 +245,6 @@ def search_options(arguments: argparse.Namespace, translator: "Translator") -> "
         translator.decoding,
         n_best=arguments.n_best,
         attention=any(given(arguments, ("alignments", "attention", "attention_plot"))) or arguments.show_attention,
-        risk=risk(arguments),
-        unknown=unknown_words(arguments, translator.tokenizers),
-        shortlist=load_shortlist(arguments.shortlist, arguments.model, translator.tokenizers),
         **overrides,
     )
 
@@ -234,5 +254,9 @@ def with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[It
     if path is None:
         return lines, []
     read, prefixes = list(lines), list(read_lines(path))
-    refuse_other_prefixes(name, len(read), path, len(prefixes))
+    if len(read) != len(prefixes):
+        raise DataError(
+            f"{name} has {len(read):,} lines and --prefix {path} has {len(prefixes):,}: "
+            "line n of the prefixes must be what the translation of line n begins with, or empty"
+        )
     return iter(read), prefixes

@@ -1,23 +1,19 @@
 """Search for translations: pure steps over small records, blind to the network behind them."""
 
-from nmt.search.beam import ONE_GROUP, Diversity, beam_search
+from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, together
 from nmt.search.greedy import greedy_search
 from nmt.search.penalties import Coverage
 from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, RepetitionPenalty, Rule, obeying
 from nmt.search.sampling import Sampling, sample_search
-from nmt.search.shortlist import ListedModel
 from nmt.search.types import Hypothesis, Limits, Searchable, StepModel, StepState
 
 __all__ = [
-    "ONE_GROUP",
     "Coverage",
-    "Diversity",
     "Ensemble",
     "Hypothesis",
     "LeastLength",
     "Limits",
-    "ListedModel",
     "NoRepeatedNgram",
     "Prefixes",
     "RepetitionPenalty",

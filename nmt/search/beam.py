@@ -9,11 +9,9 @@ win would read most sentences to their greatest length. With K = 1 this is greed
 no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
 log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
 
-A coverage penalty is part of every score; which hypotheses live on is decided by log-probabilities alone. Diverse beams
-share the K hypotheses among groups, each of which extends its own as above; the groups of a sentence stop together.
+A coverage penalty is part of every score; which hypotheses live on is decided by log-probabilities alone.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.foundation.records import Record
+from nmt.records import Record
 from nmt.search.penalties import Coverage
 from nmt.search.penalties import length_penalty as penalty
 from nmt.search.ranking import best, best_tokens
@@ -37,8 +35,8 @@ class Beam(Record):
     max_lengths: Tensor
     """(B,)"""
     log_probs: Tensor
-    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one. Those of a
-    group are neighbours, best first."""
+    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one; best
+    first."""
     finished: Tensor
     """(B,) how many hypotheses have finished."""
     kept: Tensor
@@ -65,30 +63,6 @@ class Extensions(Record):
         scores = self.log_probs / penalty(length, alpha)
         return scores if coverage is None else scores + coverage[self.parents]
 
-    @staticmethod
-    def of_groups(groups: "Sequence[Extensions]") -> "Extensions":
-        """Join the extensions of the groups of each sentence."""
-        if len(groups) == 1:
-            return groups[0]
-        fields = zip(*((each.parents, each.tokens, each.log_probs) for each in groups), strict=True)
-        return Extensions(*(torch.cat(field, 1) for field in fields))
-
-
-@dataclass(frozen=True)
-class Diversity:
-    """Diverse beam search (Vijayakumar et al. 2018): groups of hypotheses that are extended in turn.
-
-    A group chooses as if each token had less log-probability: by ``strength`` for each live hypothesis that the groups
-    before it have extended by this token at the same step (Hamming diversity). Log-probabilities stay the model's.
-    """
-
-    groups: int = 1
-    """Divides K."""
-    strength: float = 0.0
-
-
-ONE_GROUP = Diversity()
-
 
 def beam_step(
     beam: Beam,
@@ -98,7 +72,6 @@ def beam_step(
     width: int,
     alpha: float,
     coverage: Tensor | None = None,
-    diversity: Diversity = ONE_GROUP,
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
     """Extend each live hypothesis by one token, to ``length`` tokens.
 
@@ -107,7 +80,7 @@ def beam_step(
     where a place is empty), and which sentences are done (B,).
     """
     last = beam.max_lengths <= length
-    live, ended = _extend_groups(beam, log_probs, limits, width, last, diversity)
+    live, ended = _extend(beam, log_probs, limits, width, last)
     finished = beam.finished + ended.log_probs.isfinite().sum(1)
     kept = torch.cat((beam.kept, ended.scores(length, alpha, coverage)), 1).topk(beam.kept.size(1)).values
     beaten = (finished >= width) & (live.scores(length, alpha, coverage).amax(1) <= kept[:, 0])
@@ -116,59 +89,23 @@ def beam_step(
     return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
 
 
-def _extend_groups(
-    beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Tensor, diversity: Diversity
-) -> tuple[Extensions, Extensions]:
-    """Extend the hypotheses of each group; return the live (B, K) and the ended ones of all groups."""
-    sentences, parents = beam.log_probs.shape
-    first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
-    log_probs = log_probs.view(sentences, parents, -1)
-    size = width // diversity.groups
-    steering: Tensor | None = None
-    extended = []
-    for begin in range(0, width, size):
-        start = begin if parents > 1 else 0  # before the first step all groups share the empty hypothesis
-        group = slice(start, start + size)
-        totals, following = beam.log_probs[:, group], log_probs[:, group]
-        live, ended = _extend(totals, following, first_row + start, limits, size, last, steering)
-        extended.append((live, ended))
-        if diversity.groups > 1:
-            strength = diversity.strength * live.log_probs.isfinite()
-            steering = torch.zeros_like(log_probs[:, 0]) if steering is None else steering
-            steering = steering.scatter_add(1, live.tokens, strength)
-    lives, ends = zip(*extended, strict=True)
-    return Extensions.of_groups(lives), Extensions.of_groups(ends)
+def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Tensor) -> tuple[Extensions, Extensions]:
+    """Extend the live hypotheses by one token: the ``width`` that live on, and the ended ones.
 
-
-def _extend(
-    live: Tensor,
-    log_probs: Tensor,
-    first_row: Tensor,
-    limits: Limits,
-    width: int,
-    last: Tensor,
-    steering: Tensor | None,
-) -> tuple[Extensions, Extensions]:
-    """Extend P live hypotheses, of log-probabilities (B, P) and rows from first_row (B, 1) on, by one token.
-
-    log_probs (B, P, V); last (B,): whether no other token may follow; steering (B, V): what the choice takes off.
-    Returns the ``width`` that live on and the ended ones.
+    log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow.
     """
-    sentences, parents, vocabulary = log_probs.shape
-    steered = log_probs if steering is None else log_probs - steering.unsqueeze(1)
+    sentences, parents = beam.log_probs.shape
     # the survivors and, ranked before them, perhaps EOS: no parent contributes more than its best width + 1
-    values, tokens = best_tokens(steered.reshape(-1, vocabulary), width + 1, limits.forbidden)  # (B * P, C)
+    values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * P, C)
     lacking = max(0, width + 1 - values.size(1)) if parents == 1 else 0  # a vocabulary smaller than the beam
     values, tokens = (
         functional.pad(values, (0, lacking), value=-torch.inf),
         functional.pad(tokens, (0, lacking), value=limits.bos_id),
     )
-    totals = (live.reshape(-1, 1) + values).view(sentences, -1)  # (B, P * C)
+    totals = (beam.log_probs.reshape(-1, 1) + values).view(sentences, -1)  # (B, P * C)
     totals, places = best(totals, min(2 * width, totals.size(1)))
     parent, tokens = places // values.size(1), tokens.view(sentences, -1).gather(1, places)
-    if steering is not None:
-        own = live.gather(1, parent) + log_probs.flatten(1).gather(1, parent * vocabulary + tokens)
-        totals = own.masked_fill(totals == -torch.inf, -torch.inf)
+    first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
     candidates = Extensions(first_row + parent, tokens, totals)
 
     rank = torch.arange(totals.size(1), device=totals.device)
@@ -204,14 +141,13 @@ def beam_search(
     n_best: int = 1,
     keep_attention: bool = False,
     coverage: Coverage | None = None,
-    diversity: Diversity = ONE_GROUP,
 ) -> list[list[Hypothesis]]:
-    """Return up to n_best different hypotheses of each sentence, best score first.
+    """Return up to n_best hypotheses of each sentence, best score first.
 
     ``state`` and ``coverage``, which is given for a coverage penalty, have a row for each sentence; ``n_best`` is at
-    most ``beam_size``. Groups may find the same hypothesis, and there are fewer then.
+    most ``beam_size``.
     """
-    beam = Beam.first(limits, n_best * diversity.groups)  # each group may find the same ones
+    beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_BeamStep] = []
     kept = AttentionBuffer()
@@ -220,9 +156,7 @@ def beam_search(
         coverage = None if coverage is None else coverage.add(attention)
         covered = None if coverage is None else coverage.penalty()
         sentences = beam.sentences
-        beam, live, ended, done = beam_step(
-            beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty, covered, diversity
-        )
+        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty, covered)
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
         steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None, covered))
@@ -269,14 +203,4 @@ def _hypotheses(steps: list[_BeamStep], limits: Limits, alpha: float, n_best: in
         raise no_finite_probability()
     # A stable sort: equal scores stay in the order in which they were found.
     best_first = (sorted(ends, key=lambda end: -end[0]) for ends in found)
-    return [_different((read(*end[1:]) for end in ends), n_best) for ends in best_first]
-
-
-def _different(hypotheses: Iterable[Hypothesis], most: int) -> list[Hypothesis]:
-    """Return the first hypotheses without repetitions, which groups may find, and read no more of them."""
-    found: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
-    for each in hypotheses:
-        found.setdefault((each.tokens, each.ended), each)
-        if len(found) == most:
-            break
-    return list(found.values())
+    return [[read(*end[1:]) for end in ends[:n_best]] for ends in best_first]

@@ -6,7 +6,7 @@ from typing import Self, overload
 import torch
 from torch import Tensor
 
-from nmt.foundation.records import Record
+from nmt.records import Record
 
 LEAST_COVERAGE = 1e-6
 """What a source position has at least, so that one without any attention, as windows leave it, costs no infinity."""

@@ -1,7 +1,7 @@
 """Sample translations from the model's distribution."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,10 +38,9 @@ class Sampling:
             raise ConfigError(*problems)
 
 
-def line_uniforms(seed: int, line: int, count: int, sample: int = 0) -> Tensor:
-    """Draw ``count`` numbers from U[0, 1), fp64, that depend on the seed, the line number and the sample alone."""
-    entropy = np.random.SeedSequence((seed, line), spawn_key=(sample,) if sample else ())
-    return torch.from_numpy(np.random.default_rng(entropy).random(count))
+def line_uniforms(seed: int, line: int, count: int) -> Tensor:
+    """Draw ``count`` numbers from U[0, 1), fp64, that depend only on the seed and the line number."""
+    return torch.from_numpy(np.random.default_rng((seed, line)).random(count))
 
 
 def sample_step(log_probs: Tensor, uniforms: Tensor, sampling: Sampling, forbidden: tuple[int, ...]) -> Tensor:
@@ -73,29 +72,21 @@ def sample_search(
     sampling: Sampling,
     lines: Sequence[int],
     *,
-    samples: int = 1,
     length_penalty: float = 0.0,
     keep_attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Sample hypotheses of each sentence, ``samples`` of them, in the order in which they are drawn.
+    """Sample a hypothesis of each sentence; the result has lists of one.
 
-    ``state`` has a row for each sentence. The line number in ``lines`` decides the random numbers of a sentence; its
-    first sample does not depend on how many follow. The log-probability of a sample is the model's own, at
-    temperature 1.
+    ``state`` has a row for each sentence. The line number in ``lines`` decides the random numbers of a sentence. The
+    log-probability of a sample is the model's own, at temperature 1.
     """
-    if samples > 1:  # each sample has a row of its own: rows end at different steps
-        rows = torch.arange(limits.sentences, device=limits.max_lengths.device).repeat_interleave(samples)
-        state, limits = state.select(rows), replace(limits, max_lengths=limits.max_lengths[rows])
     lengths = limits.max_lengths.tolist()
     uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)
-    streams = ((line, sample) for line in lines for sample in range(samples))
-    for row, (line, sample), length in zip(uniforms, streams, lengths, strict=True):
-        row[:length] = line_uniforms(sampling.seed, line, length, sample)
+    for row, line, length in zip(uniforms, lines, lengths, strict=True):
+        row[:length] = line_uniforms(sampling.seed, line, length)
     uniforms = uniforms.to(limits.max_lengths.device)
 
     def draw(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
         return sample_step(log_probs, uniforms[sentences, step], sampling, limits.forbidden)
 
-    found = follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention)
-    drawn = [hypothesis for (hypothesis,) in found]
-    return [drawn[first : first + samples] for first in range(0, len(drawn), samples)]
+    return follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention)

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import NmtError
 from nmt.search.penalties import length_penalty
 
 
@@ -57,13 +57,6 @@ class Searchable(ABC, Generic[S]):
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
         """As ``StepModel`` has it."""
-
-    def among(self, tokens: Tensor) -> "Searchable[S]":
-        """Return the same for some tokens alone: (N,) ids -> its steps return logits (R, N), of these in their order.
-
-        They read any token. Raises ConfigError if this has no logits, as an ensemble has none.
-        """
-        raise ConfigError("a shortlist: is for one model; translate without it, or with one of the models alone")
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the context in which the methods above are to be called; an ensemble enters those of its members."""

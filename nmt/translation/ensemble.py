@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import load_run_config
+from nmt.device import FORMATS, format_of
 from nmt.errors import ConfigError
-from nmt.foundation.device import FORMATS, format_of
 from nmt.search import together
 from nmt.translation.translator import Translator
 

@@ -13,7 +13,7 @@ from nmt.data.batching import Batch, Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
-from nmt.foundation.messages import counted
+from nmt.messages import counted
 from nmt.model import Network
 from nmt.search.penalties import length_penalty
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, side_by_side, windows

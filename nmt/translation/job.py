@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from nmt.data.lines import BUFFER, HashedFile, file_sha256, hashed_lines
 from nmt.errors import ConfigError, DataError, FileError
-from nmt.foundation.files import digest, fingerprint, read_json, replacing, write_json
+from nmt.files import digest, fingerprint, read_json, replacing, write_json
 
 CHUNK_LINES = 4096
 """Lines of a chunk, unless told otherwise: as many as search sorts by length at a time."""

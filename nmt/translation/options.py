@@ -7,13 +7,10 @@ from typing import Any, Self, TypedDict
 from pydantic import ValidationError
 
 from nmt.config.decoding import OF_SEVERAL, search_contradictions
-from nmt.config.problems import Problem, explain
-from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding
+from nmt.config.problems import explain
+from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Problem
 from nmt.errors import ConfigError, nearest
 from nmt.search import Sampling
-from nmt.translation.risk import MinimumBayesRisk
-from nmt.translation.shortlist import Shortlist
-from nmt.translation.unknown import UnknownWords
 
 MORE_PIECES = 10
 """Pieces that a translation may have in addition to the source's times ``max_length_factor``."""
@@ -35,15 +32,10 @@ class SearchChanges(TypedDict, total=False):
     n_best: int
     sampling: Sampling | None
     attention: bool
-    risk: MinimumBayesRisk | None
-    unknown: UnknownWords | None
-    shortlist: Shortlist | None
     min_length_factor: float
     coverage_penalty: float
     no_repeat_ngram: int
     repetition_penalty: float
-    beam_groups: int
-    diversity: float
 
 
 @dataclass(frozen=True)
@@ -64,18 +56,10 @@ class SearchOptions:
     """Sample instead of searching for the best; needs beam_size 1."""
     attention: bool = False
     """Keep the attention weights."""
-    risk: MinimumBayesRisk | None = None
-    """Sample many translations and keep the one that is most like the others; needs ``sampling``."""
-    unknown: UnknownWords | None = None
-    """Replace unknown words; needs a searchable with attention and tokenizers of words."""
-    shortlist: Shortlist | None = None
-    """Search among a few pieces for each sentence; needs one network."""
     min_length_factor: float = 0.0
     coverage_penalty: float = 0.0
     no_repeat_ngram: int = 0
     repetition_penalty: float = 1.0
-    beam_groups: int = 1
-    diversity: float = 0.0
 
     def __post_init__(self) -> None:
         problems = []
@@ -84,8 +68,6 @@ class SearchOptions:
                 problems.append(f"decoding.{name}: {getattr(self, name):g} must be from 0 to {most:g}")
         if self.sampling is not None and self.beam_size != 1:
             problems.append(f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1")
-        if self.risk is not None and self.sampling is None:
-            problems.append("minimum Bayes risk: chooses among samples; give a sampling, too")
         if self.n_best < 1:
             problems.append(f"n-best {self.n_best}: must be at least 1")
         if self.n_best > self.beam_size:
@@ -104,11 +86,6 @@ class SearchOptions:
             if getattr(self, name) != getattr(usual, name):
                 yield Problem(key, "compares the hypotheses of a beam, and sampling follows one; leave it out")
         yield from (problem for problem in search_contradictions(self) if problem.key not in compared)
-
-    @property
-    def hypotheses(self) -> int:
-        """Hypotheses of a line that are followed side by side."""
-        return self.beam_size if self.risk is None else self.risk.samples
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:

@@ -40,8 +40,6 @@ class Translation:
     """The model's input, with the end symbol; empty for a blank line, which no model reads."""
     hypotheses: list[TranslatedHypothesis]
     """Best first, at least one."""
-    listed: int | None = None
-    """Target pieces in the line's shortlist; None without a shortlist, and for a blank line."""
 
     @property
     def text(self) -> str:

@@ -1,7 +1,6 @@
 """The search for the translations of one batch of lines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,10 +8,8 @@ import torch
 from nmt.data.batching import Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.search import (
-    Diversity,
     Hypothesis,
     Limits,
-    ListedModel,
     Prefixes,
     Searchable,
     StepModel,
@@ -26,16 +23,6 @@ from nmt.translation.rules import coverage_of, rules_of
 from nmt.translation.windows import Line
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the search finds for one line."""
-
-    hypotheses: list[Hypothesis]
-    """Best first."""
-    listed: int | None = None
-    """Pieces of the line's shortlist; None without one."""
-
-
 @torch.inference_mode()
 def search_batch(
     searchable: Searchable[Any],
@@ -43,8 +30,8 @@ def search_batch(
     options: SearchOptions,
     tokenizers: Tokenizers,
     device: torch.device,
-) -> list[Found]:
-    """Search for the hypotheses of each line. Raises ConfigError for a shortlist with an ensemble."""
+) -> list[list[Hypothesis]]:
+    """Search for the hypotheses of each line, best first."""
     specials = Specials.of(tokenizers)
     source, lengths = pad_source([line.ids for line in batch], specials)
     begun = torch.tensor([len(line.prefix) for line in batch])
@@ -58,13 +45,7 @@ def search_batch(
     prefixes = [line.prefix for line in batch]
     with searchable.searching():
         start = searchable.start(searchable.encode(source.to(device), lengths))
-        if options.shortlist is None:
-            return [Found(each) for each in _search(searchable, start, limits, prefixes, lengths, batch, options)]
-        lists = [options.shortlist.of(line.ids, line.prefix, tokenizers) for line in batch]
-        listed = ListedModel(searchable, lists, limits)
-        begin = listed.start(start)
-        found = _search(listed, begin, listed.limits, listed.places(prefixes), lengths, batch, options)
-        return [Found(each, len(own)) for each, own in zip(listed.restored(found), lists, strict=True)]
+        return _search(searchable, start, limits, prefixes, lengths, batch, options)
 
 
 def _search(
@@ -78,13 +59,12 @@ def _search(
 ) -> list[list[Hypothesis]]:
     """Search as the options say; lengths (B,) of the sources, EOS counted."""
     device = limits.max_lengths.device
-    keep_attention = options.attention or options.unknown is not None
-    how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": keep_attention}
+    how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     begin = Prefixes.of(prefixes, device)
     model, state = obeying(model, state, limits, rules_of(options, limits, lengths - 1), begin)
     if options.sampling is not None:
         numbers = [line.number for line in batch]
-        return sample_search(model, state, limits, options.sampling, numbers, samples=options.hypotheses, **how)
+        return sample_search(model, state, limits, options.sampling, numbers, **how)
     if options.beam_size == 1:
         return greedy_search(model, state, limits, **how)
     return beam_search(
@@ -94,6 +74,5 @@ def _search(
         beam_size=options.beam_size,
         n_best=options.n_best,
         coverage=coverage_of(options, lengths, device),
-        diversity=Diversity(options.beam_groups, options.diversity),
         **how,
     )

@@ -12,14 +12,14 @@ from nmt import fast
 from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
+from nmt.device import instructions, release_freed_memory, resolve_device, resolve_precision
 from nmt.errors import NmtWarning
-from nmt.foundation.device import instructions, release_freed_memory, resolve_device, resolve_precision
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import Searchable
+from nmt.search import Hypothesis, Searchable
 from nmt.translation.options import SearchChanges, SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.searching import Found, search_batch
+from nmt.translation.searching import search_batch
 from nmt.translation.windows import (
     FIRST_WINDOW,
     WINDOW,
@@ -113,7 +113,8 @@ class Translator:
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
         digits of fp32, as they may be for a network that has learned nothing. ``precision`` auto: what a measurement of
-        about a second finds fastest of what the processor multiplies; name one for output that can be repeated.
+        about a second finds fastest of what the processor multiplies, and on a GPU bf16 where it has it; name one for
+        output that can be repeated.
 
         ``kernels``: instead of what its configuration says. ``beam_size``: that of the search whose speed is measured;
         default: the run's. Raises CheckpointError if the run cannot be used, ConfigError for a device that is not there
@@ -136,7 +137,10 @@ class Translator:
         def rates(*precisions: torch.dtype) -> Mapping[torch.dtype, float]:
             return fast.rates(run.model, precisions, kernels, beam_size=beam_size or decoding.beam_size)
 
-        if precision is None:
+        compared: Callable[[], Mapping[torch.dtype, float]]
+        if device.type == "cuda":  # a short measurement would time the launches of kernels, not their work
+            chosen, compared = precision or resolve_precision("auto", device), dict[torch.dtype, float]
+        elif precision is None:
             measured = rates(*fast.candidates(run.model, kernels, device))
             chosen, compared = fast.fastest(measured), lambda: measured
         else:
@@ -235,13 +239,11 @@ class Translator:
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
         ``check_stop`` is called between two batches, ``done`` is told how many lines each has. Raises ConfigError for a
-        coverage penalty without attention, and for a shortlist of other pieces.
+        coverage penalty without attention.
         """
         before = 0
         searchable = self.searchable(options.beam_size)
         refuse_without_attention(options.coverage_penalty, searchable.attends)
-        if options.shortlist is not None:
-            options.shortlist.refuse_other(self.tokenizers)
         for text in windows(lines, first_window, window, _characters):
             begin = prefixes[before : before + len(text)]
             yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)
@@ -291,31 +293,24 @@ class Translator:
                 done(len(batch))
         return results
 
-    def _translation(self, source: str, line: Line, found: Found, options: SearchOptions) -> Translation:
+    def _translation(self, source: str, line: Line, found: Sequence[Hypothesis], options: SearchOptions) -> Translation:
         target = self.tokenizers.target
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
-        for hypothesis in found.hypotheses:
+        for hypothesis in found:
             ended = [target.eos_id] if hypothesis.ended else []
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
-            if options.unknown is not None and target.unk_id in hypothesis.tokens:
-                assert weights is not None  # kept for it
-                text = options.unknown.replaced(hypothesis.tokens, weights, source, self.tokenizers)
-            else:
-                text = target.decode(hypothesis.tokens)
             translated.append(
                 TranslatedHypothesis(
-                    text.replace("\r", " ").replace("\n", " "),
+                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
                     target.pieces([*hypothesis.tokens, *ended]),
-                    weights if options.attention else None,
+                    weights,
                 )
             )
-        if options.risk is not None:
-            translated = [translated[options.risk.choice([each.text for each in translated])]]
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
-        return Translation(source, pieces, translated, found.listed)
+        return Translation(source, pieces, translated)
 
 
 def _characters(line: str) -> int:

@@ -62,7 +62,7 @@ def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterato
     while start < len(lines):
         longest = lines[start].length
         alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -line.length) - start
-        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.hypotheses * longest)))
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
         yield lines[start : start + rows]
         start += rows
 
