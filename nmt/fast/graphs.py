@@ -4,9 +4,10 @@ from torch import nn
 
 from nmt.model import Seq2Seq
 from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, NoAttention
-from nmt.model.cells import GruCell
+from nmt.model.cells import Cell, GruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, Tanh
-from nmt.model.encoders import Encoder, GruEncoder
+from nmt.model.dropout import Dropout
+from nmt.model.encoders import Encoder, RecurrentEncoder
 
 
 def repeatable(model: Seq2Seq) -> bool:
@@ -16,7 +17,11 @@ def repeatable(model: Seq2Seq) -> bool:
 
 def _encoder(encoder: Encoder) -> bool:
     """A GRU in both directions whose last states are the summary."""
-    return type(encoder) is GruEncoder and encoder.bidirectional and not encoder.mean
+    if type(encoder) is not RecurrentEncoder or encoder.mean or encoder.residual:
+        return False
+    ways = [way for layer in encoder.directions for way in layer]
+    both = len(ways) == 2 * len(encoder.layers)
+    return both and type(encoder.dropout) is Dropout and all(map(_gru, (way.cell for way in ways)))
 
 
 def _decoder(decoder: Decoder) -> bool:
@@ -28,8 +33,11 @@ def _decoder(decoder: Decoder) -> bool:
         shape = type(decoder.nonlinearity) is Tanh
     else:
         return False
-    gru = type(decoder.update) is GruCell and not decoder.update.normalized
-    return shape and gru and not decoder.layers and type(decoder.attention) in ATTENTIONS
+    return shape and _gru(decoder.cell) and not decoder.above and type(decoder.attention) in ATTENTIONS
+
+
+def _gru(cell: Cell) -> bool:
+    return type(cell) is GruCell and not cell.normalized
 
 
 ATTENTIONS = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}

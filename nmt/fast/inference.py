@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from nmt.config.schema import Kernels
+from nmt.device import autocast
 from nmt.errors import ConfigError
 from nmt.fast.inference_decoders import FastBahdanau, FastLuong
-from nmt.fast.inference_network import READOUTS, FastSearch, weight_and_bias
+from nmt.fast.inference_network import READOUTS, FastSearch
 from nmt.fast.recurrent import has_kernels
-from nmt.foundation.device import autocast
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder
 from nmt.model.records import Memory, State
 from nmt.model.seq2seq import Seq2Seq
@@ -40,26 +39,9 @@ class PlainSearch(Searchable[State]):
         """As ``Seq2Seq.step``."""
         return self.model.step(previous, state)
 
-    def among(self, tokens: Tensor) -> "PlainSearch":
-        """As ``Searchable`` has it."""
-        return PlainAmong(self.model, self.precision, tokens)
-
     def searching(self) -> AbstractContextManager[object]:
         """As ``Searchable`` has it."""
         return autocast(self.model.output.weight.device, self.precision)
-
-
-class PlainAmong(PlainSearch):
-    """The network with the rows of its output layer that some tokens, (N,) ids, have."""
-
-    def __init__(self, model: Seq2Seq, precision: torch.dtype, tokens: Tensor) -> None:
-        super().__init__(model, precision)
-        self.weight, self.bias = (each.detach()[tokens] for each in weight_and_bias(model.output))
-
-    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
-        """As ``Searchable.among`` has it."""
-        readout, after, weights = self.model.read(previous, state)
-        return functional.linear(readout, self.weight, self.bias).float(), after, weights
 
 
 DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
@@ -67,7 +49,7 @@ DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: Fas
 
 def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     """Look up the twin of a network with this decoder."""
-    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.attention.covers:
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.covers:
         return None
     return DECODERS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
 

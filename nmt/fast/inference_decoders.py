@@ -53,7 +53,7 @@ class FastLuong(FastSearch):
         super().__init__(model, decoder, precision, ahead=ahead)
         self.from_token = self._table(self.embedding, *weight_and_bias(decoder.embedding_gates))
         weight, bias = weight_and_bias(decoder.combine)
-        annotation = weight.size(1) - decoder.update.hidden
+        annotation = weight.size(1) - decoder.cell.hidden
         self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
         self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
         if self.units:

@@ -12,7 +12,6 @@ what the layers that read a context make of it.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -20,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.device import autocast
 from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
 from nmt.fast.inference_encoder import FastEncoder
 from nmt.fast.kernels.int8 import Int8Linear
 from nmt.fast.recurrent import stack_of, weights_of
-from nmt.foundation.device import autocast
 from nmt.model.attention import (
     AdditiveAttention,
     CosineAttention,
@@ -74,17 +73,17 @@ class FastSearch(Searchable[RecurrentState]):
         self.encoder = None
         if stack is not None:
             self.encoder = FastEncoder(stack, table=partial(self._table, source), linear=self._layer, dtype=self.high)
-        weights = weights_of(decoder.embedding_gates, decoder.update)
+        weights = weights_of(decoder.embedding_gates, decoder.cell)
         self.gates = len(weights.from_input)
         self.cell = STEPS[weights.cell](weights, self._layer)
         self.upper = [
             RecurrentStep(weights_of(layer.input_gates, layer.cell), self._layer, self._layer)
-            for layer in decoder.layers
+            for layer in decoder.above
         ]
-        self.residual = [layer.residual for layer in decoder.layers]
+        self.residual = [layer.residual for layer in decoder.above]
         self.initial = [
             self._layer(*weight_and_bias(each))
-            for each in (decoder.initial, *(layer.initial for layer in decoder.layers))
+            for each in (decoder.initial, *(layer.initial for layer in decoder.above))
         ]
         self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
         feeding = decoder.feeding_gates
@@ -208,14 +207,6 @@ class FastSearch(Searchable[RecurrentState]):
         readout = self.nonlinearity(units)
         fed = readout if self.fed else None
         return self.scores(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
-
-    def among(self, tokens: Tensor) -> "FastSearch":
-        """As ``Searchable`` has it; everything but the output layer is shared."""
-        weight, bias = (each.detach()[tokens] for each in weight_and_bias(self.model.output))
-        layer = self._layer(weight, bias)
-        some = copy(self)
-        some.scores = lambda readout: layer(readout).float()
-        return some
 
 
 def none_of(annotations: Tensor) -> Tensor:

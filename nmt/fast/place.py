@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from nmt import __version__
-from nmt.foundation.device import instructions
+from nmt.device import instructions
 
 DRIVER = Path("/proc/driver/nvidia/version")
 

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 
 from nmt.config.schema import Kernels
+from nmt.device import MARGIN, brief_seconds, multiplies_bf16
 from nmt.fast.inference import search, twin_of
 from nmt.fast.kernels.int8 import multiplies_int8
-from nmt.foundation.device import multiplies_bf16
-from nmt.foundation.speed import MARGIN, brief_seconds
 from nmt.model import Seq2Seq
 from nmt.search import Searchable
 

@@ -19,10 +19,8 @@ from nmt.fast.kernels.recurrence import GRU, LSTM, cell_sequence, input_gates
 from nmt.fast.kernels.ssru import ssru_sequence
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import Layer, RecurrentDecoder
-from nmt.model.dropout import dropout
-from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
+from nmt.model.encoders import Encoder, RecurrentEncoder
 from nmt.model.encoders.recurrent import Direction
-from nmt.model.encoders.rnn import RnnEncoder
 
 
 @dataclass(frozen=True)
@@ -117,8 +115,8 @@ def _side_by_side(each: Sequence[Tensor]) -> Tensor:
 
 def has_kernels(decoder: RecurrentDecoder) -> bool:
     """Whether kernels take all steps of the cells of a decoder, none of which is a part of one's own."""
-    exact = all(type(layer) is Layer for layer in decoder.layers)
-    return exact and all(map(has_kernel, (decoder.update, *(layer.cell for layer in decoder.layers))))
+    exact = all(type(layer) is Layer for layer in decoder.above)
+    return exact and all(map(has_kernel, (decoder.cell, *(layer.cell for layer in decoder.above))))
 
 
 # --- encoders ---------------------------------------------------------------------------------------------------------
@@ -140,8 +138,6 @@ class Stack:
 
 def stack_of(encoder: Encoder) -> Stack | None:
     """Collect the layers of an encoder; None if it is not exactly a built-in one, or has a cell without a kernel."""
-    if isinstance(encoder, RnnEncoder) and type(encoder) in LIBRARY:
-        return _library_stack(encoder)
     if not isinstance(encoder, RecurrentEncoder) or type(encoder) is not RecurrentEncoder:
         return None
     directions = encoder.directions
@@ -154,22 +150,3 @@ def stack_of(encoder: Encoder) -> Stack | None:
         encoder.residual,
         encoder.mean,
     )
-
-
-def _library_stack(encoder: RnnEncoder) -> Stack:
-    rnn = encoder.rnn
-
-    def weights(layer: int, way: str) -> Weights:
-        names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-        return Weights(LIBRARY[type(encoder)], *(getattr(rnn, f"{name}_l{layer}{way}") for name in names))
-
-    return Stack(
-        [[weights(layer, way) for way in ("", "_reverse")[: 1 + rnn.bidirectional]] for layer in range(rnn.num_layers)],
-        lambda x: dropout(x, rnn.dropout) if encoder.training else x,
-        residual=False,
-        mean=encoder.mean,
-    )
-
-
-LIBRARY: dict[type[RnnEncoder], type[Cell]] = {GruEncoder: GruCell, LstmEncoder: LstmCell}
-"""The cells of PyTorch's own recurrences."""

@@ -28,7 +28,7 @@ from nmt.model.attention import (
 )
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
 from nmt.model.encoders import Encoder
-from nmt.model.encoders.rnn import mean_of
+from nmt.model.encoders.base import mean_of
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
@@ -59,10 +59,6 @@ class FastTraining:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
         readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
-
-    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Read out from every source position by itself, as ``Network`` has it."""
-        return self.model.read_each(target_input, memory)
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens, as ``Network`` has it."""
@@ -116,12 +112,12 @@ def _outputs(layer: Weights, gates: Tensor, state: Tensor) -> Tensor:
 
 
 def _first(decoder: RecurrentDecoder) -> Weights:
-    return weights_of(decoder.embedding_gates, decoder.update)
+    return weights_of(decoder.embedding_gates, decoder.cell)
 
 
 def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
     """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
-    for layer, state, kept in zip(decoder.layers, start.upper, start.kept, strict=True):
+    for layer, state, kept in zip(decoder.above, start.upper, start.kept, strict=True):
         weights = weights_of(layer.input_gates, layer.cell)
         above = _outputs(weights, _gates(weights, layer.dropped(outputs, kept)), state)
         outputs = above + outputs if layer.residual else above
@@ -168,7 +164,7 @@ def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState)
 
 def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
-    first, memory, attention, hidden = _first(decoder), state.memory, decoder.attention, decoder.update.hidden
+    first, memory, attention, hidden = _first(decoder), state.memory, decoder.attention, decoder.cell.hidden
     assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
     query, energy = None, None
     if isinstance(attention, AdditiveAttention):
@@ -211,12 +207,12 @@ NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
 
 def unroll_of(decoder: Decoder) -> Unroll | None:
     """Look up the twin of a decoder's ``unroll``."""
-    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.attention.covers:
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.covers:
         return None
     twins = DECODERS.get((type(decoder), decoder.feeding_gates is not None), {})
     unroll = twins.get(type(decoder.attention), twins.get(None))
-    if unroll in NO_ATTENTION_GRADIENTS and type(decoder.update) not in WALKED:
+    if unroll in NO_ATTENTION_GRADIENTS and type(decoder.cell) not in WALKED:
         return None
-    if unroll is unroll_feeding and (decoder.layers or type(decoder.nonlinearity) is not Tanh):
+    if unroll is unroll_feeding and (decoder.above or type(decoder.nonlinearity) is not Tanh):
         return None
     return unroll

@@ -19,8 +19,6 @@ from nmt.model.attention import (
     CoverageAttention,
     DotAttention,
     GeneralAttention,
-    GumbelAttention,
-    HardAttention,
     InitialStateOnly,
     LocationAttention,
     LowRankAttention,
@@ -28,7 +26,6 @@ from nmt.model.attention import (
     MultiHeadAttention,
     NoAttention,
     PredictiveLocalAttention,
-    SampledAttention,
     ScaledDotAttention,
     ScoredAttention,
     WeightedMean,
@@ -37,7 +34,8 @@ from nmt.model.build_transformer import transformer_attention, transformer_decod
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, Sizes, Tanh
 from nmt.model.dropout import Dropout, VariationalDropout, WordDropout
-from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
+from nmt.model.encoders import Encoder, RecurrentEncoder
+from nmt.model.hard import GumbelAttention, HardAttention, SampledAttention
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
 
@@ -123,22 +121,17 @@ CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru
 
 
 def _recurrent_encoder(config: schema.Model) -> Encoder:
-    """Take PyTorch's own recurrence where it is the one that is asked for; its dropout between layers is the usual
-    one."""
     section = config.encoder
     assert isinstance(section, schema.RecurrentEncoder)
-    sizes = config.embeddings.size, section.hidden, section.layers, config.dropout.annotation
-    how = {"bidirectional": section.directions == "both", "mean": section.summary == "mean"}
-    variational = config.dropout.variational and config.dropout.annotation > 0 and section.layers > 1
-    plain = not (section.residual or section.layer_norm or _transitions(section) > 1 or variational)
-    match section:
-        case schema.GruEncoder(reset="after") if plain:
-            return GruEncoder(*sizes, **how)
-        case schema.LstmEncoder() if plain:
-            return LstmEncoder(*sizes, **how)
-    embedding, _, layers, probability = sizes
-    dropout = _dropout(config, probability)
-    return RecurrentEncoder(embedding, lambda: _cell(section), layers, dropout, residual=section.residual, **how)
+    return RecurrentEncoder(
+        config.embeddings.size,
+        lambda: _cell(section),
+        section.layers,
+        _dropout(config, config.dropout.annotation),
+        bidirectional=section.directions == "both",
+        residual=section.residual,
+        mean=section.summary == "mean",
+    )
 
 
 # --- attention --------------------------------------------------------------------------------------------------------

@@ -20,6 +20,9 @@ class Cell(nn.Module):
         hidden: H.
         normalize: layer normalization of the input's part of the gates and of each product with the state, each by
             itself, before they are added; of an LSTM also of the memory that is shown (Ba et al. 2016, supplement).
+            Products have no bias then: of a zero state, as before the first step, there would be nothing but the bias
+            to normalize, and its gradient would be that of all others together many times over. The shift of the
+            normalization takes its place.
     """
 
     gates: int
@@ -34,6 +37,14 @@ class Cell(nn.Module):
         self.hidden = hidden
         self.normalized = normalize
         self.input_norm = self._norm(self.groups)
+
+    def of_input(self, width: int) -> nn.Linear:
+        """Make the layer that computes the input gates: (..., ``width``) -> (..., G)."""
+        return nn.Linear(width, self.gates * self.hidden, bias=not self.normalized)
+
+    def _of_state(self, multiple: int) -> nn.Linear:
+        """Make a layer that reads the output of a state: (R, H) -> (R, ``multiple`` * H)."""
+        return nn.Linear(self.hidden, multiple * self.hidden, bias=not self.normalized)
 
     def _norm(self, groups: Sequence[int]) -> nn.Module:
         return GateNorm(self.hidden, groups) if self.normalized else nn.Identity()
@@ -81,7 +92,7 @@ class GruCell(Cell):
 
     def __init__(self, hidden: int, *, normalize: bool = False) -> None:
         super().__init__(hidden, normalize=normalize)
-        self.recurrent = nn.Linear(hidden, 3 * hidden)
+        self.recurrent = self._of_state(3)
         self.recurrent_norm = self._norm(self.groups)
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
@@ -105,8 +116,8 @@ class ResetBeforeGruCell(Cell):
 
     def __init__(self, hidden: int, *, normalize: bool = False) -> None:
         super().__init__(hidden, normalize=normalize)
-        self.recurrent = nn.Linear(hidden, 2 * hidden)  # U_r, U_z
-        self.candidate_recurrent = nn.Linear(hidden, hidden)  # U_n
+        self.recurrent = self._of_state(2)  # U_r, U_z
+        self.candidate_recurrent = self._of_state(1)  # U_n
         self.recurrent_norm = self._norm((2,))
         self.candidate_norm = self._norm((1,))
 
@@ -132,7 +143,7 @@ class LstmCell(Cell):
 
     def __init__(self, hidden: int, *, normalize: bool = False) -> None:
         super().__init__(hidden, normalize=normalize)
-        self.recurrent = nn.Linear(hidden, 4 * hidden)
+        self.recurrent = self._of_state(4)
         self.recurrent_norm = self._norm(self.groups)
         self.memory_norm = self._norm((1,))
 
@@ -189,6 +200,7 @@ class DeepTransition(Cell):
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         super().__init__(cells[0].hidden)
+        self.normalized = cells[0].normalized
         self.first, self.others = cells[0], nn.ModuleList(cells[1:])
         for cell in cells[1:]:
             cell.input_norm = nn.Identity()

@@ -49,7 +49,7 @@ def initialize(model: nn.Module, config: AnyInitialization) -> None:
 
 
 def _is_recurrent(name: str) -> bool:
-    return "weight_hh" in name or name.endswith("recurrent.weight")
+    return name.endswith("recurrent.weight")
 
 
 def _is_bias(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from nmt.foundation.records import Record
+from nmt.records import Record
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,6 @@ class Memory(Record):
     """Compared with queries by the attention, (B, S, A); derived from the annotations once."""
     values: Tensor | None = None
     """Averaged by the attention's weights, (B, S, ...); None: the annotations."""
-    covered: Tensor | None = None
-    """Sum of the weights of the steps before each query, (B, Q, S), where the attention reads it."""
-    noise: Tensor | None = None
-    """Gumbel noise of each target and source position, (B, T, S), from which hard attention samples; None: it takes the
-    likeliest position."""
 
 
 @dataclass(frozen=True)

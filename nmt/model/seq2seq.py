@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from nmt.model.decoders import Decoder, LuongDecoder
+from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
 from nmt.model.loss import cross_entropy
 from nmt.model.records import Memory, State, source_mask
@@ -24,13 +24,6 @@ class Network(Protocol):
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run the decoder: (B, T) ids -> what the output layer reads (B, T, O), attention (B, T, S) or None."""
-
-    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Run the decoder and read out from every source position by itself, as if it had all the weight.
-
-        (B, T) ids -> readouts (B, T, S, O), and the weights of the positions (B, T, S). Only a decoder whose states
-        depend on no context can do so: Luong's without input feeding.
-        """
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens.
@@ -102,12 +95,6 @@ class Seq2Seq(nn.Module):
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing up to the output layer, as ``Network`` has it."""
         readouts, weights = self.decoder.unroll(self.embed_target(target_input, 0), self.start(memory))
-        return self.readout_dropout(readouts), weights
-
-    def read_each(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Read out from every source position by itself, as ``Network`` has it."""
-        assert isinstance(self.decoder, LuongDecoder)
-        readouts, weights = self.decoder.read_each(self.embed_target(target_input, 0), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 
 from nmt.config.schema import Training
 from nmt.errors import CheckpointError, FileError
-from nmt.foundation.world import World, on_writer, share_tensors
+from nmt.messages import Caution
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
@@ -19,6 +19,7 @@ from nmt.training.moving_average import LATEST, UsedWeights
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Candidate, Progress
 from nmt.training.validation import ValidationResult
+from nmt.training.world import World, on_writer, share_tensors
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Checkpointing:
         if not self.world.writes:
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            self.log.say(f"update {progress.update}: the weights are not finite and are not saved")
+            self.log.say(Caution(f"update {progress.update}: the weights are not finite and are not saved"))
             return
         self.log.sync()
         training = self._training_state(progress)

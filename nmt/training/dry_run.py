@@ -8,17 +8,22 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+
+import torch
 
 from nmt.config import Config
 from nmt.data.cache import cache_folder, remove_abandoned, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
+from nmt.data.report import table
+from nmt.device import peak_memory, resolve_device, timed
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.foundation.device import peak_memory, resolve_device
-from nmt.foundation.files import printable
-from nmt.foundation.messages import duration
+from nmt.files import printable
+from nmt.messages import Caution, Detail, Result, duration
 from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
 from nmt.training import pipeline, refusals
 from nmt.training.extent import Extent
 from nmt.training.log import Log
@@ -26,13 +31,15 @@ from nmt.training.output import run_directory
 from nmt.training.progress import Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
-from nmt.training.trust import EVERY_DEVICE, PASSED
+from nmt.training.trust import PASSED
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
 """The prefix of the name of the temporary directory."""
 UPDATES = 4
 """The number of updates: the first has the largest batch, the others measure the speed."""
+WARM_UPS = 2
+"""Rounds of updates before those that are timed on a GPU: eager ones, which compile kernels, and recorded ones."""
 RUN, CACHE = "run", "cache"
 """The directories in the temporary directory."""
 
@@ -41,6 +48,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
     """Do everything once, in a temporary directory, that could fail later: the largest batch, a validation on the
     longest lines, writing and reading a checkpoint, BLEU on the longest lines of the test set; with ``resume``, compare
     configuration and text with those of the run, and load it. Only averaging is left out, which needs nothing else.
+    The messages of training itself are details; the results are the estimate and that everything works.
 
     Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
     """
@@ -66,6 +74,9 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                         "average": 1,
                         "average_of": "best",
                         "log_every": 1,
+                        "validation": training.validation.model_copy(
+                            update={"samples": min(1, training.validation.samples)}
+                        ),
                     }
                 ),
             }
@@ -74,14 +85,21 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
         found: list[PreparedData] = []
 
         def narrow(prepared: PreparedData) -> PreparedData:
+            say(table(prepared.report))
             found.extend((prepared, _hardest(config, prepared)))
             return found[-1]
 
-        pipeline.train_run(once, say=say, narrow=narrow, distrusted=EVERY_DEVICE)
-        _refuse_small_disks(config, run, Path(folder))
+        def rehearse(line: str) -> None:
+            say(line if isinstance(line, Caution) else Detail(line))
+
+        pipeline.train_run(once, say=rehearse, narrow=narrow)
+        disk = _disk(config, run, Path(folder))
         whole, hardest = found
-        say(estimate(config, whole, hardest, RunDirectory(Path(folder) / RUN), done))
-    say("dry run: everything that training needs is there and works; nothing was kept")
+        short = RunDirectory(Path(folder) / RUN)
+        device = resolve_device(config.device)
+        rate = None if device.type == "cpu" else _warm_rate(once, hardest, short, device)
+        say(Result(f"{estimate(config, whole, hardest, short, done, rate)}; {disk}"))
+    say(Result("dry run: everything that training needs is there and works; nothing was kept"))
 
 
 def _check_temporary_directory(say: pipeline.Say) -> None:
@@ -127,10 +145,38 @@ def _hardest(config: Config, prepared: PreparedData) -> PreparedData:
     )
 
 
+def _warm_rate(config: Config, prepared: PreparedData, short: RunDirectory, device: torch.device) -> float:
+    """Return the target tokens per second of updates as training repeats them on a GPU."""
+    with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), lambda _: None)) as log:
+        loaded = load_run(short.path, device, "last")
+        trainer = Trainer(loaded.config, prepared, loaded.model.train(), short, log, device)
+        return warm_rate(trainer)
+
+
+def warm_rate(trainer: Trainer) -> float:
+    """Return the target tokens per second of the first updates once the kernels of their shapes are compiled and
+    recorded."""
+    batches = trainer.batches()
+    groups = [[batch for _, batch in islice(batches, trainer.config.accumulation)] for _ in range(UPDATES)]
+
+    def updates() -> int:
+        return sum(trainer.update(group, trainer.progress.position).tokens for group in groups)
+
+    for _ in range(WARM_UPS):
+        tokens = updates()
+    return tokens / timed(updates, trainer.device)
+
+
 def estimate(
-    config: Config, prepared: PreparedData, narrowed: PreparedData, short: RunDirectory, done: Progress
+    config: Config,
+    prepared: PreparedData,
+    narrowed: PreparedData,
+    short: RunDirectory,
+    done: Progress,
+    rate: float | None = None,
 ) -> str:
-    """Estimate the time of training from ``done`` on, and its memory, from a short run.
+    """Estimate the time of training from ``done`` on, and its memory, from a short run, or from ``rate`` target tokens
+    per second.
 
     The short run validated on the pairs of ``narrowed`` alone. An untrained network writes long translations, so later
     validations take less time.
@@ -138,7 +184,7 @@ def estimate(
     training, validation = config.training, config.training.validation
     lines = [json.loads(line) for line in short.metrics.read_text("utf-8").splitlines()]
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
-    rate = statistics.median(rates[1:] or rates)
+    rate = rate or statistics.median(rates[1:] or rates)
     extent = Extent.of(config, prepared, 1)
     total = extent.total(training, done)
     updates = total - done.update
@@ -155,8 +201,11 @@ def estimate(
     )
 
 
-def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None:
-    """Raise ConfigError if the files of training would not fit on their disks, judging by those of the dry run."""
+def _disk(config: Config, run: RunDirectory, folder: Path) -> str:
+    """Return how much disk the files of training will take, judging by those of the dry run.
+
+    Raises ConfigError if they would not fit on their disks.
+    """
     short, cache = RunDirectory(folder / RUN), folder / CACHE
     best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
@@ -182,6 +231,7 @@ def _refuse_small_disks(config: Config, run: RunDirectory, folder: Path) -> None
             problems.append(f"{'; '.join(needs)}; {free / 1e6:,.1f} MB are free there")
     if problems:
         raise ConfigError(*problems)
+    return f"{(checkpoints + encoded) / 1e6:,.1f} MB of disk"
 
 
 def _size(folder: Path) -> int:

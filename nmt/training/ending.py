@@ -11,12 +11,12 @@ from torch import Tensor
 from nmt.config import Config, load_run_config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
+from nmt.device import resolve_device
+from nmt.evaluation.metrics import METRICS, format_values
 from nmt.evaluation.scoring import scoring
 from nmt.evaluation.writing import BinnedBy
-from nmt.foundation.device import resolve_device
-from nmt.foundation.files import write_json, write_text
-from nmt.foundation.messages import Result
-from nmt.foundation.world import ONE_PROCESS, World, in_shares, share_tensors
+from nmt.files import write_json, write_text
+from nmt.messages import Result
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
@@ -25,6 +25,7 @@ from nmt.training.log import TEST, Log, in_table_of_runs
 from nmt.training.progress import Progress
 from nmt.training.summary import hyperparameters
 from nmt.training.translating import translated
+from nmt.training.world import ONE_PROCESS, World, in_shares, share_tensors
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
@@ -126,8 +127,8 @@ def score_test(
     system = how.score(name, sources, hypotheses, references, bins=section.bins, resamples=section.bootstrap)
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
     write_json(run.test_scores, system.as_dict() | {"binned_by": str(BinnedBy("source", how.source_unit))})
-    bleu, chrf = system.scores
-    log.record(step, TEST, bleu=bleu.value, chrf=chrf.value, signature=bleu.signature)
+    scores = {metric: score.value for metric, score in system.scores.items()}
+    log.record(step, TEST, **scores, signature=system.bleu.signature)
 
 
 def write_row(log: Log, run: RunDirectory, config: Config) -> None:
@@ -142,7 +143,7 @@ def mend_row(run: RunDirectory, config: Config, say: Callable[[str], None]) -> N
         return
     with closing(Log(run, say, keep_average=True)) as log:
         for record in [each for each in read_metrics(run.metrics) if each.get("split") == TEST][-1:]:
-            log.scalars(record["step"], TEST, {name: record[name] for name in ("bleu", "chrf")}, TEST)
+            log.scalars(record["step"], TEST, {name: record[name] for name in METRICS if name in record}, TEST)
         write_row(log, run, config)
 
 
@@ -153,11 +154,11 @@ def final_metrics(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """
     records = list(records)
     tests = [{}, *(each for each in records if each.get("split") == "test")]
-    groups = {"best": (best_validation(records), ("loss", "bleu", "aer")), "test": (tests[-1], ("bleu", "chrf"))}
+    groups = {"best": best_validation(records), "test": tests[-1]}
     return {
         f"{group}/{name}": record[name]
-        for group, (record, names) in groups.items()
-        for name in names
+        for group, record in groups.items()
+        for name in METRICS
         if record.get(name) is not None
     }
 
@@ -166,9 +167,7 @@ def final_lines(run: RunDirectory) -> list[Result]:
     """The results of a finished run, in words: the scores of the test set, and which weights translate."""
     records = read_metrics(run.metrics)
     lines = [
-        f"test set: BLEU {each['bleu']:.2f}  chrF {each['chrf']:.2f}  {each['signature']}"
-        for each in records
-        if each.get("split") == "test"
+        f"test set: {format_values(each)}  {each['signature']}" for each in records if each.get("split") == "test"
     ][-1:]
     if best := best_validation(records):
         weights = f"that of update {best['step']:,}"

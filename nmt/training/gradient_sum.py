@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from nmt.foundation.world import Wait, World
+from nmt.training.world import Wait, World
 
 BUCKET = 8 << 20
 """Bytes that are summed at a time: large enough for the bandwidth, small enough to begin early."""

@@ -15,7 +15,7 @@ from torch.nn import functional
 from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import ROWS, Batch, Specials
-from nmt.foundation.device import autocast
+from nmt.device import autocast, out_of_memory
 from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
 
@@ -98,7 +98,18 @@ class GraphedGradients:
             parameter.grad = torch.zeros_like(parameter)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """As ``Gradients`` has it; what is recorded is the same at every update."""
+        """As ``Gradients`` has it; what is recorded is the same at every update. Out of memory, forget all recordings:
+        the next batches need the memory that these hold."""
+        try:
+            return self._computed(batch, tokens)
+        except (RuntimeError, MemoryError) as error:
+            if out_of_memory(error):
+                self.recordings.clear()
+                self.pool = torch.cuda.graph_pool_handle()  # the old one may be freed only in part
+            raise
+
+    def _computed(self, batch: Batch, tokens: int) -> Tensor:
+        """Replay the recording of the batch's shape, record it, or compute it eagerly."""
         if len(batch.source) < SENTENCES:  # halved after running out of memory; do not pad it again
             return self.eager(_placed(batch, self.eager.device), tokens)
         batch = filled_up(batch, self.specials)
@@ -126,13 +137,16 @@ class GraphedGradients:
         return filled_up(batch, self.specials).pinned()
 
     def _record(self, batch: Batch) -> _Recording:
-        """The shape was computed before, so every kernel is there, compiled."""
+        """Record a shape that was computed before, so that every kernel is compiled."""
         eager, device = self.eager, self.eager.device
         place = _placed(batch, device)
         tokens = torch.ones((), device=device)
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):  # another thread pins batches
+        with (
+            torch.cuda.stream(torch.cuda.current_stream(device)),  # returns to it even where ending the capture fails
+            torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"),  # another thread pins batches
+        ):
             loss = eager.loss(place)
             parameters = list(eager.model.parameters())
             found = torch.autograd.grad(loss.objective / tokens, parameters, allow_unused=True)

@@ -5,7 +5,7 @@ All of them end in the parameters' gradients of a sum over the words of a batch,
 Shapes: B sentences, S source and T target positions, O readout.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -14,10 +14,16 @@ from torch.nn import functional
 from nmt.config import schema
 from nmt.data.batching import Batch
 from nmt.model import Memory, Network, Seq2Seq
-from nmt.model.attention import SampledAttention
-from nmt.model.attention.hard import finite_log, one_hot, perturbed
 from nmt.model.decoders import LuongDecoder, RecurrentDecoder
-from nmt.model.loss import marginal_cross_entropy
+from nmt.model.hard import (
+    NoisyMemory,
+    SampledAttention,
+    finite_log,
+    marginal_cross_entropy,
+    one_hot,
+    perturbed,
+    read_each,
+)
 from nmt.training.objective import Loss, TeacherForcing
 
 
@@ -29,11 +35,13 @@ class ExactMarginal(TeacherForcing):
     """
 
     attention_gradients: bool = True
+    model: Seq2Seq = field(kw_only=True)
+    """The network itself: a fast twin of its decoder does not read positions one by one."""
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """As ``Objective`` has it."""
         memory = network.encode(batch.source, batch.source_lengths)
-        readouts, weights = network.read_each(batch.target_input, memory)
+        readouts, weights = read_each(self.model, batch.target_input, memory)
         mask = batch.target_mask
         sums = marginal_cross_entropy(
             readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
@@ -79,7 +87,6 @@ class Reinforce(TeacherForcing):
         memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
         readouts, probabilities = network.unroll(batch.target_input, memory)
         assert probabilities is not None
-        assert memory.noise is not None
         targets, mask = batch.target_output, batch.target_mask
         loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
         rewards = self.rewards(network, readouts, batch)  # (B, T), as all that follows
@@ -125,7 +132,7 @@ def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> Te
         return None
     match section.hard:
         case schema.ExactMarginal():
-            return ExactMarginal(smoothing)
+            return ExactMarginal(smoothing, model=model)
         case schema.Gumbel():
             return SampledTeacherForcing(smoothing)
         case schema.Reinforce(weight=weight, entropy=entropy):
@@ -142,8 +149,8 @@ def from_here_on(numbers: Tensor) -> Tensor:
     return numbers.flip(1).cumsum(1).flip(1)
 
 
-def with_noise(memory: Memory, batch: Batch) -> Memory:
+def with_noise(memory: Memory, batch: Batch) -> NoisyMemory:
     """Draw Gumbel noise for each target and source position."""
     sentences, positions = batch.target_input.shape
     noise = torch.empty(sentences, positions, memory.source_mask.size(1), device=memory.summary.device)
-    return replace(memory, noise=-noise.exponential_().log())
+    return NoisyMemory(**vars(memory), noise=-noise.exponential_().log())

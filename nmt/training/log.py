@@ -16,8 +16,8 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 from torch.utils.tensorboard import summary
 
 from nmt.errors import CheckpointError
-from nmt.foundation.world import ONE_PROCESS, World
 from nmt.runs.directory import RunDirectory
+from nmt.training.world import ONE_PROCESS, World
 
 NOWHERE = Path(os.devnull)
 AVERAGE, TEST = "average", "test"

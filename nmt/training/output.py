@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.foundation.files import why_unwritable
+from nmt.files import why_unwritable
 from nmt.runs.directory import RunDirectory
 
 MOST_NAMED = 3

@@ -14,13 +14,10 @@ from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
+from nmt.device import keep_freed_memory, name_of, product_rate, resolve_device, resolve_precision
 from nmt.errors import FileError, Stopped
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.foundation.cores import CpuTime
-from nmt.foundation.device import keep_freed_memory, name_of, resolve_device, resolve_precision
-from nmt.foundation.files import write_text
-from nmt.foundation.speed import product_rate
-from nmt.foundation.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
+from nmt.files import write_text
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import cut_metrics
@@ -40,9 +37,11 @@ from nmt.training.refusals import (
     say_other_number,
 )
 from nmt.training.summary import summary
+from nmt.training.threads import Threads
 from nmt.training.trainer import Trainer
 from nmt.training.trust import GPUS, Trust, trusted
 from nmt.training.validation import gold_pairs
+from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
 
 Say = Callable[[str], None]
 NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
@@ -78,8 +77,8 @@ def train_run(
 
     on_writer(world, lambda: _examine(config, resume=resume, overwrite=overwrite))
     run = RunDirectory(config.output or "")
-    begun = CpuTime.now()
     device = _machine(config)
+    threads = Threads(config, device, say, alone=world.size == 1)
     prepared = _prepared(config, narrow, say, world)
     if not resume:
         say(table(prepared.report))
@@ -90,8 +89,9 @@ def train_run(
             settled(config, device, world, say, run if resume else None), prepared, device, world, say, distrusted
         )
 
-    trust = None if resume else decide()
     with ExitStack() as stack:
+        stack.enter_context(threads.adapted())
+        trust = None if resume else decide()
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
         update, steps = on_writer(
@@ -110,9 +110,8 @@ def train_run(
         rate, token_seconds = _speeds(used, prepared, device, world)
         purge = update + 1 if resume else None
         with closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)) as log:
-            trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds)
-            others = begun.others_until_now() if world.size == 1 else None
-            _say_all(summary(used, prepared, model, device, trainer.extent, rate, others), say)
+            trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds, threads)
+            _say_all(summary(used, prepared, model, device, trainer.extent, rate), say)
             if resume:
                 trainer.resume("last")
                 _say_all([f"resumed after update {trainer.progress.update}", *ending.left], say)

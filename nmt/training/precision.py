@@ -5,12 +5,11 @@ from collections.abc import Callable
 import torch
 
 from nmt.config import Config
-from nmt.foundation.device import format_of, name_of, resolve_precision
-from nmt.foundation.files import read_json
-from nmt.foundation.messages import Highlight
-from nmt.foundation.speed import MARGIN, product_rate
-from nmt.foundation.world import World, on_writer
+from nmt.device import MARGIN, format_of, name_of, product_rate, resolve_precision
+from nmt.files import read_json
+from nmt.messages import Caution
 from nmt.runs.directory import RunDirectory
+from nmt.training.world import World, on_writer
 
 FP32, BF16 = torch.float32, torch.bfloat16
 Say = Callable[[str], None]
@@ -39,7 +38,7 @@ def settled(config: Config, device: torch.device, world: World, say: Say, run: R
         if slower := [rates for rates in measured if rates[0] > MARGIN * rates[1]]:
             fp32, bf16 = slower[0]
             say(
-                Highlight(
+                Caution(
                     f"warning: precision: bf16 is slower than fp32 on this processor: matrix products at {bf16:,.0f} "
                     f"GFLOP/s, in fp32 {fp32:,.0f}; fp32 or auto trains faster"
                 )

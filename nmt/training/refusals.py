@@ -12,10 +12,10 @@ from nmt.config import Config, load_run_config
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluation.writing import DEFAULT
-from nmt.foundation.files import read_json
-from nmt.foundation.world import World
+from nmt.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.training.progress import Progress
+from nmt.training.world import World
 
 CHANGEABLE_KEYS = {
     "output",

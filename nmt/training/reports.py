@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from nmt.config.schema import Training
-from nmt.foundation.device import peak_memory
-from nmt.foundation.messages import Detail, Highlight, Step, duration
+from nmt.device import peak_memory
+from nmt.messages import Detail, Highlight, Step, duration
 from nmt.training.extent import Extent
 from nmt.training.log import Log
 from nmt.training.progress import Progress, Window

@@ -7,15 +7,17 @@ import torch
 from torch import nn
 
 from nmt.config import Config
+from nmt.cores import cores, time_limit
 from nmt.data.dataset import PreparedData
-from nmt.foundation.cores import cores, time_limit
-from nmt.foundation.device import format_of, resolve_precision
+from nmt.device import format_of, resolve_precision
+from nmt.messages import Caution
 from nmt.model import Seq2Seq
 from nmt.training.extent import Extent
 from nmt.training.progress import Progress
 
-NOTABLE = 0.25
-"""Cores; what an editor or a browser uses is not told."""
+ENOUGH = 5_000
+"""Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
+(Sennrich & Zhang 2019)."""
 FLOATS = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": 0}
 """Numbers that an optimizer keeps for each parameter; SGD has one with momentum."""
 
@@ -51,11 +53,10 @@ def summary(
     device: torch.device,
     extent: Extent,
     rate: float | None,
-    others: float | None = None,
 ) -> list[str]:
     """Describe data, vocabulary, model, memory, machine and length of a run, a line each.
 
-    ``rate``: FLOP/s of the machine's matrix product, of all processes; ``others``: how many cores other programs use.
+    ``rate``: FLOP/s of the machine's matrix product, of all processes.
     """
     training, tokenizers = config.training, prepared.tokenizers
     parts = parameters_by_part(model)
@@ -72,7 +73,7 @@ def summary(
         length = f"{training.epochs:,} epochs, about {extent.total(training, Progress()):,} updates"
     speed = "" if rate is None else f", matrix products at {rate / 1e9:,.0f} GFLOP/s"
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
-    lines = [
+    return [
         f"data: {len(prepared.train):,} training pairs, {extent.tokens:,} target tokens in an epoch; {held_out}",
         f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
         + (" (one for both)" if tokenizers.source is tokenizers.target else ""),
@@ -83,10 +84,21 @@ def summary(
         f"machine: {where}, {'fused' if config.kernels == 'auto' else 'plain'} kernels{speed}",
         f"training: {length}, {extent.batches:,} batches an epoch; "
         f"validation every {training.validation.every:,} updates",
+        *_cautions(prepared),
     ]
-    if device.type == "cpu" and others is not None and others >= NOTABLE:
-        lines.insert(-1, f"other programs: they use {others:.1f} of {cores()} cores, which slows this run down")
-    return lines
+
+
+def _cautions(prepared: PreparedData) -> list[Caution]:
+    """Warn of data from which nothing can be expected."""
+    pairs = len(prepared.train)
+    if pairs >= ENOUGH:
+        return []
+    return [
+        Caution(
+            f"warning: data.train: {pairs:,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns to "
+            "translate a natural language"
+        )
+    ]
 
 
 def _threads() -> str:

@@ -13,10 +13,9 @@ from torch.nn.utils import clip_grad_norm_
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
+from nmt.device import out_of_memory, release_freed_memory, resolve_precision
 from nmt.errors import CheckpointError, Stopped
-from nmt.foundation.device import out_of_memory, release_freed_memory, resolve_precision
-from nmt.foundation.messages import Step, step
-from nmt.foundation.world import ONE_PROCESS, World, stop_together
+from nmt.messages import Caution, Step, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.build import objective_of
@@ -29,7 +28,9 @@ from nmt.training.moving_average import used_weights
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Progress
 from nmt.training.reports import Reports, Update
+from nmt.training.threads import Threads
 from nmt.training.validation import Validator
+from nmt.training.world import ONE_PROCESS, World, stop_together
 from nmt.translation.translator import CheckStop, never_stop
 
 SKIPS = 10
@@ -52,6 +53,7 @@ class Trainer:
         device: torch.device,
         world: World = ONE_PROCESS,
         token_seconds: float | None = None,
+        threads: Threads | None = None,
     ) -> None:
         self.config = config.training
         self.seed = config.seed
@@ -60,6 +62,7 @@ class Trainer:
         self.log = log
         self.device = device
         self.world = world
+        self.threads = threads
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
         self.objective = objective_of(config, self.model, self.specials)
@@ -98,6 +101,8 @@ class Trainer:
         whole = self.config.epochs is not None
         while not self.progress.finished(self.config):
             stop_together(self.world, check_stop)
+            if self.threads is not None:
+                self.threads.follow()
             started = time.perf_counter()
             group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
             update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
@@ -170,8 +175,10 @@ class Trainer:
                 )
             batches, halved = [half for batch in batches for half in batch.halves()], True
             self.log.say(
-                f"{self._current_update()}: out of memory with {largest} pairs; retrying in halves (a smaller "
-                "training.batch_tokens avoids this)"
+                Caution(
+                    f"{self._current_update()}: out of memory with {largest} pairs; retrying in halves (a smaller "
+                    "training.batch_tokens avoids this)"
+                )
             )
         assert likelihood is not None
         return self.world.sum(likelihood), halved
@@ -233,7 +240,7 @@ class Trainer:
 
     def _skip(self) -> None:
         """Report an update without a finite gradient. Raises CheckpointError after too many of them."""
-        self.log.say(f"{self._current_update()}: the gradient is not finite; the update is skipped")
+        self.log.say(Caution(f"{self._current_update()}: the gradient is not finite; the update is skipped"))
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "

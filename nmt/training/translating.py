@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nmt.foundation.messages import counted_early
+from nmt.messages import counted_early
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.translator import CheckStop, Done, Translator

@@ -32,7 +32,7 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Ids
-from nmt.foundation.device import format_of, out_of_memory, resolve_device, resolve_precision
+from nmt.device import format_of, out_of_memory, resolve_device, resolve_precision
 from nmt.model import Seq2Seq, build_model
 from nmt.model.dropout import Dropout, WordDropout
 from nmt.training.build import objective_of
@@ -49,8 +49,6 @@ PAIRS = SENTENCES
 """Pairs of the batch: enough for several blocks of every kernel, and for a CUDA graph."""
 SECONDS = 600.0
 """How long a trial may take, compilation included."""
-PATIENCE = 10.0
-"""Seconds after which a process whose trial took too long ends itself, if nobody has ended it."""
 SEED = 1
 
 
@@ -225,7 +223,7 @@ def run_trial(trial: Trial) -> Outcome:
     context = get_context("spawn") if torch.cuda.is_available() else get_context("fork")
     receives, sends = context.Pipe(duplex=False)
     with tempfile.NamedTemporaryFile() as output, receives:
-        child = context.Process(target=_in_child, args=(sends, trial, SECONDS, output.name), daemon=True)
+        child = context.Process(target=_in_child, args=(sends, trial, output.name), daemon=True)
         try:
             with _no_main_module():
                 child.start()
@@ -257,12 +255,10 @@ def _no_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, seconds: float, output: str) -> None:
+def _in_child(sends: "connection.Connection[Any, Any]", trial: Trial, output: str) -> None:
     """Make the trial and send its outcome; the output of libraries goes to the file ``output``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds + PATIENCE)  # if the parent is gone
     descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

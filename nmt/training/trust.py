@@ -9,6 +9,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,17 +21,16 @@ from nmt import fast
 from nmt.config import Config
 from nmt.data.cache import cache_folder
 from nmt.data.dataset import PreparedData
+from nmt.device import format_of, resolve_precision
 from nmt.errors import FileError
-from nmt.foundation.device import format_of, resolve_precision
-from nmt.foundation.files import digest, read_json, replacing
-from nmt.foundation.messages import Highlight, step
-from nmt.foundation.world import World
+from nmt.files import digest, read_json, replacing
+from nmt.messages import Caution, step
 from nmt.training import gradients
 from nmt.training.trial import run_trial, trial_of
+from nmt.training.world import World
 
 GPUS = frozenset({"cuda"})
 """Types of devices whose kernels are not trusted before a trial; those of CPUs are tested wherever the tests run."""
-EVERY_DEVICE = GPUS | {"cpu"}
 PASSED = "kernels"
 """The folder of the cache with the settings that have passed, a file for each."""
 
@@ -76,7 +76,7 @@ def trusted(
     if not problems:
         return Trust(config, [] if verdicts else None)
     say(
-        Highlight(
+        Caution(
             f"warning: the fast kernels {'; '.join(problems)}. Training goes on with the plain kernels, which are "
             "slower (kernels: plain leaves the trial out)"
         )
@@ -90,20 +90,16 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
     where = f"{setting['device']['name']} in {setting['precision']}"
     name = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
     memory = cache_folder(config.data) / PASSED / f"{name}.json"
-    lines = []
-    try:
-        if memory.exists() and (passed := _read(memory, setting)):
-            line = f"kernels: the fast ones passed their trial on {where} on {passed} (recorded in {memory})"
-            return {"lines": [line], "problem": None, "failed": None}
-    except FileError as error:
-        lines.append(f"{error}; the fast kernels are tried again")
+    if passed := _passed(memory, setting):
+        line = f"kernels: the fast ones passed their trial on {where} on {passed} (recorded in {memory})"
+        return {"lines": [line], "problem": None, "failed": None}
     with step("trying the fast kernels", None, "batches"):
         outcome = run_trial(trial_of(config, prepared, device))
     if outcome.problem:
         what = "failed their trial" if outcome.tried else "could not be tried"
         failed = fast.place_of(device) if outcome.tried else None
-        return {"lines": lines, "problem": f"{what} on {where}: {outcome.problem}", "failed": failed}
-    lines.append(f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}")
+        return {"lines": [], "problem": f"{what} on {where}: {outcome.problem}", "failed": failed}
+    lines = [f"kernels: a batch by the fast ones equals the plain ones on {where}: {outcome.agreement}"]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = json.dumps({"passed": now, "agreement": outcome.agreement, "setting": setting}, indent=1)
     try:
@@ -115,13 +111,13 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
     return {"lines": lines, "problem": None, "failed": None}
 
 
-def _read(memory: Path, setting: Setting) -> str | None:
-    """Return when a setting passed; None if the file is of another one. Raises FileError if it is damaged."""
-    content = read_json(memory)
-    passed = content.get("passed") if isinstance(content, dict) else None
-    if not isinstance(passed, str) or "setting" not in content:
-        raise FileError(f"{memory}: not the record of a trial")
-    return passed if content["setting"] == setting else None
+def _passed(memory: Path, setting: Setting) -> str | None:
+    """Return when a setting passed; None without a record of it."""
+    with suppress(FileError):
+        content = read_json(memory)
+        if isinstance(content, dict) and content.get("setting") == setting:
+            return str(content.get("passed"))
+    return None
 
 
 # --- what decides which kernels run -----------------------------------------------------------------------------------

@@ -13,21 +13,21 @@ from nmt.config import Config
 from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
+from nmt.device import autocast, resolve_precision
 from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
 from nmt.evaluation.diagnosis import BITS
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
-from nmt.foundation.device import autocast, resolve_precision
-from nmt.foundation.messages import counted, duration
-from nmt.foundation.world import ONE_PROCESS, World, in_shares
+from nmt.messages import Caution, counted, duration
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
-from nmt.plots.validation import bleu_by_length_image
+from nmt.plots.length_curve import bleu_by_length_image
 from nmt.training.log import Log
 from nmt.training.translating import translated
+from nmt.training.world import ONE_PROCESS, World, in_shares
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.rules import refuse_without_attention
@@ -128,7 +128,7 @@ class Validator:
         except ProcessError:
             raise
         except NmtError as error:
-            self.log.say(f"validation at update {update}: {error}")
+            self.log.say(Caution(f"validation at update {update}: {error}"))
             score = 0.0
         else:
             score = bleu(hypotheses, [pair.target for pair in self.pairs], self.tokenizer).value

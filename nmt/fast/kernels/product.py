@@ -2,7 +2,7 @@
 
 For fp32 on a CPU, PyTorch multiplies by MKL; oneDNN's linear layer, which compiled PyTorch programs call, is faster on
 AMD's processors (Zen 4, two cores: 205 to 220 GFLOP/s against 170 to 195 for the products of a training step). On an
-Intel Xeon with AVX-512 it is 3 to 19% slower for most of these products, which costs 2% of a step: docs/performance.md.
+Intel Xeon with AVX-512 it is 3 to 19% slower for most of these products, which costs 2% of a step.
 bf16 products go to oneDNN anyway.
 """
 

@@ -1,7 +1,6 @@
 """Attention: how a decoder reads the annotations. base.py has the interface."""
 
 from nmt.model.attention.base import Attention, InitialStateOnly, NoAttention, ScoredAttention, WeightedMean
-from nmt.model.attention.hard import GumbelAttention, HardAttention, SampledAttention
 from nmt.model.attention.heads import MultiHeadAttention
 from nmt.model.attention.local import LocalAttention, MonotonicLocalAttention, PredictiveLocalAttention
 from nmt.model.attention.multi_head import EncoderDecoderAttention
@@ -9,6 +8,7 @@ from nmt.model.attention.scores import (
     AdditiveAttention,
     CosineAttention,
     CoverageAttention,
+    CoveredMemory,
     DotAttention,
     GeneralAttention,
     LocationAttention,
@@ -21,11 +21,10 @@ __all__ = [
     "Attention",
     "CosineAttention",
     "CoverageAttention",
+    "CoveredMemory",
     "DotAttention",
     "EncoderDecoderAttention",
     "GeneralAttention",
-    "GumbelAttention",
-    "HardAttention",
     "InitialStateOnly",
     "LocalAttention",
     "LocationAttention",
@@ -34,7 +33,6 @@ __all__ = [
     "MultiHeadAttention",
     "NoAttention",
     "PredictiveLocalAttention",
-    "SampledAttention",
     "ScaledDotAttention",
     "ScoredAttention",
     "WeightedMean",

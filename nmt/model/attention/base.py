@@ -19,8 +19,6 @@ class Attention(nn.Module):
 
     attends: ClassVar[bool] = True
     """Whether it returns weights."""
-    covers: ClassVar[bool] = False
-    """Whether it reads ``Memory.covered``, so that no query can be answered before those of earlier positions."""
 
     def prepare(self, memory: Memory) -> Memory:
         """Add the keys, and values other than the annotations, which no query changes."""

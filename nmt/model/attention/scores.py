@@ -5,7 +5,7 @@ hidden units of a score.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -37,13 +37,20 @@ class AdditiveAttention(ScoredAttention):
         return energies.squeeze(-1)
 
 
+@dataclass(frozen=True)
+class CoveredMemory(Memory):
+    """A memory with what the queries of earlier positions have looked at."""
+
+    covered: Tensor = field(kw_only=True)
+    """Sum of the weights of the steps before each query, (B, Q, S)."""
+
+
 class CoverageAttention(AdditiveAttention):
     """e_ij = v·tanh(W s_i + U h_j + V C_{i-1,j}) with linguistic coverage (Tu et al. 2016, section 3.1.1).
 
     C_{i-1,j} is the sum of the earlier weights of j divided by its fertility, N sigmoid(U_f h_j).
     """
 
-    covers = True
     MOST_WORDS = 2
     """N: the largest fertility, the number of target words that a source word can be worth."""
 
@@ -60,7 +67,7 @@ class CoverageAttention(AdditiveAttention):
     def energies(self, queries: Tensor, memory: Memory) -> Tensor:
         """(B, Q, H) -> (B, Q, S)."""
         assert memory.keys is not None
-        assert memory.covered is not None
+        assert isinstance(memory, CoveredMemory)
         keys, fertility = memory.keys[..., :-1], memory.keys[..., -1].unsqueeze(1)
         coverage = self.coverage((memory.covered / fertility).unsqueeze(-1))  # (B, Q, S, A)
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1) + coverage)

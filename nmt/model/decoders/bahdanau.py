@@ -43,9 +43,9 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def advance(self, embedding_gates: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, Tensor | None]:
         """c_i from s_{i-1}, then s_i: gates (R, G) -> contexts (R, C), states (R, W), weights (R, S) or None."""
-        context, weights = self.attend(state, self.update.output(state.hidden))
+        context, weights = self.attend(state, self.cell.output(state.hidden))
         gates = self.fed(embedding_gates, state) + self.context_gates(context)
-        return context, self.update(gates, state.hidden), weights
+        return context, self.cell(gates, state.hidden), weights
 
     def readout(self, embedded: Tensor, context: Tensor, output: Tensor) -> Tensor:
         """t_i = maxout(U_o s_i + V_o E y_{i-1} + C_o c_i)."""

@@ -9,9 +9,8 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from nmt.model.attention import Attention, WeightedMean
+from nmt.model.attention import Attention
 from nmt.model.cells import Cell
 from nmt.model.decoders.base import stacked
 from nmt.model.decoders.readout import Readout
@@ -42,7 +41,7 @@ class LuongDecoder(RecurrentDecoder):
     @property
     def at_once(self) -> bool:
         """Whether the states of all positions can be computed before any context: no state depends on one."""
-        return self.feeding_gates is None and not self.attention.covers
+        return self.feeding_gates is None and not self.covers
 
     def readout(self, context: Tensor, output: Tensor) -> Tensor:
         """h~_i: contexts (..., C), outputs (..., H) -> (..., O)."""
@@ -55,7 +54,7 @@ class LuongDecoder(RecurrentDecoder):
     def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """One position, from the embedding's part of the gates (R, G)."""
         assert isinstance(state, RecurrentState)
-        hidden: Tensor = self.update(self.fed(gates, state), state.hidden)
+        hidden: Tensor = self.cell(self.fed(gates, state), state.hidden)
         output, upper = self.climb(hidden, state)
         context, weights = self.attend(state, output)
         readout = self.readout(context, output)
@@ -76,27 +75,10 @@ class LuongDecoder(RecurrentDecoder):
 
     def outputs(self, embedded: Tensor, start: RecurrentState) -> Tensor:
         """Compute the outputs of all positions before any context: (B, T, E) -> (B, T, H)."""
-        return self.climb_at_once(self.update.unroll(self.embedding_gates(embedded), start.hidden), start)
+        return self.climb_at_once(self.cell.unroll(self.embedding_gates(embedded), start.hidden), start)
 
     def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
         """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""
         positions = torch.arange(outputs.size(1), device=outputs.device)
         contexts, weights = self.attention(outputs, positions, start.memory)
         return self.readout(contexts, outputs), weights
-
-    def read_each(self, embedded: Tensor, start: State) -> tuple[Tensor, Tensor]:
-        """Read out from every annotation by itself, as if it had all the weight.
-
-        (B, T, E) -> readouts (B, T, S, O), and the weights of the positions (B, T, S).
-        """
-        assert isinstance(start, RecurrentState)
-        outputs = self.outputs(embedded, start)
-        memory, attention = start.memory, self.attention
-        assert isinstance(attention, WeightedMean)
-        positions = torch.arange(outputs.size(1), device=outputs.device)
-        weights = attention.weights(outputs, positions, memory)
-        context = memory.annotations.size(-1)
-        of_context = functional.linear(memory.annotations, self.combine.weight[:, :context])  # (B, S, ...)
-        of_output = functional.linear(outputs, self.combine.weight[:, context:], self.combine.bias)  # (B, T, ...)
-        readouts: Tensor = self.nonlinearity(of_context.unsqueeze(1) + of_output.unsqueeze(2))
-        return readouts, weights

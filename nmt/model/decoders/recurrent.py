@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention import Attention
+from nmt.model.attention import Attention, CoverageAttention, CoveredMemory
 from nmt.model.cells import Cell
 from nmt.model.decoders.base import Decoder
 from nmt.model.decoders.readout import Readout
@@ -56,7 +56,7 @@ class Layer(nn.Module):
     def __init__(self, cell: Cell, bridge: int, dropout: Dropout, *, residual: bool) -> None:
         super().__init__()
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)
-        self.input_gates = nn.Linear(cell.hidden, cell.gates * cell.hidden)
+        self.input_gates = cell.of_input(cell.hidden)
         self.cell = cell
         self.residual = residual
         self.dropout = dropout
@@ -120,18 +120,19 @@ class RecurrentDecoder(Decoder):
         super().__init__()
         self.attention = attention
         self.attends = attention.attends
+        self.covers = isinstance(attention, CoverageAttention)  # no step can be taken before those of earlier positions
         self.readout_width = sizes.readout
         self.nonlinearity = readout
         self.initial = nn.Linear(sizes.bridge, cell.width * cell.hidden)  # W_s
-        self.embedding_gates = nn.Linear(sizes.embedding, cell.gates * cell.hidden)
-        self.update = cell
+        self.embedding_gates = cell.of_input(sizes.embedding)
+        self.cell = cell
         self.upper = nn.ModuleList(upper)
         self.feeding_gates = None
         if input_feeding:
             self.feeding_gates = nn.Linear(sizes.readout, cell.gates * cell.hidden, bias=False)
 
     @property
-    def layers(self) -> list[Layer]:
+    def above(self) -> list[Layer]:
         """The layers above the first."""
         return cast(list[Layer], list(self.upper))
 
@@ -142,16 +143,16 @@ class RecurrentDecoder(Decoder):
         return replace(
             state,
             attentional=None if self.feeding_gates is None else bridge.new_zeros(state.rows, self.readout_width),
-            upper=tuple(torch.tanh(layer.initial(bridge)) for layer in self.layers),
-            covered=torch.zeros_like(memory.source_mask, dtype=fine) if self.attention.covers else None,
-            kept=tuple(layer.dropout.mask(bridge.new_ones(state.rows, layer.cell.hidden)) for layer in self.layers),
+            upper=tuple(torch.tanh(layer.initial(bridge)) for layer in self.above),
+            covered=torch.zeros_like(memory.source_mask, dtype=fine) if self.covers else None,
+            kept=tuple(layer.dropout.mask(bridge.new_ones(state.rows, layer.cell.hidden)) for layer in self.above),
         )
 
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Read the memory: one query of each row (R, H) -> contexts (R, C), weights (R, S) or None."""
         memory, width = state.memory, state.width
         if state.covered is not None:
-            memory = replace(memory, covered=state.covered.unflatten(0, (-1, width)))
+            memory = CoveredMemory(**vars(memory), covered=state.covered.unflatten(0, (-1, width)))
         positions = torch.full((width,), state.position, device=query.device)
         context, weights = self.attention(query.unflatten(0, (-1, width)), positions, memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
@@ -167,16 +168,16 @@ class RecurrentDecoder(Decoder):
 
         hidden (R, W), the first layer's; the state before -> output of the last (R, H), their states after the step.
         """
-        output, upper = self.update.output(hidden), []
-        for layer, state, kept in zip(self.layers, before.upper, before.kept, strict=True):
+        output, upper = self.cell.output(hidden), []
+        for layer, state, kept in zip(self.above, before.upper, before.kept, strict=True):
             output, after = layer(output, state, kept)
             upper.append(after)
         return output, tuple(upper)
 
     def climb_at_once(self, states: Tensor, start: RecurrentState) -> Tensor:
         """Take all steps of the layers above the first: states (B, T, W) of the first -> outputs (B, T, H)."""
-        outputs = self.update.output(states)
-        for layer, state, kept in zip(self.layers, start.upper, start.kept, strict=True):
+        outputs = self.cell.output(states)
+        for layer, state, kept in zip(self.above, start.upper, start.kept, strict=True):
             outputs = layer.unroll(outputs, state, kept)
         return outputs
 

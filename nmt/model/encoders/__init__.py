@@ -2,7 +2,6 @@
 
 from nmt.model.encoders.base import Encoder
 from nmt.model.encoders.recurrent import RecurrentEncoder
-from nmt.model.encoders.rnn import GruEncoder, LstmEncoder, RnnEncoder
 from nmt.model.encoders.transformer import TransformerEncoder
 
-__all__ = ["Encoder", "GruEncoder", "LstmEncoder", "RecurrentEncoder", "RnnEncoder", "TransformerEncoder"]
+__all__ = ["Encoder", "RecurrentEncoder", "TransformerEncoder"]

@@ -30,3 +30,8 @@ class Encoder(nn.Module):
     def bridge(self, summary: Tensor) -> Tensor:
         """Select the part of the summary that the decoder's first state is made of: (B, C) -> (B, ``bridge_width``)."""
         return summary
+
+
+def mean_of(annotations: Tensor, lengths: Tensor) -> Tensor:
+    """The mean over real positions: annotations (B, S, C), zero at padding, lengths (B,) -> (B, C)."""
+    return annotations.sum(1) / lengths.to(annotations.device).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The recurrent encoder of any cell.
+"""The recurrent encoder of any cell (Bahdanau et al. 2015, section 3.2).
 
 Shapes: B sentences, S source positions, E embedding, H hidden, W state, C = 2H annotation in both directions, H in one.
 """
@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from nmt.model.cells import Cell
 from nmt.model.dropout import Dropout
-from nmt.model.encoders.base import Encoder
-from nmt.model.encoders.rnn import mean_of
+from nmt.model.encoders.base import Encoder, mean_of
 from nmt.model.records import source_mask
 
 
@@ -36,9 +35,9 @@ class RecurrentEncoder(Encoder):
         layers: int,
         dropout: Dropout,
         *,
-        bidirectional: bool,
-        residual: bool,
-        mean: bool,
+        bidirectional: bool = True,
+        residual: bool = False,
+        mean: bool = False,
     ) -> None:
         super().__init__()
         ways = 2 if bidirectional else 1
@@ -61,7 +60,8 @@ class RecurrentEncoder(Encoder):
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Annotate each source token in its context.
 
-        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary (B, C), as ``RnnEncoder``.
+        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary (B, C): the output of each
+        direction that has read the whole sentence, the last forward and the first backward one, or the mean.
         """
         mask = source_mask(lengths, embedded.size(1), embedded.device)
         annotations = embedded
@@ -74,7 +74,10 @@ class RecurrentEncoder(Encoder):
         return annotations, mean_of(annotations, lengths) if self.mean else last
 
     def bridge(self, summary: Tensor) -> Tensor:
-        """Select what s_0 is made of, as ``RnnEncoder``: (B, C) -> (B, ``bridge_width``)."""
+        """Select what s_0 is made of: of last states backward_1 (Bahdanau et al. 2015, A.2.2), if there is one.
+
+        (B, C) -> (B, ``bridge_width``)
+        """
         return summary[:, self.width - self.bridge_width :]
 
 
@@ -83,7 +86,7 @@ class Direction(nn.Module):
 
     def __init__(self, width: int, cell: Cell) -> None:
         super().__init__()
-        self.input_gates = nn.Linear(width, cell.gates * cell.hidden)
+        self.input_gates = cell.of_input(width)
         self.cell = cell
 
     def forward(self, below: Tensor, mask: Tensor, *, backward: bool) -> tuple[Tensor, Tensor]:
@@ -92,6 +95,7 @@ class Direction(nn.Module):
         Padding leaves the state as it is, so a backward reading begins at the last real token.
         """
         gates = self.input_gates(below)
+        gates = gates.to(torch.promote_types(gates.dtype, torch.float32))  # and so states, under autocast too
         state = gates.new_zeros(len(gates), self.cell.width * self.cell.hidden)
         places = range(gates.size(1))
         outputs = [state] * len(places)

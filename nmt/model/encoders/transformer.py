@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from nmt.model.attention.multi_head import SelfAttention
-from nmt.model.encoders.base import Encoder
-from nmt.model.encoders.rnn import mean_of
+from nmt.model.encoders.base import Encoder, mean_of
 from nmt.model.records import source_mask
 from nmt.model.transformer import FeedForward, Positions, Residual
 
