@@ -21,7 +21,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture mutation docs test test-all test-lowest test-package audit lint format figure clean distclean
+.PHONY: help demo benchmark torture docs test test-all test-lowest test-package audit lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -52,15 +52,15 @@ demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong
 	@echo "the report: $(DEMO)/report.html, to explore in a browser"
 	@echo "translate:  echo 'Your swallow will swim.' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
 
-data/demo/.ready: scripts/make_demo_corpus.py $(wildcard nmt/demo/*.py) | $(READY)
+data/demo/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
 	@touch $@
 
 # SIZE: cpu, an hour a model on two cores; or gpu, the widths of the paper. JOBS: runs trained side by side.
-figure: $(READY) ## docs/length-decay.md: train the systems of Bahdanau et al. on Europarl, draw and write (SIZE=gpu, JOBS=5)
+figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Bahdanau et al. on Europarl, draw (SIZE=gpu, JOBS=5)
 	@$(BIN)/nmt-experiment --config configs/experiments/europarl.yaml --base configs/europarl/$(SIZE).yaml \
 		--output runs/length-decay/$(SIZE) --jobs $(JOBS)
-	@$(BIN)/python scripts/length_decay.py --runs runs/length-decay/$(SIZE) --output docs/length-decay.md
+	@$(BIN)/python scripts/length_decay.py --runs runs/length-decay/$(SIZE) --figures docs/figures
 
 # --- work -----------------------------------------------------------------------------------------------------------
 
@@ -69,9 +69,6 @@ benchmark: $(READY) ## training speed, relative to the matrix products of this C
 
 torture: $(READY) ## fault injection, hostile input and reproducibility: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
 	@$(BIN)/python scripts/torture.py $(ARGS)
-
-mutation: $(READY) ## mutation testing with scripts/mutants.yaml: do the tests notice each mistake? (ARGS=... goes to scripts/mutation.py)
-	@$(BIN)/python scripts/mutation.py $(ARGS)
 
 docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)

@@ -9,8 +9,8 @@ The library in a few names; the commands run the same code:
 'ELM OAK'
 >>> translation.attention.shape  # pieces written, pieces read; both with the end symbol
 (3, 3)
->>> nmt.evaluate("runs/tiny", "test.low", "test.up").bleu.name
-'BLEU'
+>>> list(nmt.evaluate("runs/tiny", "test.low", "test.up").scores)
+['bleu', 'chrf']
 
 ``import nmt`` is quick: PyTorch is imported when a name is used that needs it.
 """

@@ -1,9 +1,13 @@
-"""Write the table of results of docs/attention.md, between its two markers, from the runs of an experiment."""
+"""Write the table of results of docs/attention.md, between its two markers, from the runs of an experiment.
+
+Where the numbers come from is written to figures/attention.json beside the page.
+"""
 
 import argparse
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,7 @@ from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.results import run_facts
 from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
-from nmt.foundation.files import read_json
+from nmt.files import read_json, write_json
 from nmt.model.cost import cost
 from nmt.plots.files import markdown
 from nmt.runs.directory import RunDirectory
@@ -34,15 +38,13 @@ BEGIN = "<!-- results: written by scripts/attention_table.py -->"
 END = "<!-- end of results -->"
 NOTHING = "–"
 MARK = "†"
-ABOUT = """Command: `nmt-experiment --config {config}`; written at commit {commit} on {date}; {machine}, {threads} of
-them for a run; runs begun on {begun}. BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p
-against {against}: paired bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of
-teacher forcing for a target token of a mean pair, without what is computed once for each source token. Target tokens/s
-and hours are those of training's updates."""
+ABOUT = """BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p against {against}: paired
+bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of teacher forcing for a target
+token of a mean pair, without what is computed once for each source token. [Provenance]({provenance})."""
 HARD = f"{MARK} Validation reads the likeliest position alone, as translation does; training minimizes another loss."
 AER = "AER is that of the likeliest source words on the gold links of evaluation.gold."
 SPEED = """Sentences/s: the same file translated in fp32 by one thread, in sentences a second of processor time, with a
-beam of {beams}; measured on {machines} on {dates} at commit {commits}."""
+beam of {beams}."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -128,13 +130,11 @@ def row(
         "seeds": str(len(runs)),
         "parameters": f"{facts[0]['parameters'] / 1e6:.2f} M",
         "multiply-adds": multiply_adds(load_run_config(runs[0].path), runs[0].path),
-        "target tokens/s": mean("tokens_per_second", ",.0f"),
         "sentences/s": mean_of((speeds[run.label].rate if run.label in speeds else None for run in runs), ".1f"),
         "perplexity": mean("perplexity", ".2f") + MARK * validates_by_argmax(runs[0].config),
         "BLEU": f"{bleu:.2f} [{low:.2f}, {high:.2f}]",
         "p": NOTHING if p is None else f"{p:.3f}",
         "AER": mean("aer", ".3f"),
-        "hours": mean_of((each["seconds"] / 3600 for each in facts), ".2f"),
     }
 
 
@@ -155,19 +155,28 @@ def notes(rows: Sequence[Mapping[str, str]], speeds: Collection[DecodingSpeed]) 
     """What must be said of columns and marks that not every table has."""
     said = [AER] * ("AER" in rows[0]) + [HARD] * any(MARK in each["perplexity"] for each in rows)
     if "sentences/s" in rows[0]:
-        said.append(
-            SPEED.format(
-                beams=listed(speed.beam_size for speed in speeds),
-                machines=listed(speed.machine for speed in speeds),
-                dates=listed(speed.date for speed in speeds),
-                commits=listed(speed.commit for speed in speeds),
-            )
-        )
+        said.append(SPEED.format(beams=listed(speed.beam_size for speed in speeds)))
     return said
 
 
-def results(plan: Plan, test: str, against: str, said: Mapping[str, str]) -> str:
-    """The table of the finished runs, and where they come from. Raises DataError if none is finished."""
+def provenance(config: str, plan: Plan, test: str) -> dict[str, Any]:
+    """Where the numbers of the table come from: command, machine, dates, commits."""
+    done = finished_runs(plan)
+    runs = [run for each in done.values() for run in each]
+    speeds = known_speeds(plan, runs, test)
+    return {
+        "command": f"nmt-experiment --config {config}",
+        "commit": commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": machine(),
+        "threads": plan.runs[0].config.threads,
+        "runs": {run.label: read_json(RunDirectory(run.path).manifest)["started"] for run in runs},
+        "decoding_speed": {label: asdict(speeds[label]) for label in sorted(speeds)},
+    }
+
+
+def results(plan: Plan, test: str, against: str, link: str) -> str:
+    """The table of the finished runs. Raises DataError if none is finished."""
     done = finished_runs(plan)
     runs = [run for each in done.values() for run in each]
     other = statistics(plan, done[against], test) if against in done else None
@@ -176,11 +185,10 @@ def results(plan: Plan, test: str, against: str, said: Mapping[str, str]) -> str
         [row(plan, system, each, test, None if system == against else other, speeds) for system, each in done.items()]
     )
     about = ABOUT.format(
-        **said,
+        provenance=link,
         source=plan.tests[test].source,
         signature=read_json(RunDirectory(runs[0].path).test_scores)["BLEU"]["signature"],
         against=against,
-        begun=listed(read_json(RunDirectory(run.path).manifest)["started"][:10] for run in runs),
     )
     missing = [system for system in plan.systems if system not in done]
     waiting = [f"Not finished yet: {', '.join(missing)}."] * bool(missing)
@@ -203,14 +211,8 @@ def main(arguments: argparse.Namespace) -> None:
     plan = make_plan(load_experiment(arguments.config, output=arguments.runs), arguments.config)
     if arguments.against not in plan.systems:
         raise ConfigError(f"--against {arguments.against}: no such system; choose one of: {', '.join(plan.systems)}")
-    page, threads = Path(arguments.page), plan.runs[0].config.threads
-    said: dict[str, Any] = {
-        "config": arguments.config,
-        "commit": commit(),
-        "machine": machine(),
-        "threads": "all" if threads is None else str(threads),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
+    page = Path(arguments.page)
+    about = page.parent / "figures" / f"{page.stem}.json"
     try:
         text = page.read_text("utf-8")
     except OSError as error:
@@ -218,8 +220,11 @@ def main(arguments: argparse.Namespace) -> None:
     test = next(iter(plan.tests))
     if arguments.decoding_speed:
         measure_missing(plan, [run for runs in finished_runs(plan).values() for run in runs], test)
-    page.write_text(between_markers(text, results(plan, test, arguments.against, said), str(page)), "utf-8")
-    say(f"written: {page}")
+    table = results(plan, test, arguments.against, f"figures/{about.name}")
+    page.write_text(between_markers(text, table, str(page)), "utf-8")
+    about.parent.mkdir(exist_ok=True)
+    write_json(about, provenance(arguments.config, plan, test))
+    say(f"written: {page}, {about}")
 
 
 if __name__ == "__main__":

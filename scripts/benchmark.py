@@ -2,8 +2,7 @@
 
 Without options: training steps of the reference shape on the CPU, of the usual systems in every precision.
 With --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
-trained model; with --shortlist, too: what a shortlist gains and changes. The tables of docs/performance.md come from
-here.
+trained model. The tables of docs/performance.md come from here.
 """
 
 import argparse
@@ -21,9 +20,8 @@ from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.neighbor import NeighborRow, measure_beside
 from benchmarks.profiling import measure_profile
-from benchmarks.shortlist import ShortlistRow, measure_shortlist
 from benchmarks.systems import GROUPS, VARIANTS
-from benchmarks.tables import decoding_cells, neighbor_cells, profile_cells, shortlist_cells, training_cells
+from benchmarks.tables import decoding_cells, neighbor_cells, profile_cells, training_cells
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
@@ -31,11 +29,11 @@ from nmt.cli.options import whole
 from nmt.config import load_config, load_run_config
 from nmt.data.lines import read_lines
 from nmt.data.test_set import read_test_set
+from nmt.device import format_of, multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.fast.precision import native
-from nmt.foundation.device import format_of, multiplies_bf16, resolve_device
 from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
@@ -122,12 +120,6 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         help="with --decode: beam size; may be repeated; default: 1 and 5",
     )
-    arguments.add_argument(
-        "--shortlist",
-        metavar="FILE",
-        help="with --decode: compare translation with and without this file of nmt-shortlist, in alternation, by the "
-        "time of one thread of the processor",
-    )
     arguments.add_argument("--json", metavar="FILE", help="also write the rows to FILE, as JSON")
     return arguments
 
@@ -140,10 +132,9 @@ OPTIONS_OF = {
     "--neighbor": {"neighbor", "ranks", "variant", "precision", "kernels", "shape", "repeats", "json"},
     "--config": {"config", "overrides", "device", "updates", "json"},
     "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
-    "--shortlist": {"shortlist", "decode", "input", "reference", "beam_size", "precision", "repeats", "json"},
 }
 """The options that each kind of measurement takes."""
-KINDS = ("parts", "profile", "neighbor", "config", "shortlist", "decode")
+KINDS = ("parts", "profile", "neighbor", "config", "decode")
 """The options that choose a kind, in the order in which they are looked for."""
 
 
@@ -159,10 +150,8 @@ def measured(options: argparse.Namespace) -> str:
                 problems.append(f"{option}: cannot be combined with {kind}; give one of them")
             else:
                 problems.append(f"{option}: is for {wanted}, not for {kind}")
-    if kind in ("--decode", "--shortlist") and not options.input:
+    if kind == "--decode" and not options.input:
         problems.append("--decode needs --input, a file to translate")
-    if kind == "--shortlist" and not options.decode:
-        problems.append("--shortlist needs --decode, a run directory")
     if kind in (STEPS, "--parts", "--profile", "--neighbor") and "int8" in (options.precision or []):
         problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
     if options.precision == ["int8"] and options.kernels == ["plain"]:
@@ -266,26 +255,10 @@ def decoding(options: argparse.Namespace) -> list[DecodingRow]:
     return rows
 
 
-def shortlisted(options: argparse.Namespace) -> list[ShortlistRow]:
-    """Measure every setting of decoding with a shortlist and without one, each in a process of its own."""
-    lines, rows = list(read_lines(options.input)), []
-    references = list(read_lines(options.reference)) if options.reference else []
-    tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer if references else "13a"
-    for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or map(format_of, native(torch.device("cpu"))):
-            settings = beam, precision, options.repeats or REPEATS
-            rows.append(
-                alone(measure_shortlist, options.decode, options.shortlist, lines, references, tokenizer, *settings)
-            )
-            say("  ".join(shortlist_cells(rows[-1]).values()))
-    return rows
-
-
 MEASURES: dict[str, tuple[Callable[[argparse.Namespace], Sequence[Any]], Callable[[Any], dict[str, str]]]] = {
     STEPS: (training, training_cells),
     "--config": (real_training, training_cells),
     "--neighbor": (beside, neighbor_cells),
-    "--shortlist": (shortlisted, shortlist_cells),
 }
 
 
@@ -303,10 +276,10 @@ def main(options: argparse.Namespace) -> None:
         config = load_config(Path(options.config[0]), options.overrides)
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
-    elif kind not in ("--decode", "--shortlist"):
+    elif kind != "--decode":
         cases(options)  # refuses a wrong shape or number of ranks before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
-    rows: Sequence[TrainingRow | DecodingRow | NeighborRow | ShortlistRow]
+    rows: Sequence[TrainingRow | DecodingRow | NeighborRow]
     scores: list[dict[str, float]] = []
     if kind == "--parts":
         print(markdown(parts(options)))

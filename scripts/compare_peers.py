@@ -30,7 +30,7 @@ from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.metrics import bleu
-from nmt.foundation.files import read_json, write_json, write_text
+from nmt.files import read_json, write_json, write_text
 from nmt.plots.files import markdown
 from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders

@@ -14,7 +14,7 @@ from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run
-from nmt.foundation.files import digest, read_json, write_json
+from nmt.files import digest, read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.translation.options import SearchOptions

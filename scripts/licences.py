@@ -1,4 +1,4 @@
-"""Print docs/licences.md: the licences of the packages in constraints.txt, from their metadata."""
+"""Print the licences of the packages in constraints.txt, from their metadata."""
 
 import argparse
 import sys
@@ -33,9 +33,7 @@ def licence(package: str) -> str:
 
 @command(parser)
 def main(_: argparse.Namespace) -> None:
-    """Print the page."""
-    print("# Licences\n")
-    print("The licences of the packages that the toolkit and its tests need, as `scripts/licences.py` reads them.\n")
+    """Print a Markdown table."""
     print("| package | version | licence |\n| --- | --- | --- |")
     for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines():
         name, equals, version = line.partition("==")

@@ -27,11 +27,11 @@ from matplotlib.figure import Figure
 
 from machine import commit, machine
 from nmt.cli.common import command, say
+from nmt.cli.display import repeating
 from nmt.cli.options import whole
 from nmt.config import load_config
 from nmt.errors import DataError
-from nmt.foundation.messages import HIDDEN, Step, shown_on
-from nmt.foundation.repeating import repeating
+from nmt.messages import HIDDEN, Step, shown_on
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.plots.style import legend_above, png, series, style
 

@@ -22,7 +22,7 @@ from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.cli.options import whole
 from nmt.errors import CheckpointError
-from nmt.foundation.files import write_json
+from nmt.files import write_json
 from nmt.plots.files import markdown
 from nmt.runs.directory import RunDirectory
 

@@ -17,7 +17,10 @@ from nmt.plots.about import About
 from nmt.plots.length_curve import draw_length_curve
 from nmt.plots.style import style
 
-SCORES = (Score("BLEU", 31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), Score("chrF", 55.5, "c"))
+SCORES = {
+    "bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),
+    "chrf": Score(55.5, "c"),
+}
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
 WORDS = BinnedBy("source", "words")
 ABOUT = About("test_lenstrat", 1000, WORDS)

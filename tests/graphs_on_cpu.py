@@ -1,5 +1,6 @@
 """CUDA graphs imitated on a CPU: a recording is a list of operations, which a replay repeats in the same memory."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -69,7 +70,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **how: _Recorder(graph))
     monkeypatch.setattr(GraphedGradients, "_record", recorded)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(Batch, "pinned", lambda batch: batch)
     monkeypatch.setattr(FastTraining, "loss", loss)

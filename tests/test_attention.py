@@ -16,6 +16,7 @@ from nmt.model.attention import (
     Attention,
     CosineAttention,
     CoverageAttention,
+    CoveredMemory,
     DotAttention,
     GeneralAttention,
     InitialStateOnly,
@@ -363,7 +364,7 @@ def test_coverage_by_hand() -> None:
     attention.key.bias.data.zero_()
     annotations = torch.tensor([[[0.0], [math.log(3)]]]).double()
     plain = Memory(annotations, annotations.sum(1), torch.ones(1, 2, dtype=torch.bool))
-    covered = replace(attention.prepare(plain), covered=torch.tensor([[[0.5, 0.75]]]).double())
+    covered = CoveredMemory(**vars(attention.prepare(plain)), covered=torch.tensor([[[0.5, 0.75]]]).double())
     energies = attention.energies(torch.full((1, 1, 1), 0.25).double(), covered)
     expected = [math.tanh(0.25 - 0.5), math.tanh(0.25 + math.log(3) - 0.75 / 1.5)]
     assert energies[0, 0].tolist() == pytest.approx(expected)
@@ -376,7 +377,7 @@ def test_nothing_covered_is_the_additive_score() -> None:
     )
     annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
     plain = memory(annotations, [5, 2], additive)
-    prepared = replace(coverage.prepare(plain), covered=torch.zeros(2, 3, 5).double())
+    prepared = CoveredMemory(**vars(coverage.prepare(plain)), covered=torch.zeros(2, 3, 5).double())
     for one, other in zip(read(coverage, queries, prepared), read(additive, queries, plain), strict=True):
         assert one is not None
         assert other is not None

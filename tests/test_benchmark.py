@@ -18,10 +18,10 @@ from benchmarks.profiling import measure_profile
 from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
 from benchmarks.training import Case, measure_config, reference_step
 from nmt.config import schema
+from nmt.cores import cores
 from nmt.data.batching import Batch, Position
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import unroll_of
-from nmt.foundation.cores import cores
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.training.trainer import Trainer
@@ -185,7 +185,7 @@ def until(holds: Callable[[], bool]) -> None:
             ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
             "--shape: is for single steps or --parts or --profile or --neighbor, not for --config",
         ),
-        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode or --shortlist, not for --config"),
+        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode, not for --config"),
         (
             ["--decode", "runs/none", "--input", "x", "--precision", "int8", "--kernels", "plain"],
             "leave --kernels plain out",

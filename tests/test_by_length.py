@@ -151,7 +151,7 @@ def test_score_system_and_how_it_reads() -> None:
     heading, first, _ = format_rows(system.rows, "source words").split("\n")
     assert heading.split("  ")[0] == "system" and "source words" in heading and "95% interval" in heading
     assert first.split()[:3] == ["me", "0-5", "3"]
-    assert format_scores(system).split("\n")[0].startswith(f"BLEU {system.scores[0].value:.2f}  nrefs:1|case:mixed")
+    assert format_scores(system).split("\n")[0].startswith(f"BLEU {system.bleu.value:.2f}  nrefs:1|case:mixed")
 
 
 def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
@@ -163,7 +163,8 @@ def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
     for k in range(2):
         assert both.rows[k].bleu == pytest.approx((one.rows[k].bleu + other.rows[k].bleu) / 2)
         assert both.rows[k].length_ratio == pytest.approx((one.rows[k].length_ratio + other.rows[k].length_ratio) / 2)
-        assert both.scores[k].value == pytest.approx((one.scores[k].value + other.scores[k].value) / 2)
+    for name in ("bleu", "chrf"):
+        assert both.scores[name].value == pytest.approx((one.scores[name].value + other.scores[name].value) / 2)
     assert both.seeds == (tuple(row.bleu for row in one.rows), tuple(row.bleu for row in other.rows))
     assert both.as_dict()["bleu_by_seed"] == both.seeds and "bleu_by_seed" not in one.as_dict()
     twice = scored(SOURCES, worse, REFERENCES, bins=(3, 5), resamples=50, others=[worse])

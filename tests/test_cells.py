@@ -8,12 +8,14 @@ import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from nmt.model import build_model
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.dropout import Dropout
-from nmt.model.encoders import Encoder, GruEncoder, LstmEncoder, RecurrentEncoder
+from nmt.model.encoders import RecurrentEncoder
 from nmt.model.encoders.recurrent import Direction
-from tests.models import recurrent, small_model
+from tests.models import SOURCE, TARGET, model_config, recurrent, small_model
 
 Array = npt.NDArray[np.float64]
 CELLS: dict[str, Callable[..., Cell]] = {
@@ -142,7 +144,8 @@ def parts(norm: Any, x: Array) -> list[Array]:
 
 
 def product(layer: nn.Linear, x: Array) -> Array:
-    return np.asarray(x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy())
+    assert layer.bias is None  # the normalization has one
+    return np.asarray(x @ layer.weight.detach().numpy().T)
 
 
 def normalized_gru(cell: GruCell, gates: Array, s: Array) -> Array:
@@ -205,6 +208,36 @@ def test_normalized_gates_keep_their_precision(kind: str) -> None:
     assert cell.input_norm.bfloat16()(gates).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("initialization", ["xavier", "uniform", "bahdanau"])
+@pytest.mark.parametrize("part", [*CELLS, "deep transition"])
+def test_no_bias_has_most_of_the_gradient_at_the_start(part: str, initialization: str) -> None:
+    """The first state of an encoder is zero, and a bias normalized by itself would have a gradient without bound."""
+    sections: dict[str, dict[str, Any]] = {
+        "reset before": {"reset": "before"},
+        "deep transition": {"type": "lstm", "transitions": 2},
+    }
+    layers: dict[str, Any] = {"hidden": 32, "layers": 2, "layer_norm": True} | sections.get(part, {"type": part})
+    model = build_model(
+        model_config(
+            "luong dot",
+            encoder=layers | {"directions": "forward"},
+            decoder=layers,
+            embeddings={"size": 32},
+            initialization={"type": initialization},
+        ),
+        SOURCE,
+        TARGET,
+    )
+    torch.manual_seed(1)
+    source, target = torch.randint(SOURCE, (8, 12)), torch.randint(TARGET, (8, 12))
+    readouts, _ = model.unroll(target, model.encode(source, torch.full((8,), 12)))
+    model.loss(readouts, target, torch.ones_like(target, dtype=torch.bool), 0.0)[0].backward()
+    norms = {name: each.grad.norm().item() for name, each in model.named_parameters() if each.grad is not None}
+    whole = sum(norm**2 for norm in norms.values()) ** 0.5
+    of_layers = {name: norm / whole for name, norm in norms.items() if "bias" in name and name != "output.bias"}
+    assert max(of_layers.values()) < 0.25, max(of_layers, key=lambda name: of_layers[name])
+
+
 # --- deep transition --------------------------------------------------------------------------------------------------
 
 
@@ -247,64 +280,55 @@ def test_normalized_upper_cells_of_a_deep_transition_normalize_no_zeros() -> Non
 LENGTHS = torch.tensor([5, 1, 3])
 
 
-def of_cells(library: GruEncoder | LstmEncoder, layers: int, *, bidirectional: bool, mean: bool) -> RecurrentEncoder:
-    """An encoder of cells with the weights of one of PyTorch's."""
-    cell = GruCell if isinstance(library, GruEncoder) else LstmCell
-    made = RecurrentEncoder(
-        3, lambda: cell(4), layers, Dropout(0.0), bidirectional=bidirectional, residual=False, mean=mean
-    ).double()
-    for layer, directions in enumerate(made.directions):
-        for suffix, direction in zip(("", "_reverse"), directions, strict=False):
-            weights = {
-                name: getattr(library.rnn, f"{name}_l{layer}{suffix}").data
-                for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-            }
-            assert isinstance(direction.cell, GruCell | LstmCell)
-            direction.input_gates.weight.data, direction.input_gates.bias.data = (
-                weights["weight_ih"],
-                weights["bias_ih"],
-            )
-            direction.cell.recurrent.weight.data = weights["weight_hh"]
-            direction.cell.recurrent.bias.data = weights["bias_hh"]
-    return made
-
-
 @pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
 @pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("library", [GruEncoder, LstmEncoder])
+@pytest.mark.parametrize("library", [nn.GRU, nn.LSTM])
 def test_an_encoder_of_cells_is_pytorchs(
-    library: type[GruEncoder | LstmEncoder], layers: int, bidirectional: bool, mean: bool
+    library: type[nn.GRU | nn.LSTM], layers: int, bidirectional: bool, mean: bool
 ) -> None:
-    expected = filled(library(3, 4, layers, 0.0, bidirectional=bidirectional, mean=mean))
-    found = of_cells(expected, layers, bidirectional=bidirectional, mean=mean)
-    assert (found.width, found.bridge_width) == (expected.width, expected.bridge_width)
+    """Annotations; the last forward and the first backward one, of which the backward one goes on, or the mean."""
+    rnn = filled(library(3, 4, layers, bidirectional=bidirectional, batch_first=True))
+    cell = GruCell if library is nn.GRU else LstmCell
+    encoder = RecurrentEncoder(
+        3, lambda: cell(4), layers, Dropout(0.0), bidirectional=bidirectional, mean=mean
+    ).double()
+    for layer, directions in enumerate(encoder.directions):
+        for suffix, direction in zip(("", "_reverse"), directions, strict=False):
+            assert isinstance(direction.cell, GruCell | LstmCell)
+            for part, name in ((direction.input_gates, "ih"), (direction.cell.recurrent, "hh")):
+                part.weight.data, part.bias.data = (
+                    getattr(rnn, f"{what}_{name}_l{layer}{suffix}").data for what in ("weight", "bias")
+                )
     embedded = random(3, 5, 3)
-    for one, other in zip(found(embedded, LENGTHS), expected(embedded, LENGTHS), strict=True):
-        assert torch.allclose(one, other)
-    summary = random(3, found.width)
-    assert torch.equal(found.bridge(summary), expected.bridge(summary))
-
-
-@pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
-@pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
-def test_what_summary_and_bridge_are(bidirectional: bool, mean: bool) -> None:
-    """The last forward and the first backward annotation, of which the backward one goes on; or the mean, whole."""
-    encoder: Encoder = filled(GruEncoder(3, 4, 2, 0.0, bidirectional=bidirectional, mean=mean))
-    annotations, summary = encoder(random(3, 5, 3), LENGTHS)
+    packed = pack_padded_sequence(embedded, LENGTHS, batch_first=True, enforce_sorted=False)
+    expected = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=5)[0]
+    annotations, summary = encoder(embedded, LENGTHS)
+    assert torch.allclose(annotations, expected)
     for i, length in enumerate(LENGTHS.tolist()):
-        real = annotations[i, :length]
+        real = expected[i, :length]
         halves = (real[-1, :4], real[0, 4:]) if bidirectional else (real[-1],)
         assert torch.allclose(summary[i], real.mean(0) if mean else torch.cat(halves))
-    expected = summary[:, 4:] if bidirectional and not mean else summary
-    assert torch.equal(encoder.bridge(summary), expected)
-    assert encoder.bridge(summary).size(1) == encoder.bridge_width
+    bridge = encoder.bridge(summary)
+    assert torch.equal(bridge, summary[:, 4:] if bidirectional and not mean else summary)
+    assert (encoder.width, encoder.bridge_width) == (annotations.size(2), bridge.size(1))
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_under_autocast_in_bf16_states_stay_in_fp32(kind: str) -> None:
+    """PyTorch's own recurrences would run in fp16 on a GPU, without the scaling of losses that fp16 needs."""
+    encoder = RecurrentEncoder(3, lambda: CELLS[kind](4), 2, Dropout(0.0))
+    assert not [module for module in encoder.modules() if isinstance(module, nn.RNNBase)]
+    states: list[torch.dtype] = []
+    for way in encoder.directions[0]:
+        way.cell.register_forward_hook(lambda cell, inputs, state: states.append(state.dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        annotations, summary = encoder(random(3, 5, 3).float(), LENGTHS)
+    assert {*states, annotations.dtype, summary.dtype} == {torch.float32}
 
 
 def residual_encoder(*, residual: bool, dropout: float = 0.0) -> RecurrentEncoder:
-    made: RecurrentEncoder = filled(
-        RecurrentEncoder(3, lambda: GruCell(4), 3, Dropout(dropout), bidirectional=True, residual=residual, mean=False)
-    )
+    made: RecurrentEncoder = filled(RecurrentEncoder(3, lambda: GruCell(4), 3, Dropout(dropout), residual=residual))
     return made
 
 
@@ -379,7 +403,7 @@ def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
         of_input, cell = (
             (decoder.upper[layer - 1].input_gates, decoder.upper[layer - 1].cell)
             if layer
-            else (decoder.embedding_gates, decoder.update)
+            else (decoder.embedding_gates, decoder.cell)
         )
         for name, value in (
             ("weight_ih", of_input.weight),

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +16,13 @@ from torch import Tensor
 
 from nmt.config import Config
 from nmt.errors import ConfigError, FileError
-from nmt.foundation.files import read_json, write_bytes, write_json, write_text
+from nmt.files import read_json, write_bytes, write_json, write_text
 from nmt.model import build_model
-from nmt.runs.checkpoints import TrainingCheckpoint
+from nmt.runs import checkpoints
+from nmt.runs.checkpoints import TRIES, TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run, load_weights
-from nmt.runs.metrics import cut_metrics
+from nmt.runs.metrics import cut_metrics, last_progress
 from nmt.runs.tensors import average, load_tensors, unshared
 from tests.models import SOURCE, model_config, small_model
 from tests.small_run import pickles
@@ -150,6 +152,15 @@ def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> N
     else:
         file.write_bytes({"cut": content[: len(content) // 2], "empty": b"", "foreign": b"\x80\x02}q\x00."}[damage])
     with pytest.raises(FileError, match=Path(part).name):
+        load_run(run.path, CPU)
+
+
+@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "plain_kernels.json", "checkpoints/best/sha256.json"])
+def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_path: Path) -> None:
+    write_json(run.plain_kernels, [])
+    (run.path / part).rename(tmp_path / "outside")
+    (run.path / part).symlink_to(tmp_path / "outside")
+    with pytest.raises(FileError, match=rf"{part}: a link out of the run directory, to {tmp_path}/outside"):
         load_run(run.path, CPU)
 
 
@@ -306,6 +317,39 @@ def test_a_crash_in_any_later_save_leaves_one_whole(
     run.keep(set())
     assert sorted(path.name for path in run.checkpoints.iterdir()) == ["last", "previous"]
     assert equal(run.weights("last"), weights_of(4)) and equal(run.weights("previous"), weights_of(2))
+
+
+@pytest.mark.parametrize("times", [1, 100])
+@pytest.mark.parametrize("moment", ["digest", "load_tensors", "inspect", "read_json"])
+def test_a_checkpoint_that_training_replaces_while_it_is_read_is_whole(
+    moment: str, times: int, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights and state are of one save, before and after those of the moment. ``best`` is read by ``load_run``."""
+    weights = run.weights("best")
+    run.save("last", weights_of(0), TrainingCheckpoint(weights_of(0), {"save": 0}))
+    saves: list[Path] = []
+    original = getattr(checkpoints, moment)
+
+    def interrupted(path: Path) -> Any:
+        if len(saves) < times:
+            saves.append(path)
+            with monkeypatch.context() as patch:
+                patch.setattr(checkpoints, moment, original)
+                for _ in range(2):  # two saves leave nothing of the first
+                    run.save("last", weights_of(times), TrainingCheckpoint(weights_of(times), {"save": times}))
+                    run.save("best", weights)
+        return original(path)
+
+    for read in (lambda: run.training("last").state, lambda: load_run(run.path, CPU) and {"save": times}):
+        saves.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoints, moment, interrupted)
+            if times == 1:
+                assert read() == {"save": times}
+            else:
+                with pytest.raises(FileError, match="changed while loading"):
+                    read()
+        assert len(saves) >= min(times, TRIES)
 
 
 def test_a_run_that_has_vanished_does_not_come_back_in_parts(tmp_path: Path) -> None:
@@ -483,3 +527,9 @@ def test_a_file_system_without_locks_is_trained_on_all_the_same(
         assert said == [
             f"{tmp_path}: cannot be locked (Operation not supported); make sure that no other nmt-train writes there"
         ]
+
+
+def test_counters_between_the_renames_of_a_save_are_those_of_previous(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "previous").mkdir(parents=True)
+    write_json(tmp_path / "checkpoints" / "previous" / "training.json", {"update": 7})
+    assert last_progress(tmp_path) == {"update": 7}

@@ -235,8 +235,6 @@ def test_decoding_options() -> None:
         "min_length_factor": None,
         "no_repeat_ngram": None,
         "repetition_penalty": None,
-        "beam_groups": None,
-        "diversity": None,
         "device": None,
         "precision": None,
     }

@@ -17,6 +17,7 @@ from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.data.language_id import LanguageId
+from nmt.evaluation.by_length import UNTRAINED
 from nmt.evaluation.links import diagonal
 from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
 from tests.test_cli_translate import save_run
@@ -220,13 +221,12 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
 ) -> None:
     monkeypatch.chdir(models)
     systems = ("--system=a=bahdanau", "--hypotheses=a=ref", "--system=b=none", "--system=file=ref")
-    last = Path("bahdanau/checkpoints/last/training.json")
-    last.parent.mkdir(exist_ok=True)
-    last.write_text('{"update": 1234}', "utf-8")
+    metrics = Path("bahdanau/metrics.jsonl")
+    lines = ({"split": "validation", "step": step, "best": step == 1500} for step in (1500, 1584))
+    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     options = ("--device", "cpu", "--beam-size", "3", "--min-sentences", "7", "--output", f"{tmp_path}/curve.png")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
-    last.unlink()
-    last.parent.rmdir()
+    metrics.unlink()
     assert code == 0
     assert translating(err) == ["none"], "only the other run translates"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -236,10 +236,19 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100) and numbers["min_sentences"] == 7
     of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0, "search_options": ""}
     assert numbers["runs"] == {
-        "a": [of_run | {"beam_size": 2, "updates": 1234}],
-        "b": [of_run | {"beam_size": 3, "updates": None}],
+        "a": [of_run | {"beam_size": 2, "updates": [1500]}],
+        "b": [of_run | {"beam_size": 3, "updates": []}],
         "file": [],
     }
+
+
+def test_systems_that_are_not_trained_enough_are_not_compared(files: Path, run: Run) -> None:
+    (files / "noise").write_text("z\n" * 5, "utf-8")
+    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise", "--min-sentences=2")
+    assert code == 0 and f"noise: {UNTRAINED}" in out.splitlines()
+    numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
+    assert [(each["system"], each["other"]) for each in numbers["overall"]] == [("good", "worse one")]
+    assert list(numbers["kept"]["shares"]) == ["good", "worse one"]
 
 
 def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) -> None:

@@ -157,73 +157,38 @@ def test_wrong_options_of_attention(plot: Plot, runs: dict[str, str], options: l
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-def learned(folder: Path, run: str, tokens: int | None = 1000) -> Path:
-    """A copy of a run's configuration with the metrics of 200 updates; its updates have ``tokens`` each."""
+def learned(folder: Path, run: str, *, timed: bool = True) -> Path:
+    """A copy of a run's configuration with the metrics of 200 updates, 100 s and 200 s of training, 20 s of validation
+    at 50 updates and 40 s at 200."""
     folder.mkdir()
     (folder / "config.yaml").write_text((Path(run) / "config.yaml").read_text("utf-8"), "utf-8")
     records: list[dict[str, object]] = [
-        {"step": 100, "split": "train", "loss": 5.0, "target_tokens_per_second": 1000.0},
-        {"step": 100, "split": "validation", "loss": 4.0, "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
-        {"step": 200, "split": "train", "loss": 4.0, "target_tokens_per_second": 500.0},
+        {"step": 50, "split": "validation", "loss": 4.0, "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
+        {"step": 100, "split": "train", "loss": 5.0} | ({"seconds": 100.0} if timed else {}),
+        {"step": 200, "split": "train", "loss": 4.0} | ({"seconds": 300.0} if timed else {}),
         {"step": 200, "split": "validation", "loss": 3.0, "perplexity": 20.0, "bleu": None, "seconds": 40.0},
         {"step": 200, "split": "test", "bleu": 9.0},
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records) + '{"step', "utf-8")
-    if tokens is not None:
-        (folder / "checkpoints/last").mkdir(parents=True)
-        training = {"update": 200, "target_tokens": 200 * tokens}
-        (folder / "checkpoints/last/training.json").write_text(json.dumps(training), "utf-8")
     return folder
 
 
 def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None:
-    """100 updates of 1,000 tokens at 1,000 tokens/s, a validation of 20 s, 100 updates at 500 tokens/s, 40 s."""
+    """A validation between two lines of training has the time of its update."""
     curves = read_learning(learned(tmp_path / "a", runs["none"]))
     assert curves["loss"].values.tolist() == [5, 4] and curves["loss"].updates.tolist() == [100, 200]
     assert curves["loss"].hours is not None and curves["perplexity"].hours is not None
-    np.testing.assert_allclose(curves["loss"].hours * 3600, [100, 320])
-    np.testing.assert_allclose(curves["perplexity"].hours * 3600, [120, 360])
+    np.testing.assert_allclose(curves["loss"].hours * 3600, [120, 320])
+    np.testing.assert_allclose(curves["perplexity"].hours * 3600, [70, 360])
     assert curves["bleu"].values.tolist() == [3.0]
-    assert read_learning(learned(tmp_path / "b", runs["none"], None))["loss"].hours is None
-
-
-def test_hours_are_the_seconds_that_lines_say(tmp_path: Path) -> None:
-    """However many tokens an update had, and without a checkpoint: 70 s, a validation of 20 s, 30 s more."""
-    records: list[object] = [
-        {"step": 100, "split": "train", "loss": 5.0, "target_tokens_per_second": 1000.0, "seconds": 70.0},
-        {"step": 100, "split": "validation", "bleu": 3.0, "seconds": 20.0},
-        {"step": 200, "split": "train", "loss": 4.0, "target_tokens_per_second": 1000.0, "seconds": 100.0},
-        {"step": 200, "split": "validation", "bleu": 4.0, "seconds": 40.0},
-    ]
-    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
-    curves = read_learning(tmp_path)
-    assert curves["loss"].hours is not None and curves["bleu"].hours is not None
-    np.testing.assert_allclose(curves["loss"].hours * 3600, [70, 120])
-    np.testing.assert_allclose(curves["bleu"].hours * 3600, [90, 160])
-
-
-def test_a_validation_between_two_lines_of_training_has_the_hours_of_its_update(tmp_path: Path) -> None:
-    """Lines after 100 and 200 updates of 1,000 tokens at 1,000 tokens/s; validations of 20 s at 50, 150 and 200."""
-    records: list[object] = [{"step": 50, "split": "validation", "bleu": 1.0, "seconds": 20.0}, "no record"]
-    records += [{"step": 100, "split": "train", "loss": 2.0, "target_tokens_per_second": 1000.0}]
-    records += [{"step": 150, "split": "validation", "bleu": 2.0, "seconds": 20.0}]
-    records += [{"step": 200, "split": "train", "loss": 1.0, "target_tokens_per_second": 1000.0}]
-    records += [{"step": 200, "split": "validation", "bleu": 3.0, "seconds": 20.0}]
-    (tmp_path / "checkpoints/last").mkdir(parents=True)
-    training = {"update": 200, "target_tokens": 200_000}
-    (tmp_path / "checkpoints/last/training.json").write_text(json.dumps(training), "utf-8")
-    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
-    curves = read_learning(tmp_path)
-    assert curves["loss"].hours is not None and curves["bleu"].hours is not None
-    np.testing.assert_allclose(curves["loss"].hours * 3600, [120, 240])
-    np.testing.assert_allclose(curves["bleu"].hours * 3600, [70, 190, 260])
+    assert read_learning(learned(tmp_path / "b", runs["none"], timed=False))["loss"].hours is None
 
 
 def test_learning_of_several_runs(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:
     learned(tmp_path / "one", runs["none"])
-    learned(tmp_path / "two", runs["none"], None)
+    learned(tmp_path / "two", runs["none"], timed=False)
     code, out, err = plot("learning", "one", "B=two", "--output", "l", "--title", "Title")
-    assert (code, out) == (0, "one: best BLEU 3.00 at update 100\nB: best BLEU 3.00 at update 100\n")
+    assert (code, out) == (0, "one: best BLEU 3.00 at update 50\nB: best BLEU 3.00 at update 50\n")
     assert err.splitlines() == [
         "two: its checkpoints/last is missing or unreadable: no curves by hours",
         "written: l.png, l.svg, l.json",

@@ -478,86 +478,6 @@ def test_the_other_language_is_warned_of(translate: Translate, run: str, tmp_pat
     assert translate(source, model=model)[0] == 2
 
 
-# --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------
-
-
-def test_minimum_bayes_risk_of_one_sample_is_that_sample(translate: Translate) -> None:
-    sampled = translate(TEXT + "\n", "--sampling-temperature", "1", "--scores")
-    assert translate(TEXT + "\n", "--mbr", "1", "--scores") == sampled
-    assert translate(TEXT, "--mbr", "1", "--seed", "2") != translate(TEXT, "--mbr", "1")
-
-
-@pytest.mark.parametrize("utility", ["chrf", "bleu"])
-def test_minimum_bayes_risk_does_not_depend_on_the_batch(translate: Translate, utility: str) -> None:
-    options = ["--mbr", "6", "--mbr-utility", utility, "--top-k", "5"]
-    outputs = {translate(TEXT, *options, "--batch-tokens", tokens) for tokens in ("1", "100", "10000")}
-    assert len(outputs) == 1
-    ((code, out, err),) = outputs
-    assert (code, out.count("\n"), err) == (0, len(LINES), "")
-    assert out != translate(TEXT, "--mbr", "1", "--top-k", "5")[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--mbr-utility", "bleu"], "--mbr-utility: has no effect without --mbr"),
-        (
-            ["--mbr", "3", "--beam-size", "2"],
-            "--beam-size 2: sampling needs a beam size of 1; leave out --beam-size or --mbr",
-        ),
-        (["--mbr", "3", "--n-best", "2"], "--n-best 2: sampling gives one translation; leave out --n-best"),
-        (["--dictionary", "words"], "--dictionary: has no effect without --replace-unknown"),
-        (
-            ["--replace-unknown"],
-            "--replace-unknown: {run}: the pieces of the source and the target side are parts of words, of which an "
-            "unknown one is a character and no word; it needs tokenizer.type: word on both sides",
-        ),
-    ],
-)
-def test_options_without_effect_are_refused(translate: Translate, run: str, options: list[str], message: str) -> None:
-    message = message.replace("{run}", run)
-    assert translate(TEXT, *options) == (2, "", f"nmt-translate: error: {message}\n")
-
-
-def test_unknown_words_are_replaced(translate: Translate, tmp_path: Path) -> None:
-    model = save_run(tmp_path / "run", ATTENTIONS[0], words=True, unk=10, eos=6)
-    text = "".join(f"Zz{number} {line} qq\n" for number, line in enumerate(LINES))
-    options = ["--beam-size", "3", "--n-best", "3", "--attention", str(tmp_path / "attention")]
-    plain = translate(text, *options, model=str(model))[1].splitlines()
-    code, out, _ = translate(text, *options, "--replace-unknown", model=str(model))
-    replaced = out.splitlines()
-    assert (code, len(replaced)) == (0, len(plain))
-    assert any("\u2047" in line for line in plain) and not any("\u2047" in line for line in replaced)
-    dictionary = tmp_path / "dictionary"
-    dictionary.write_text("".join(f"{word}\t<{word}>\n" for word in set(text.split())))
-    code, out, _ = translate(text, *options, "--replace-unknown", "--dictionary", str(dictionary), model=str(model))
-    assert code == 0
-    rows = zip(text.splitlines(), batched(plain, 3), batched(replaced, 3), batched(out.splitlines(), 3), strict=True)
-    matrices = iter((tmp_path / "attention").read_text().splitlines())
-    for line, *groups in rows:
-        for before, after, translated in zip(*groups, strict=True):
-            matrix = json.loads(next(matrices))
-            words = before.split()
-            assert len(after.split()) == len(translated.split()) == len(words)
-            for place, word in enumerate(words):
-                if word != "\u2047":
-                    assert after.split()[place] == translated.split()[place] == word
-                    continue
-                weights = matrix["weights"][place][:-1]
-                source = line.split()[weights.index(max(weights))]
-                assert (after.split()[place], translated.split()[place]) == (source, f"<{source}>")
-
-
-def batched(lines: list[str], size: int) -> list[list[str]]:
-    return [lines[first : first + size] for first in range(0, len(lines), size)]
-
-
-def test_unknown_words_need_attention(translate: Translate, run_without_attention: str) -> None:
-    message = f"--replace-unknown: {run_without_attention} has no attention (model.attention.type is none)"
-    found = translate(TEXT, "--replace-unknown", model=run_without_attention)
-    assert found == (2, "", f"nmt-translate: error: {message}\n")
-
-
 # --- pictures of the attention ----------------------------------------------------------------------------------------
 
 
@@ -582,17 +502,12 @@ def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeyp
     assert len(list((tmp_path / "p").glob("*.png"))) == 2
 
 
-def test_attention_plot_needs_attention_and_a_stream(
+def test_attention_plot_needs_attention(
     translate: Translate, run: str, run_without_attention: str, tmp_path: Path
 ) -> None:
     folder = str(tmp_path / "p")
     code, _, err = translate("ab\n", "--attention-plot", folder, model=run_without_attention)
     assert code == 2 and "--attention-plot: " in err and "has no attention" in err
-    source = tmp_path / "in"
-    source.write_text("ab\n", "utf-8")
-    files = ["--input", str(source), "--output", str(tmp_path / "out")]
-    code, _, err = translate("", *files, "--attention-plot", folder, "--shard", "1/1")
-    assert code == 2 and "--attention-plot: draws the first lines of a text; use it without --shard" in err
     code, _, err = translate("ab\n", "--attention-plot", f"{run}/p")
     assert code == 2 and "is inside the run directory" in err
     Path(folder).write_text("a file", "utf-8")

@@ -186,5 +186,5 @@ def test_slurm_translates_one_shard_a_task(cluster: Cluster) -> None:
     array, path, model, source, output = usage(FOLDER / "translate.sbatch")[1:]
     assert re.fullmatch(r"--array=1-\d+", array), "the first shard is 1"
     called, _ = cluster.call(["bash", str(ROOT / path), model, source, output])
-    assert (called.model, called.input, called.output) == ([model], source, output)
-    assert str(called.shard) == "1/3"
+    assert (called.model, called.input, called.output) == ([model], source, f"{output}.1")
+    assert called.shard == (1, 3)

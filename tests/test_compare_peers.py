@@ -18,7 +18,7 @@ import yaml
 from compare_peers import Trained, prepared, row, train, translate, write_task
 from nmt.config import load_config
 from nmt.errors import DataError
-from nmt.foundation.files import write_json
+from nmt.files import write_json
 from nmt.model.transformer import sinusoids
 from peers.processes import Command, Finished, matches, run
 from peers.toolkits import ROOT, TOOLKITS, CTranslate2, JoeyNMT, NmtRun, Toolkit

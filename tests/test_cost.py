@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from nmt import fast
 from nmt.model import build_model
 from nmt.model.cost import Cost, cost
+from nmt.model.hard import read_each
 from tests.models import ATTENTIONS, RECURRENT, SOURCE, TARGET, TRANSFORMERS, forward, model_config
 
 SENTENCES, POSITIONS, STEPS = 3, 5, 4
@@ -38,7 +39,7 @@ def test_it_is_what_the_fused_network_multiplies(variant: str, sections: dict[st
     with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         network, lengths = fast.training(model.double(), attention_gradients=True), torch.full((SENTENCES,), POSITIONS)
         if variant == "hard":  # the exact marginal
-            network.output(network.read_each(target, network.encode(source, lengths))[0])
+            network.output(read_each(model, target, network.encode(source, lengths))[0])
         else:
             forward(network, source, lengths, target)
     tokens = SENTENCES * STEPS

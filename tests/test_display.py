@@ -13,7 +13,7 @@ import pytest
 from nmt.cli import display
 from nmt.cli.display import Terminal, Verbosity
 from nmt.cli.shades import columns, cut, draw, letters, shade
-from nmt.foundation.messages import Detail, Result, counted, duration, shown_on, step
+from nmt.messages import Detail, Result, counted, duration, shown_on, step
 from tests.small_translator import ATTENTIONS, LINES
 from tests.terminal import terminal, visible
 from tests.test_cli_translate import save_run
@@ -23,7 +23,7 @@ import argparse, sys
 from nmt.cli import display
 from nmt.cli.common import command, say
 from nmt.errors import DataError
-from nmt.foundation.messages import Detail, Highlight, Result, counted, step
+from nmt.messages import Detail, Highlight, Result, counted, step
 
 display.SHOWN_AFTER = display.SAY_EVERY = 0.0
 display.TICK = 0.01

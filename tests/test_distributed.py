@@ -20,8 +20,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, collate, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.foundation.device import resolve_device
-from nmt.foundation.world import ONE_PROCESS, World
+from nmt.device import resolve_device
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
@@ -32,6 +31,7 @@ from nmt.training.pipeline import train_run
 from nmt.training.refusals import say_other_number
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
+from nmt.training.world import ONE_PROCESS, World
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, options, train, write_corpus
 

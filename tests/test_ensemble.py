@@ -176,8 +176,6 @@ RULED = SearchOptions(
     coverage_penalty=0.2,
     no_repeat_ngram=3,
     repetition_penalty=1.1,
-    beam_groups=2,
-    diversity=0.5,
 )
 
 

@@ -14,7 +14,8 @@ from nmt.cli.experiment import main
 from nmt.cli.experiment_results import draw_all
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
-from nmt.evaluation.half_length import CurvePoint, half_length
+from nmt.evaluation.by_length import UNTRAINED
+from nmt.evaluation.half_length import CurvePoint
 from nmt.evaluation.significance import FEWEST
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
@@ -284,7 +285,7 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
         for each, *both in zip(kept[0]["by_length"], *by_length, strict=True)
         if each["n"] >= FEWEST
     ]
-    assert row["half_length"] == (None if half_length(curve) is None else pytest.approx(half_length(curve)))
+    assert row["half_length"] is None, "below 2 BLEU"
     assert row["half_length_bins"] == len(curve)
     for run, each in zip(plan.runs, kept, strict=True):
         own_scores = json.loads((run.path / "test.scores.json").read_text())
@@ -296,8 +297,13 @@ def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
     assert [file.name for file in written] == ["results.csv", "results.md", "results.json"]
     assert drawn_files(plan) == [tmp_path / "out/length_curve.png"]
     assert "| test | b | 2 |" in written[1].read_text("utf-8")
-    for length, bins, shown in ((7.6, 3, "8 words"), (None, 3, "never within the test"), (None, 1, "–")):
-        of_length = row | {"half_length": length, "half_length_bins": bins}
+    for bleu, length, bins, shown in (
+        (30.0, 7.6, 3, "8 words"),
+        (30.0, None, 3, "never within the test"),
+        (30.0, None, 1, "–"),
+        (0.6, None, 3, UNTRAINED),
+    ):
+        of_length = row | {"bleu": bleu, "half_length": length, "half_length_bins": bins}
         [_, page, _] = write_results(plan, [of_length], [tmp_path / "out/length_curve.png"])
         assert page.read_text("utf-8").endswith(f"| {shown} |\n")
     write_results(plan, [row], [tmp_path / "out/length_curve.png"])

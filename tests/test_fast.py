@@ -7,17 +7,18 @@ from torch import Tensor
 from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
+from nmt.device import autocast
 from nmt.errors import ConfigError
 from nmt.fast.inference import PlainSearch
 from nmt.fast.inference_network import FastSearch
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
-from nmt.foundation.device import autocast
 from nmt.model import Seq2Seq
 from nmt.model.attention import AdditiveAttention, GeneralAttention
 from nmt.model.cells import GruCell
 from nmt.model.decoders import Layer, Maxout, RecurrentDecoder
-from nmt.model.encoders import GruEncoder, RecurrentEncoder
+from nmt.model.dropout import Dropout
+from nmt.model.encoders import RecurrentEncoder
 from nmt.training.hard import hard_objective
 from nmt.training.objective import TeacherForcing
 from tests.models import ATTENTIONS, TRANSFORMERS, VARIANTS, forward, model_config, small_model
@@ -26,7 +27,7 @@ SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
 
 
-class Louder(GruEncoder):
+class Louder(RecurrentEncoder):
     """Made from a built-in part, but not the same."""
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,7 +123,7 @@ def test_graphs_are_for_fast_kernels_on_a_gpu() -> None:
     cpu, gpu, model = torch.device("cpu"), torch.device("cuda"), small_model()
     assert fast.records_graphs(model, "auto", gpu)
     assert not fast.records_graphs(model, "plain", gpu) and not fast.records_graphs(model, "auto", cpu)
-    model.encoder = Louder(5, 4, 1, 0.0)  # it has no twin, and may synchronize
+    model.encoder = Louder(5, lambda: GruCell(4), 1, Dropout(0.0))  # it has no twin, and may synchronize
     assert not fast.records_graphs(model, "auto", gpu)
     assert not fast.records_graphs(small_model("hard by reinforce"), "auto", gpu)  # nor has its objective
 
@@ -180,13 +181,14 @@ def test_a_smaller_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant
     decoder, encoder = model.decoder, model.encoder
     assert isinstance(decoder, RecurrentDecoder)
     if part == "cell":
-        decoder.update.__class__ = Slower
+        decoder.cell.__class__ = Slower
     elif part == "readout":
         decoder.nonlinearity.__class__ = Minimum
-    elif part == "layer" and decoder.layers:
-        decoder.layers[0].__class__ = Higher
-    elif part == "cell of the encoder" and isinstance(encoder, RecurrentEncoder):
-        encoder.directions[1][0].cell.__class__ = Slower
+    elif part == "layer" and decoder.above:
+        decoder.above[0].__class__ = Higher
+    elif part == "cell of the encoder":
+        assert isinstance(encoder, RecurrentEncoder)
+        encoder.directions[-1][0].cell.__class__ = Slower
     else:
         return
     before, _ = small_model(variant)(SOURCES, LENGTHS, TARGETS)

@@ -13,13 +13,13 @@ from nmt.config import Config
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
-from nmt.foundation.world import ONE_PROCESS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.objective import TeacherForcing
 from nmt.training.trial import compare, trial_of
 from nmt.training.trust import trusted
+from nmt.training.world import ONE_PROCESS
 from nmt.translation.options import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train

@@ -1,6 +1,8 @@
 """Batches filled up to few shapes, as CUDA graphs need them; graphs, imitated here and recorded in ``test_gpu``."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -9,13 +11,13 @@ from torch import Tensor, nn
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.foundation.world import ONE_PROCESS
 from nmt.model import build_model
 from nmt.model.loss import cross_entropy
 from nmt.training import gradients
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
+from nmt.training.world import ONE_PROCESS
 from tests import graphs_on_cpu
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 
@@ -75,6 +77,45 @@ def test_rows_that_do_not_count(smoothing: float, monkeypatch: pytest.MonkeyPatc
     )
 
 
+def graphs_of(monkeypatch: pytest.MonkeyPatch, attention: str = "bahdanau") -> GraphedGradients:
+    """Graphs on a CPU, of a network in double precision."""
+    torch.manual_seed(1)
+    model = build_model(model_config(attention), SOURCE, TARGET).double()
+    graphs_on_cpu.install(monkeypatch)
+    return GraphedGradients(EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto"), SPECIALS)
+
+
+@pytest.mark.parametrize("where", ["eager", "recording", "ending"])
+def test_recordings_give_up_their_memory_where_it_is_short(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = graphs_of(monkeypatch)
+    full = graphs.prepared(batch())
+    expected = [graphs(full, 1) for _ in range(3)]  # computed, recorded, replayed
+    pool, kept = graphs.pool, graphs.recordings.copy()
+    assert kept
+    streams = []
+    with monkeypatch.context() as patch:
+        other = full.map(lambda tensor: torch.cat((tensor, tensor)))
+        if where == "ending":
+            patch.setattr(torch.cuda, "graph", lambda graph, **how: ends_badly())
+            patch.setattr(torch.cuda, "stream", lambda stream: closing(Mock(close=lambda: streams.append(stream))))
+        else:
+            patch.setattr(graphs.eager, "loss", Mock(side_effect=torch.OutOfMemoryError))
+        if where != "eager":
+            graphs.seen.add((*other.source.shape, other.target_input.size(1)))
+        with pytest.raises(RuntimeError):
+            graphs(other, 1)
+    assert not graphs.recordings and graphs.pool is not pool
+    assert streams == ([None] if where == "ending" else [])  # the stream from before is the current one again
+    assert [graphs(full, 1) for _ in range(3)] == expected and graphs.recordings.keys() == kept.keys()
+
+
+@contextmanager
+def ends_badly() -> Iterator[None]:
+    """Fail as the end of a capture for which memory is too small."""
+    yield
+    raise torch.AcceleratorError("CUDA error: out of memory", 2)
+
+
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("most", [1, 128])
 def test_graphs_give_the_gradients_of_the_eager_path(
@@ -83,11 +124,8 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     """Two shapes in turns, so that each is computed, recorded and replayed with another content; two batches an update,
     and one that was halved. They add up in the gradients, whose memory stays, or in float64 outside of them."""
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
-    torch.manual_seed(1)
-    model = build_model(model_config(attention), SOURCE, TARGET).double()
-    graphs_on_cpu.install(monkeypatch)
-    eager = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto")
-    graphs = GraphedGradients(eager, SPECIALS)
+    graphs = graphs_of(monkeypatch, attention)
+    eager, model = graphs.eager, graphs.eager.model
     gradient_sum = GradientSum(model.parameters(), ONE_PROCESS, 3)
     generator = torch.Generator().manual_seed(1)
 

@@ -16,7 +16,7 @@ from nmt.fast.kernels.recurrence import GRU, cell_sequence
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import read_at_once, unroll_of
 from nmt.model import Seq2Seq, build_model
-from nmt.model.encoders import GruEncoder
+from nmt.model.encoders import RecurrentEncoder
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, forward, model_config
 
 LENGTHS = {
@@ -138,7 +138,7 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     config = model_config(encoder={"hidden": 4, "layers": 2}, dropout={"annotation": 0.5})
     model = build_model(config, SOURCE, TARGET)
     encoder, embedded, lengths = model.encoder, torch.randn(2, 3, 5), torch.tensor([3, 2])
-    assert isinstance(encoder, GruEncoder)
+    assert isinstance(encoder, RecurrentEncoder)
     first, second = (read_at_once(encoder, embedded, lengths)[0] for _ in range(2))
     assert not torch.equal(first, second)
     model.eval()

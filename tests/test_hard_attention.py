@@ -12,9 +12,15 @@ from torch.nn import functional
 
 from nmt.data.batching import Batch
 from nmt.model import Memory, Seq2Seq, loss
-from nmt.model.attention import DotAttention, GumbelAttention, HardAttention, SampledAttention
+from nmt.model.attention import DotAttention
 from nmt.model.decoders import RecurrentDecoder
-from nmt.model.loss import marginal_cross_entropy
+from nmt.model.hard import (
+    GumbelAttention,
+    HardAttention,
+    NoisyMemory,
+    SampledAttention,
+    marginal_cross_entropy,
+)
 from nmt.training import hard
 from nmt.training.hard import ExactMarginal, Reinforce, hard_objective
 from tests.models import model_config, small_model
@@ -66,7 +72,7 @@ def log_likelihoods(model: Seq2Seq) -> tuple[Tensor, Tensor, Tensor]:
     """Of all nine pairs of positions, each (9, 2): log p of each word, log p of each position, the entropies."""
     places = torch.tensor(list(itertools.product(range(3), repeat=2)))
     batch = pairs(9)
-    memory = replace(model.encode(batch.source, batch.source_lengths), noise=noise_of(places))
+    memory = NoisyMemory(**vars(model.encode(batch.source, batch.source_lengths)), noise=noise_of(places))
     readouts, alpha = model.unroll(batch.target_input, memory)
     assert alpha is not None
     words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)
@@ -99,7 +105,9 @@ def all_draws(model: Seq2Seq, objective: Reinforce, monkeypatch: pytest.MonkeyPa
     before = attention(model).average_reward.clone()
     for places in itertools.product(range(3), repeat=2):
         noise = noise_of(torch.tensor([places]))
-        monkeypatch.setattr(hard, "with_noise", lambda memory, batch, noise=noise: replace(memory, noise=noise))
+        monkeypatch.setattr(
+            hard, "with_noise", lambda memory, batch, noise=noise: NoisyMemory(**vars(memory), noise=noise)
+        )
         attention(model).average_reward.copy_(before)
         values.append(objective(model, pairs()).objective)
     _, chosen, _ = log_likelihoods(model)
@@ -206,7 +214,7 @@ def test_the_learned_baseline_is_fitted_to_the_reward_per_word() -> None:
     noise = -torch.empty(1, 2, 3).exponential_().log()
     batch = pairs()
     readouts, _ = model.unroll(
-        batch.target_input, replace(model.encode(batch.source, batch.source_lengths), noise=noise)
+        batch.target_input, NoisyMemory(**vars(model.encode(batch.source, batch.source_lengths)), noise=noise)
     )
     words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)[0]
     predicted = torch.stack((learned(torch.zeros(2).double()), learned(readouts[0, 0].detach()))).squeeze(1) - 1.5
@@ -226,8 +234,8 @@ def test_padding_changes_no_gradient_of_reinforce(system: str, baseline: str, mo
     monkeypatch.setattr(
         hard,
         "with_noise",
-        lambda memory, batch: replace(
-            memory, noise=noise[:, : batch.target_input.size(1), : memory.source_mask.size(1)]
+        lambda memory, batch: NoisyMemory(
+            **vars(memory), noise=noise[:, : batch.target_input.size(1), : memory.source_mask.size(1)]
         ),
     )
     short = pairs()
@@ -280,7 +288,7 @@ def smoothing_term(model: Seq2Seq) -> Tensor:
         mixture = torch.zeros(13).double()
         for j in range(3):
             noise = noise_of(torch.full((1, 2), j))
-            readouts, alpha = model.unroll(batch.target_input, replace(memory, noise=noise))
+            readouts, alpha = model.unroll(batch.target_input, NoisyMemory(**vars(memory), noise=noise))
             assert alpha is not None
             mixture = mixture + alpha[0, t, j] * model.output(readouts[0, t]).softmax(-1)
         total = total - mixture.log().mean()
@@ -305,7 +313,7 @@ def test_chunks_of_the_marginal_change_nothing(rows: int, monkeypatch: pytest.Mo
     readouts = torch.randn(7, 4, 3, generator=generator, dtype=torch.double, requires_grad=True)
     scores = torch.randn(7, 4, generator=generator, dtype=torch.double, requires_grad=True)
     targets = torch.randint(5, (7,), generator=generator)
-    monkeypatch.setattr(loss, "LARGEST_CHUNK", rows * 4 * 5)
+    monkeypatch.setattr("nmt.model.hard.LARGEST_CHUNK", rows * 4 * 5)
     found, likelihood = marginal_cross_entropy(readouts, scores.softmax(-1), output, targets, 0.1)
     mixture = (scores.softmax(-1).unsqueeze(-1) * output(readouts).softmax(-1)).sum(1)
     expected = -(0.9 * mixture.log()[torch.arange(7), targets] + 0.1 * mixture.log().mean(-1)).sum()
@@ -333,9 +341,9 @@ def remembered(noise: Tensor | None) -> tuple[Tensor, Memory]:
     annotations[0, :3, 0] = energies
     annotations[0, :3, 1] = torch.tensor([1.0, 2.0, 3.0])
     mask = torch.tensor([[True, True, True, False]])
-    return torch.tensor([[[1.0, 0.0]]]).double(), Memory(
-        annotations, annotations.sum(1), mask, annotations, noise=noise
-    )
+    memory = Memory(annotations, annotations.sum(1), mask, annotations)
+    query = torch.tensor([[[1.0, 0.0]]]).double()
+    return query, memory if noise is None else NoisyMemory(**vars(memory), noise=noise)
 
 
 @pytest.mark.parametrize("kind", [HardAttention, SampledAttention, GumbelAttention])

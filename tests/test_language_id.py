@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from demo_language.generator import Generator
 from nmt.data.corpus import Pair
 from nmt.data.language_id import FILE_NAME, LEAST_LETTERS, LanguageId
-from nmt.demo.generator import Generator
 from nmt.errors import FileError
 
 LANGUAGES = "en", "fr"

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "nmt"
 
 FLOORS = [
     {"errors"},
-    {"foundation", "demo"},
+    {"files", "messages", "records", "cores", "device"},
     {"config"},
     {"data"},
     {"model", "search", "evaluation"},
@@ -27,9 +27,8 @@ FLOORS = [
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
 WITHOUT_TORCH = (
     "nmt.errors",
-    "nmt.foundation.files",
+    "nmt.files",
     "nmt.config",
-    "nmt.demo",
     "nmt.data.corpus",
     "nmt.data.language_id",
     "nmt.data.lines",
@@ -137,7 +136,7 @@ def test_what_should_start_quickly_does_not_import_torch() -> None:
         ("nmt.config.loading", "from nmt.data.corpus import Pair"),
         ("nmt.search.beam", "import nmt.model.decoder"),
         ("nmt.model.build", "from nmt import evaluation"),
-        ("nmt.demo.corpus", "def f():\n    from nmt.config import Config"),
+        ("nmt.files", "def f():\n    from nmt.config import Config"),
     ],
 )
 def test_climbing_is_seen(module: str, text: str) -> None:

@@ -156,8 +156,8 @@ BACK = {"models": ["reverse"], "source": "x"}
             ["texts.back.decoding.beam_size: has no effect with sampling; leave one out"],
         ),
         (
-            {"texts": {"back": BACK | {"decoding": {"diversity": 0.5}}}},
-            ["texts.back.decoding.diversity: has no effect for one group"],
+            {"texts": {"back": BACK | {"decoding": {"beam_size": 1, "coverage_penalty": 0.5}}}},
+            ["texts.back.decoding.coverage_penalty: has no effect for one hypothesis"],
         ),
     ],
 )
@@ -292,24 +292,25 @@ def test_samples_and_a_round_trip_that_was_stopped(tmp_path: Path, monkeypatch: 
     systems = {"reverse": reversed_data(tmp_path), "forward": {}}
     plan = trained_plan(tmp_path, "reverse", "forward", systems=systems, texts=texts)
     [text] = plan.texts
-    stream, calls = Translator.stream, list[str]()
+    stream, firsts = Translator.stream, list[int]()
 
-    def counted(self: Translator, lines: Any, *arguments: Any, **how: Any) -> Any:
-        calls.append("translate")
-        return stream(self, lines, *arguments, **how)
+    def in_windows_of_eight(self: Translator, lines: Any, *arguments: Any, **how: Any) -> Any:
+        firsts.append(how.get("first", 1))
+        return stream(self, lines, *arguments, **how, window=8)
 
-    def stop_at_the_fifth() -> None:
-        if len(calls) == 5:
+    batches = iter(range(4))  # three of one direction, one of the other
+
+    def stop_after_four() -> None:
+        if next(batches, None) is None:
             raise Stopped
 
-    monkeypatch.setattr(Translator, "stream", counted)
-    monkeypatch.setattr(making, "CHUNK_LINES", 8)
+    monkeypatch.setattr(Translator, "stream", in_windows_of_eight)
     with pytest.raises(Stopped):
-        make(text, stop_at_the_fifth)
+        make(text, stop_after_four)
     assert not text.lines.exists() and not making.is_made(text)
-    calls.clear()
+    firsts.clear()
     make(text)
-    assert len(calls) == 2, "all chunks of one direction and one of three of the other were kept"
+    assert firsts == [9], "one direction and 8 lines of the other were kept"
     options = SearchOptions.from_config(text.decoding, sampling=Sampling(top_k=2, seed=3))
     lines = lines_of(tmp_path / "test.up")
     forth = [each.text for each in Translator.load(text.models[0].path).translate(lines, options)]

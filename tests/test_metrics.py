@@ -7,9 +7,25 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 from sacrebleu.metrics.bleu import BLEU
 
-from nmt.evaluation.metrics import STATISTICS, bleu, bleu_of_statistics, bootstrap_bleu, chrf, sentence_statistics
+from nmt.config import schema
+from nmt.config.schema import METRIC_NAMES
+from nmt.evaluation import metrics
+from nmt.evaluation.metrics import (
+    METRICS,
+    STATISTICS,
+    Evidence,
+    Metric,
+    Score,
+    bleu,
+    bleu_of_statistics,
+    bootstrap_bleu,
+    format_values,
+    scores_of,
+    sentence_statistics,
+)
 
 REFERENCES = ["The cat sat on the mat.", "It's 3,000 km away!", "Une phrase « entre guillemets ».", "yes", ""]
 HYPOTHESES = ["The cat sat on a mat.", "It is 3,000 km away.", "Une phrase « entre guillemets ».", "", "spurious"]
@@ -17,13 +33,48 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d.", "3,5", "é"]), max_size=1
 
 
 def test_scores_are_sacrebleus_and_say_how() -> None:
-    score = bleu(HYPOTHESES, REFERENCES, "13a")
-    assert score.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    assert score.name == "BLEU"
-    assert score.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-    other = chrf(HYPOTHESES, REFERENCES)
-    assert other.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    assert (other.name, other.signature[:34]) == ("chrF", "nrefs:1|case:mixed|eff:yes|nc:6|nw")
+    scores = scores_of(Evidence(HYPOTHESES, REFERENCES, "13a"))
+    assert set(scores) == {"bleu", "chrf"}
+    assert scores["bleu"] == bleu(HYPOTHESES, REFERENCES, "13a")
+    assert scores["bleu"].value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    signature = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert scores["bleu"].signature == signature
+    assert scores["chrf"].value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert scores["chrf"].signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw")
+
+
+FULL = Evidence(HYPOTHESES, REFERENCES, "13a", loss=math.log(4), alignment_error_rate=0.25)
+
+
+def test_a_model_is_measured_too() -> None:
+    values = {name: score.value for name, score in scores_of(FULL).items()}
+    assert (values["loss"], values["aer"]) == (math.log(4), 0.25) and values["perplexity"] == pytest.approx(4)
+    assert format_values(values).split("  ")[:2] == ["loss 1.386", "perplexity 4.00"]
+
+
+def test_the_configuration_knows_every_metric() -> None:
+    assert list(METRICS) == list(METRIC_NAMES) == list(scores_of(FULL))
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_a_better_value_has_more_merit(metric: Metric) -> None:
+    perfect = Evidence(REFERENCES, REFERENCES, "13a", loss=0.0, alignment_error_rate=0.0)
+    better, worse = (metric.compute(each) for each in (perfect, FULL))
+    assert better is not None and worse is not None
+    assert metric.merit(better.value) > metric.merit(worse.value) > metric.merit(math.nan)
+
+
+def test_a_metric_of_a_stranger_is_measured_shown_and_can_choose_the_checkpoint(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "METRICS", dict(METRICS))
+    metrics.register(Metric("exact", "exact", lambda evidence: Score(len(evidence.hypotheses)), decimals=0))
+    try:
+        assert format_values({"bleu": 1.0, "exact": 5.0}) == "BLEU 1.00  exact 5"
+        assert scores_of(FULL)["exact"].value == len(HYPOTHESES)
+        assert schema.Validation(metric="exact").metric == "exact"
+    finally:
+        del METRIC_NAMES["exact"]
+    with pytest.raises(ValueError, match="nearest: bleu"):
+        schema.Validation(metric="blau")
 
 
 def test_a_perfect_translation_has_100_and_an_empty_one_0() -> None:

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from nmt.data.batching import Batch
 from nmt.fast.teacher_forcing import read_at_once
 from nmt.model import Seq2Seq, build_model
+from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
-from nmt.model.encoders import GruEncoder
+from nmt.model.dropout import Dropout
+from nmt.model.encoders import RecurrentEncoder
 from nmt.training.hard import hard_objective
 from nmt.training.objective import TeacherForcing
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
@@ -109,15 +111,16 @@ def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
-    encoder = GruEncoder(3, 4, layers=1, dropout=0.0).double()
+    encoder = RecurrentEncoder(3, lambda: GruCell(4), 1, Dropout(0.0)).double()
     embedded, lengths = torch.randn(2, 5, 3, dtype=torch.double), torch.tensor([5, 3])
     annotations, summary = read_at_once(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
     for i, length in enumerate((5, 3)):
         halves = []
-        for suffix, order in (("", range(length)), ("_reverse", reversed(range(length)))):
+        for way, order in zip(encoder.directions[0], (range(length), reversed(range(length))), strict=True):
             cell = nn.GRUCell(3, 4).double()
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-                getattr(cell, name).data = getattr(encoder.rnn, f"{name}_l0{suffix}").data
+            cell.weight_ih, cell.bias_ih = way.input_gates.weight, way.input_gates.bias
+            assert isinstance(way.cell, GruCell)
+            cell.weight_hh, cell.bias_hh = way.cell.recurrent.weight, way.cell.recurrent.bias
             hidden, states = torch.zeros(4, dtype=torch.double), {}
             for j in order:
                 hidden = cell(embedded[i, j], hidden)
@@ -143,7 +146,7 @@ def test_bahdanau_step_by_the_papers_equations() -> None:
     c = alpha @ h
     y = model.target_embedding.weight[2]
     x = weights["embedding_gates.weight"] @ y + weights["embedding_gates.bias"] + weights["context_gates.weight"] @ c
-    u = weights["update.recurrent.weight"] @ s + weights["update.recurrent.bias"]
+    u = weights["cell.recurrent.weight"] @ s + weights["cell.recurrent.bias"]
     r, z = torch.sigmoid(x[:8] + u[:8]), torch.sigmoid(x[8:16] + u[8:16])
     s = (1 - z) * torch.tanh(x[16:] + r * u[16:]) + z * s
     t = weights["state_readout.weight"] @ s + weights["state_readout.bias"]
@@ -167,7 +170,7 @@ def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feed
     memory = model.encode(SOURCES[:1], LENGTHS[:1])
     state = model.start(memory)
     weights = dict(model.decoder.named_parameters())
-    used = {"initial", "embedding_gates", "update.recurrent", "combine", *(["feeding_gates"] if feeding else [])}
+    used = {"initial", "embedding_gates", "cell.recurrent", "combine", *(["feeding_gates"] if feeding else [])}
     used |= {
         f"attention.{part}" for part in {"dot": (), "general": ("key",), "concat": ("query", "key", "energy")}[score]
     }
@@ -178,7 +181,7 @@ def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feed
         x = weights["embedding_gates.weight"] @ model.target_embedding.weight[token] + weights["embedding_gates.bias"]
         if feeding:
             x = x + weights["feeding_gates.weight"] @ fed
-        u = weights["update.recurrent.weight"] @ s + weights["update.recurrent.bias"]
+        u = weights["cell.recurrent.weight"] @ s + weights["cell.recurrent.bias"]
         r, z = torch.sigmoid(x[:8] + u[:8]), torch.sigmoid(x[8:16] + u[8:16])
         s = (1 - z) * torch.tanh(x[16:] + r * u[16:]) + z * s
         if score == "dot":
@@ -312,7 +315,9 @@ def test_the_readout_has_the_configured_width_or_that_of_an_embedding(attention:
 def test_recurrent_matrices_start_orthogonal(kind: str) -> None:
     model = build_model(model_config(initialization={"type": kind}), SOURCE, TARGET)
     parameters = dict(model.named_parameters())
-    matrices = [parameters[name] for name in ("decoder.update.recurrent.weight", "encoder.rnn.weight_hh_l0")]
+    matrices = [
+        parameters[name] for name in ("decoder.cell.recurrent.weight", "encoder.layers.0.0.cell.recurrent.weight")
+    ]
     for block in (block for matrix in matrices for block in matrix.chunk(3)):
         assert torch.allclose(block @ block.T, torch.eye(len(block)), atol=1e-5)
 
@@ -321,7 +326,7 @@ def standard_deviation(kind: str, name: str, shape: torch.Size) -> float:
     """With which a parameter is documented to start."""
     if kind == "uniform":
         return 0.1 / 3**0.5
-    if "weight_hh" in name or name == "decoder.update.recurrent.weight":
+    if name.endswith("recurrent.weight"):
         return float(shape[1] ** -0.5)  # orthogonal: rows of length one
     if len(shape) == 1:
         return 0.0

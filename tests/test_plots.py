@@ -71,7 +71,7 @@ def test_the_four_files(tmp_path: Path) -> None:
     numbers = json.loads(paths[2].read_text("utf-8"))
     assert numbers["binned_by"] == "whitespace words of the raw source line"
     assert (numbers["test_set"], numbers["sentences"]) == ("test_lenstrat", 3200)
-    assert numbers["signature"] == SCORES[0].signature
+    assert numbers["signature"] == SCORES["bleu"].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
     assert numbers["comparisons"] == [asdict(compared)]
     assert numbers["systems"]["RNNsearch-10"]["chrF"] == {"score": 55.5, "signature": "c"}

@@ -7,15 +7,28 @@ import numpy as np
 import pytest
 from matplotlib.transforms import Bbox
 
-from nmt.evaluation.by_length import SystemScores
+from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.diagnosis import MEASURES
+from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
 from nmt.plots.about import Origin
 from nmt.plots.diagnosis import draw_diagnosis
-from nmt.plots.length_curve import write_length_curve
+from nmt.plots.length_curve import bleu_by_length_image, draw_bleu_by_length, write_length_curve
 from nmt.plots.style import style
-from nmt.plots.validation import bleu_by_length_image, draw_bleu_by_length
-from tests.figures import ABOUT, DECADES, FEW, boxes, centre_of_last, draw, inside, reasons, system, systems, with_few
+from tests.figures import (
+    ABOUT,
+    DECADES,
+    FEW,
+    SCORES,
+    boxes,
+    centre_of_last,
+    draw,
+    inside,
+    reasons,
+    system,
+    systems,
+    with_few,
+)
 
 
 @pytest.mark.parametrize(
@@ -144,26 +157,34 @@ def test_all_bins_may_be_hollow() -> None:
 
 
 def test_the_caption_tells_what_is_known_of_the_runs() -> None:
-    run = Origin("en", "fr", 5, 1.0, 20000)
+    run = Origin("en", "fr", 5, 1.0, (20000,))
     about = replace(ABOUT, origins={"a": [run, run], "b": [run]})
     assert about.caption([40, 60])[0] == (
-        "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Updates: 20,000."
+        "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Update: 20,000."
     )
-    about = replace(ABOUT, origins={"a": [run, replace(run, updates=500)], "b": [replace(run, beam_size=12)], "c": []})
+    about = replace(
+        ABOUT, origins={"a": [run, replace(run, updates=(300, 500))], "b": [replace(run, beam_size=12)], "c": []}
+    )
     assert about.caption([100])[0].endswith(
         "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
-        "Updates: 20,000 and 500 (a); 20,000 (b)."
+        "Update: 20,000 and mean of 2 from 300 to 500 (a); 20,000 (b)."
     )
-    about = replace(ABOUT, origins={"a": [replace(run, updates=None)], "b": [run]})
-    assert about.caption([100])[0].endswith("length penalty 1. Updates: 20,000 (b).")
+    about = replace(ABOUT, origins={"a": [replace(run, updates=())], "b": [run]})
+    assert about.caption([100])[0].endswith("length penalty 1. Update: 20,000 (b).")
     about = replace(ABOUT, origins={"a": [replace(run, search_options="coverage penalty 0.2")]})
-    assert "Search: beam 5, length penalty 1, coverage penalty 0.2. Updates" in about.caption([100])[0]
+    assert "Search: beam 5, length penalty 1, coverage penalty 0.2. Update" in about.caption([100])[0]
     assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
     several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
-    origins = {each.name: [replace(run, updates=10 ** (k + 1))] for k, each in enumerate(several)}
+    origins = {each.name: [replace(run, updates=(10 ** (k + 1),))] for k, each in enumerate(several)}
     figure = draw(several, about=replace(ABOUT, origins=origins))
     for text, box in boxes(figure):
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text
+
+
+def test_the_caption_names_systems_that_are_not_trained_enough() -> None:
+    untrained = replace(system("bad"), scores=SCORES | {"bleu": Score(1.9, "s")})
+    texts = [text for text, _ in boxes(draw([system("good"), untrained]))]
+    assert f"bad: {UNTRAINED}." in " ".join(" ".join(texts).split())
 
 
 def test_the_axis_says_what_is_counted() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from nmt.evaluation.by_length import Bin
 from nmt.evaluation.diagnosis import MEASURES, display_factor
-from nmt.plots.alignment import draw_error_rates
-from nmt.plots.diagnosis import FIGURES, draw_diagnosis
+from nmt.plots.diagnosis import FIGURES, draw_diagnosis, draw_error_rates
 from nmt.plots.learning import Curve, Learning, draw_learning
 from nmt.plots.style import style
 from tests.figures import ABOUT, DECADES, FEW, NASTY, boxes, inside, reasons

@@ -8,8 +8,8 @@ import torch
 
 from nmt import fast
 from nmt.config import schema
+from nmt.device import MARGIN
 from nmt.fast.inference_decoders import FastLuong
-from nmt.foundation.speed import MARGIN
 from nmt.model import Seq2Seq
 from tests.small_translator import network, small_tokenizers
 

@@ -1,13 +1,16 @@
 """Records of tensors: every field is changed, whatever it is made of; a state shares the memory of its sentences."""
 
+import gc
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmt.foundation.records import Record
 from nmt.model import Memory, State
+from nmt.records import Record
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,26 @@ def test_every_field_is_selected_expanded_and_mapped() -> None:
     doubled = record.map(lambda tensor: 2 * tensor)
     assert torch.equal(doubled.tensor, 2 * ROWS) and torch.equal(doubled.several[1].tensor, 2 * (ROWS + 30))
     assert same(record, ROWS), "a record is a value"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.select(torch.tensor([1, 0])),
+        lambda record: record.expand(2),
+        lambda record: record.map(torch.neg),
+    ],
+)
+def test_a_record_is_freed_when_its_last_reference_goes(change: Callable[[Outer], Outer]) -> None:
+    gc.disable()  # only a reference cycle would need the collector
+    try:
+        before = outer(ROWS.clone())
+        tensor = weakref.ref(before.tensor)
+        after = change(before)
+        del before
+        assert tensor() is None and after.number == 3
+    finally:
+        gc.enable()
 
 
 def state(sentences: int = 3) -> Carrying:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import schema
+from nmt.device import autocast
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.feeding import feeding_sequence
 from nmt.fast.kernels.gru_before import gru_before_sequence
@@ -17,7 +18,6 @@ from nmt.fast.kernels.recurrence import GRU, LSTM, Cell, cell_sequence, input_ga
 from nmt.fast.kernels.ssru import ssru_sequence
 from nmt.fast.kernels.torch_steps import DotAttention
 from nmt.fast.teacher_forcing import Unroll, unroll_feeding
-from nmt.foundation.device import autocast
 from nmt.model import Memory, build_model
 from nmt.model.attention import GeneralAttention
 from nmt.model.decoders import LuongDecoder

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nmt.config import Config
-from nmt.evaluation.metrics import Integers
-from nmt.report.history import curves, samples, thinned
-from nmt.report.selection import choose, typical
-from nmt.report.settings import bottleneck, differing_settings, flat, is_hard
-from nmt.report.test_set import right_to_left
-from nmt.report.weights import FAINT, TAIL, TAIL_STEP, ZERO, packed, quantized, restored
-from nmt.report.words import gold_groups, grouped
+from nmt.evaluation.by_length import UNTRAINED, SystemScores
+from nmt.evaluation.metrics import STATISTICS, Integers, Score
+from nmt.evaluation.significance import OverallComparison
+from nmt.report.making import differing_settings, findings, flat, samples, thinned
+from nmt.report.measuring import Measured, choose
+from nmt.report.reading import FAINT, TAIL, TAIL_STEP, ZERO, gold_groups, grouped, packed, quantized, restored
+from nmt.report.systems import right_to_left
 from nmt.runs.directory import RunDirectory
 from tests.small_run import config
 
@@ -158,13 +157,6 @@ def test_all_are_shown_if_there_are_no_more() -> None:
     assert 1 not in blank.indices and len(blank.indices) == 2
 
 
-def test_typical_sentences_are_nearest_to_the_median_of_their_bin() -> None:
-    bleu = np.array([0.0, 50.0, 100.0, 55.0, 7.0])
-    assert typical([0, 1, 2], bleu, [0, 2, 3, 4]) == [0, 1]  # median 50: places of sentences 0 and 2, both 50 away
-    assert typical([1, 2, 3], bleu, [2, 3]) == [1, 0]
-    assert typical([4], bleu, [0]) == []
-
-
 # --- settings, history ------------------------------------------------------------------------------------------------
 
 
@@ -179,46 +171,31 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     assert flat({"a": {"b": None, "c": [1, 2]}, "d": True}) == {"a.b": "", "a.c": "[1, 2]", "d": "true"}
 
 
-def test_the_bottleneck_is_found_where_nothing_else_differs(tmp_path: Path) -> None:
-    def wide(width: int, attention: str = "none", **changes: str) -> Config:
-        made = config(tmp_path, attention)
-        encoder = made.model.encoder.model_copy(update={"hidden": width, **changes})
-        return made.model_copy(update={"model": made.model.model_copy(update={"encoder": encoder})})
-
-    rows = bottleneck(["a", "b", "c"], [wide(8), wide(16), wide(16, "bahdanau")])
-    assert rows == [
-        {"system": "a", "width": 16, "attention": False},
-        {"system": "b", "width": 32, "attention": False},
-        {"system": "c", "width": 32, "attention": True},
-    ]
-    assert bottleneck(["a", "b"], [wide(8, directions="forward"), wide(16)]) == []
-    assert bottleneck(["a", "b"], [wide(8), wide(8, "luong")]) == []
-
-
-def test_hard_attention_is_that_of_the_configuration(tmp_path: Path) -> None:
-    soft = config(tmp_path, "luong")
-    values = soft.model_dump(mode="json")
-    values["model"]["attention"]["hard"] = {"type": "marginal"}
-    hard = Config.model_validate(values)
-    none = config(tmp_path, "none")
-    assert [is_hard(each) for each in (soft, hard, none)] == [False, True, False]
-
-
 def test_thinning_keeps_both_ends() -> None:
     assert thinned(range(10), 4) == [0, 3, 6, 9] and thinned(range(3), 4) == [0, 1, 2]
     assert thinned(range(1000), 300)[0] == 0 and thinned(range(1000), 300)[-1] == 999
 
 
-def test_curves_and_samples_of_a_run(tmp_path: Path) -> None:
-    metrics = [
-        {"step": 1, "split": "train", "loss": 3.0, "target_tokens_per_second": 10.0, "learning_rate": None},
-        {"step": 2, "split": "validation", "loss": 2.0, "perplexity": 7.4, "bleu": 1.0, "best": True},
-        {"step": 2, "split": "test", "bleu": 3.0},
-    ]
-    assert curves(metrics) == {"train": [[1, 3.0, 10.0, None]], "validation": [[2, 2.0, 7.4, 1.0, True]]}
+def test_samples_of_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     assert samples(run) == []
     lines = [{"source": "a", "reference": "A", "hypothesis": "B", "score": 1.0}]
-    text = json.dumps({"step": 2, "lines": lines}) + '\n{"step": 3, "li'
+    text = "".join(f"{json.dumps({'step': step, 'lines': lines})}\n" for step in (2, 4)) + '{"step": 6, "li'
     (tmp_path / "samples.jsonl").write_text(text, "utf-8")
-    assert samples(run) == [{"step": 2, "lines": [{"source": "a", "reference": "A", "hypothesis": "B"}]}]
+    assert samples(run) == [{"source": "a", "reference": "A", "steps": [(2, "B"), (4, "B")]}]
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [(0.01, "two is better than one by 3.0 BLEU (95% interval 1.0 to 5.0)."), (0.3, "chance (p = 0.30).")],
+)
+def test_the_overview_says_which_system_is_better(p: float, said: str) -> None:
+    def measured(name: str, bleu: float) -> Measured:
+        scores = SystemScores(name, {"bleu": Score(bleu, "")}, (), np.zeros((1, 0, STATISTICS), np.int64))
+        return Measured([], None, scores, np.zeros(0), [], np.zeros((0, 0)), None)
+
+    systems = [measured("one", 30.0), measured("two", 33.0), measured("bad", 0.6), measured("three", 20.0)]
+    compared = [OverallComparison("one", other, 9, -3.0, -5.0, -1.0, p, p) for other in ("two", "three")]
+    better, untrained = findings(systems, compared)
+    assert better.endswith(said) and untrained.startswith("bad: ") and UNTRAINED in untrained
+    assert findings(systems[:1], []) == []

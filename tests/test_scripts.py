@@ -1,8 +1,6 @@
 """The scripts that stand beside the package."""
 
 import importlib.util
-import json
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,7 +16,6 @@ import pytest
 
 from nmt import __version__
 from nmt.errors import DataError
-from tests.small_run import config, metrics, train
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -44,37 +41,6 @@ def test_the_demo_corpus_is_written_in_the_sizes_asked_for(tmp_path: Path) -> No
     lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in tmp_path.iterdir()}
     expected = {"train": 7, "validation": 3, "test": 6}
     assert lines == {f"{split}.{kind}": n for split, n in expected.items() for kind in ("en", "fr", "align")}
-
-
-def test_results_are_those_of_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [tmp_path / name for name in ("none", "bahdanau")]
-    for run in runs:
-        train(config(tmp_path, run.name, run.name, updates=4, average=2))
-    assert script("results_table").main(list(map(str, runs))) == 0
-    reached, signatures, lengths = capsys.readouterr().out.split("\n\n")
-    head, _, *rows = map(cells, reached.splitlines())
-    _, _, *bins = map(cells, lengths.splitlines())
-    assert len(rows) == 2
-    for place, (row, run) in enumerate(zip(rows, runs, strict=True)):
-        facts = dict(zip(head, row, strict=True))
-        scores = json.loads((run / "test.scores.json").read_text("utf-8"))
-        best = [each for each in metrics(run) if each.get("best")][-1]
-        assert (facts["run"], facts["attention"], facts["updates"]) == (run.name, run.name, "4")
-        assert facts["validation BLEU"] == f"{best['bleu']:.2f}"
-        assert facts["validation perplexity"] == f"{best['perplexity']:.2f}"
-        assert facts["test BLEU"] == f"{scores['BLEU']['score']:.2f}"
-        assert facts["test chrF"] == f"{scores['chrF']['score']:.2f}"
-        assert scores["BLEU"]["signature"] in signatures
-        for cell, each in zip(bins, scores["by_length"], strict=True):
-            assert cell[:2] == [f"{each['low']}-{each['high']}", str(each["n"])]
-            assert cell[2 + 2 * place].startswith(f"{each['bleu']:.1f} [")
-            assert cell[3 + 2 * place] == f"{each['length_ratio']:.2f}"
-    seeds = [shutil.copytree(run, tmp_path / "copies" / run.name / "seed-1") for run in runs]
-    assert script("results_table").main(list(map(str, seeds))) == 0
-    assert "| none/seed-1 |" in capsys.readouterr().out
-    (seeds[1] / "metrics.jsonl").write_text('{"step": 2')
-    assert script("results_table").main(list(map(str, seeds))) == 2
-    assert "not all of them are finished runs" in capsys.readouterr().err
 
 
 def test_the_lowest_versions_are_those_that_are_claimed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +73,7 @@ def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]
         pytest.skip("the versions here are not those of constraints.txt")
     assert script("licences").main([]) == 0
     printed = capsys.readouterr().out
-    assert "unknown" not in printed
-    assert printed == (ROOT / "docs/licences.md").read_text("utf-8"), "run scripts/licences.py > docs/licences.md"
+    assert len(printed.splitlines()) == 2 + len(packages) and "unknown" not in printed
 
 
 @pytest.mark.slow

@@ -2,9 +2,7 @@
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search import ONE_GROUP, Coverage, Diversity, Hypothesis, Limits, beam_search, greedy_search
-from nmt.search.beam import Beam, beam_step
+from nmt.search import Coverage, Hypothesis, Limits, beam_search, greedy_search
 from nmt.search.penalties import LEAST_COVERAGE, length_penalty
 from nmt.search.ranking import BLOCK, best, best_tokens
 from nmt.search.types import AttentionBuffer
@@ -141,36 +138,28 @@ def reference_beam(
     alpha: float,
     n_best: int,
     *,
-    diversity: Diversity = ONE_GROUP,
     covered: Callable[[tuple[int, ...]], float] = lambda emitted: 0.0,
 ) -> Found:
     """The rule in the module's docstring, written with lists, and without the early stop that changes nothing."""
-    size = width // diversity.groups
-    lives: list[Found] = [[(0.0, ())]] * diversity.groups
+    live: Found = [(0.0, ())]
     finished: Found = []
 
     def scored(hypotheses: Found) -> Found:
         return [(total / length_penalty(len(each), alpha) + covered(each), each) for total, each in hypotheses]
 
     def ranked(hypotheses: Found) -> Found:
-        different = {each: score for score, each in scored(hypotheses)}
-        return sorted(((score, each) for each, score in different.items()), key=lambda each: -each[0])[:n_best]
+        return sorted(scored(hypotheses), key=lambda each: -each[0])[:n_best]
 
     for length in range(1, most + 1):
-        taken = Counter[int]()
-        for group, live in enumerate(lives):
-            extended = [
-                (total + float(model.table[sentence, min(length - 1, 7), (BOS, *tokens)[-1], token]), (*tokens, token))
-                for total, tokens in live
-                for token in (EOS, A, B, C)
-            ]
-            order = [diversity.strength * taken[tokens[-1]] - total for total, tokens in extended]
-            # a stable sort: of equals the better parent's comes first, then the lower id
-            candidates = [extended[place] for place in sorted(range(len(order)), key=order.__getitem__)[: 2 * size]]
-            finished += [each for each in candidates[:size] if each[1][-1] == EOS]
-            lives[group] = [each for each in candidates if each[1][-1] != EOS][:size]
-            taken.update(tokens[-1] for _, tokens in lives[group])
-        live = [each for group in lives for each in group]
+        extended = [
+            (total + float(model.table[sentence, min(length - 1, 7), (BOS, *tokens)[-1], token]), (*tokens, token))
+            for total, tokens in live
+            for token in (EOS, A, B, C)
+        ]
+        # a stable sort: of equals the better parent's comes first, then the lower id
+        candidates = sorted(extended, key=lambda each: -each[0])[: 2 * width]
+        finished += [each for each in candidates[:width] if each[1][-1] == EOS]
+        live = [each for each in candidates if each[1][-1] != EOS][:width]
         if length == most:
             break
         best_finished = max((score for score, _ in scored(finished)), default=-math.inf)
@@ -283,55 +272,6 @@ def test_coverage_by_hand() -> None:
     for weights in ([0.25, 0.5, 0.0, 0.0], [0.25, 0.75, 0.0, 0.0]):
         coverage = coverage.add(torch.tensor([weights]))
     assert coverage.penalty().tolist() == pytest.approx([2 * (math.log(0.5) + math.log(LEAST_COVERAGE))])
-
-
-# --- groups -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10_000), st.sampled_from([(2, 2), (2, 1), (3, 1), (2, 3)]), st.sampled_from([0.3, 2.0]))
-@settings(max_examples=60, deadline=None)
-def test_diverse_beams_equal_their_plain_statement(seed: int, shape: tuple[int, int], strength: float) -> None:
-    groups, size = shape
-    width, diversity, most = groups * size, Diversity(groups, strength), 1 + seed % 12
-    model = ToyModel(seed, 4, sharpness=1.0)
-    n_best = 1 + seed % width
-    how: Any = {"beam_size": width, "length_penalty": 0.7, "n_best": n_best, "diversity": diversity}
-    found = beam_search(model, model.start(4), limits([most] * 4), **how)
-    for sentence, hypotheses in enumerate(found):
-        wanted = reference_beam(model, sentence, most, width, 0.7, n_best, diversity=diversity)
-        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
-        assert len({emitted(each) for each in hypotheses}) == len(hypotheses)
-        for each in hypotheses:
-            assert each.log_probability == pytest.approx(model.score(sentence, emitted(each)), abs=1e-5)
-        alone = model.start(4).select(torch.tensor([sentence]))
-        assert [hypotheses] == beam_search(model, alone, limits([most]), **how)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 12))
-@settings(max_examples=40, deadline=None)
-def test_one_group_is_beam_search_and_groups_without_strength_find_the_same(seed: int, size: int, most: int) -> None:
-    model = ToyModel(seed, 3, sharpness=1.0)
-    n_best = 1 + seed % size
-
-    def search(width: int, diversity: Diversity) -> list[list[Hypothesis]]:
-        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": n_best, "keep_attention": True}
-        found = beam_search(model, model.start(3), limits([most] * 3), **how, diversity=diversity)
-        return [[replace(each, attention=None) for each in hypotheses] for hypotheses in found]
-
-    plain = search(size, ONE_GROUP)
-    assert search(size, Diversity(1, 5.0)) == plain
-    assert search(2 * size, Diversity(2, 0.0)) == plain
-
-
-def test_a_group_avoids_the_token_that_another_has_just_taken() -> None:
-    model = ToyModel(0, 1)
-    model.table[0, 0, BOS] = torch.tensor([1e-9, 1e-9, 1e-9, 0.5, 0.3, 0.2]).log()
-    for strength, tokens in ((0.5, [A, A]), (0.6, [A, B])):  # log 0.5 / 0.3 = 0.51
-        beam = Beam.first(limits([9]), 2)
-        log_probs = model.table[0, 0, BOS].unsqueeze(0)
-        _, live, _, _ = beam_step(beam, log_probs, 1, limits([9]), 2, 0.0, diversity=Diversity(2, strength))
-        assert live.tokens.tolist() == [tokens]
-        assert torch.equal(live.log_probs, log_probs[:, tokens])
 
 
 @given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))

@@ -40,12 +40,12 @@ def test_freed_memory_is_given_back_after_each_large_window(
     assert len(calls) == released
 
 
-def test_freed_memory_is_given_back_between_small_chunks_and_after_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_is_given_back_after_short_texts_and_after_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list[None]()
     monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
     tokenizers, options = small_tokenizers(), SearchOptions.from_config(Decoding())
     translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
-    for _ in range(8):  # chunks of a job with --chunk-lines
+    for _ in range(8):
         list(translator.stream([""] * (FIRST_WINDOW // 4), options, first_window=FIRST_WINDOW // 4))
     assert len(calls) == 2
     list(translator.stream([" " * (WINDOW_CHARACTERS // 2)] * 6, options))

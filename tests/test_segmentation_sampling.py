@@ -1,30 +1,40 @@
 """Sampled segmentations: their distribution, and that each is a function of seed, epoch and pair alone."""
 
+import io
+import json
 import math
-import threading
+import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 
 from nmt.config import Config, dump_config, load_config
-from nmt.config.schema import BpeTokenizer, Sampling, UnigramTokenizer
+from nmt.config.schema import BpeTokenizer, Sampling
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
+from nmt.data.segmentation import MergeDropout, SubwordRegularization, sampled_segmentation
 from nmt.data.tokenizer import Tokenizer, learn
 from nmt.errors import ConfigError, DataError
+from nmt.training.pipeline import train_run
+from nmt.training.world import World
+from tests.processes import run_processes
 from tests.small_run import metrics, options, train
 from tests.small_translator import LINES, WORDS
 
-SAMPLES = 4000
+SAMPLES = 3000
 BPE = {"type": "bpe", "vocabulary": 40}
 UNIGRAM = {"type": "unigram", "vocabulary": 28}
+DROPOUT = ("embedding", "annotation", "readout")
 
 
 def configuration(folder: Path, tokenizer: dict[str, Any], *, output: str = "run", **training: Any) -> Config:
@@ -36,50 +46,126 @@ def sampled(tokenizer: dict[str, Any], **sampling: Any) -> dict[str, Any]:
     return tokenizer | {"sampling": {"alpha": 0.3} | sampling}
 
 
+MODELS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "bytes": {"byte_fallback": True, "vocab_size": 60 + 256},
+    "pieces of several words": {"split_by_whitespace": False},
+    "marks after words": {"treat_whitespace_as_suffix": True},
+    "symbols": {"user_defined_symbols": ["<x>", "oak"]},
+}
+UNUSUAL = ["", " ", "o☃k", "é  ﬁg☃☃ elm", "ash<x>oakoak <x> elm", "fir" * 40]
+
+
+def model(kind: str, **chosen: Any) -> Tokenizer:
+    written = io.BytesIO()
+    special = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_writer=written,
+        model_type=kind,
+        **({"vocab_size": 60, "minloglevel": 2} | special | chosen),
+    )
+    return Tokenizer(written.getvalue())
+
+
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    kind = {"bpe": BpeTokenizer, "unigram": UnigramTokenizer}[request.param]
-    return learn(kind(type=request.param, vocabulary=60), [Pair(line, line) for line in LINES]).source
+    return model(request.param)
 
 
 # --- the distribution -------------------------------------------------------------------------------------------------
 
 
-def test_a_sample_is_a_segmentation_of_the_text(tokenizer: Tokenizer) -> None:
-    samples = [tokenizer.sample(line, 0.2, -1, seed) for seed, line in enumerate(LINES)]
-    assert [tokenizer.decode(ids) for ids in samples] == [tokenizer.decode(ids) for ids in tokenizer.encode(LINES)]
-    assert samples != tokenizer.encode(LINES)
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_sample_is_a_segmentation_of_the_text_and_in_the_limit_the_best(kind: str, options: dict[str, Any]) -> None:
+    tokenizer = model(kind, **options)
+    texts = LINES + UNUSUAL
+    best = tokenizer.encode(texts)
+    limit = MergeDropout(tokenizer, 0.0) if kind == "bpe" else SubwordRegularization(tokenizer, 1e4)
+    assert [limit.sample(text, 1) for text in texts] == best
+    for nbest in (-1,) if kind == "bpe" else (-1, 5):
+        segmentation = sampled_segmentation(tokenizer, Sampling(alpha=0.2, nbest=nbest))
+        samples = [segmentation.sample(text, seed) for seed, text in enumerate(texts)]
+        assert samples != best
+        assert list(map(tokenizer.decode, samples)) == list(map(tokenizer.decode, best))
 
 
-def test_a_sample_depends_on_its_seed_alone(tokenizer: Tokenizer) -> None:
-    """Not on earlier samples, and not on other threads."""
+ELSEWHERE = """
+import json, sys
+from nmt.config.schema import Sampling
+from nmt.data.segmentation import sampled_segmentation
+from nmt.data.tokenizer import Tokenizer
+path, sampling, text = json.loads(sys.argv[1])
+segmentation = sampled_segmentation(Tokenizer.load(path), Sampling(**sampling))
+print(json.dumps([segmentation.sample(text, seed) for seed in range(20)]))
+"""
 
-    def samples(seeds: range) -> list[list[int]]:
-        return [tokenizer.sample(LINES[0] + LINES[1], 0.2, -1, seed) for seed in seeds]
 
-    once = samples(range(20))
-    assert len(set(map(tuple, once))) > 5
-    assert samples(range(19, -1, -1)) == once[::-1]
-    assert samples(range(1 << 31, (1 << 31) - 1, -1)) == samples(range(1 << 31, (1 << 31) - 1, -1))
-    found: dict[int, list[list[int]]] = {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: samples(range(20))})) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[n] for n in range(4)] == [once] * 4
+def test_a_sample_is_a_function_of_the_seed_in_every_process(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Whatever was sampled before."""
+    tokenizer.save(tmp_path / "a.model")
+    text = " ".join(LINES[:3])
+    choices: list[dict[str, Any]] = [
+        {"alpha": 0.2},
+        *([{"alpha": 0.2, "nbest": 9}] if tokenizer.model_type == "unigram" else []),
+    ]
+    for sampling in choices:
+        segmentation = sampled_segmentation(tokenizer, Sampling(**sampling))
+        found = [segmentation.sample(text, seed) for seed in range(19, -1, -1)][::-1]
+        assert len(set(map(tuple, found))) > 5
+        argument = json.dumps([str(tmp_path / "a.model"), sampling, text])
+        elsewhere = subprocess.run([sys.executable, "-c", ELSEWHERE, argument], capture_output=True, check=True)
+        assert json.loads(elsewhere.stdout) == found
+
+
+def frequent(found: Counter[Any], expected: dict[Any, float]) -> None:
+    """Require frequencies within four standard deviations of their probabilities."""
+    samples = found.total()
+    assert found.keys() <= expected.keys()
+    for each, probability in expected.items():
+        deviation = math.sqrt(probability * (1 - probability) / samples)
+        assert found[each] / samples == pytest.approx(probability, abs=4 * deviation)
 
 
 def test_bpe_dropout_by_hand() -> None:
     """The text "ab" has two merges, one after the other. The first is left out with probability p = 0.3, and then the
-    second cannot be made; the second alone with (1 - p) p (Provilkov et al. 2020, algorithm 1)."""
-    model = learn(BpeTokenizer(type="bpe", vocabulary=9), [Pair("ab ab ab", "ab")] * 20).source
-    assert [len(ids) for ids in model.encode(["ab"])] == [1]
-    pieces = Counter(len(model.sample("ab", 0.3, -1, seed)) for seed in range(SAMPLES))
-    for count, probability in {3: 0.3, 2: 0.7 * 0.3, 1: 0.7 * 0.7}.items():
-        deviation = math.sqrt(probability * (1 - probability) / SAMPLES)
-        assert pieces[count] / SAMPLES == pytest.approx(probability, abs=4 * deviation)
-    assert {len(model.sample("ab", 1.0, -1, seed)) for seed in range(50)} == {3}
+    second cannot be made; the second only with (1 - p) p (Provilkov et al. 2020, algorithm 1)."""
+    tokenizer = learn(BpeTokenizer(type="bpe", vocabulary=9), [Pair("ab ab ab", "ab")] * 20).source
+    segmentation = MergeDropout(tokenizer, 0.3)
+    found = Counter(len(segmentation.sample("ab", seed)) for seed in range(SAMPLES))
+    frequent(found, {3: 0.3, 2: 0.7 * 0.3, 1: 0.7 * 0.7})
+    characters = MergeDropout(tokenizer, 1.0)
+    assert {len(characters.sample("ab", seed)) for seed in range(50)} == {3}
+
+
+@pytest.mark.parametrize("word", ["badge" * 2, "badge" * 8], ids=["remembered", "long"])
+def test_merges_come_back_beside_a_new_neighbor(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a plain queue of merges: the score of a gap is forgotten when its merge is left out."""
+    monkeypatch.setattr("nmt.data.segmentation.MERGES", 3)
+    segmentation = MergeDropout(model("bpe"), 0.4)
+    generator = random.Random(1)
+
+    def plain() -> int:
+        symbols, out = list(f"▁{word}"), [False] * len(word)
+        while True:
+            scores = [segmentation.scores.get(a + b, -math.inf) for a, b in pairwise(symbols)]
+            score, place = max(((s, -i) for i, s in enumerate(scores) if not out[i]), default=(-math.inf, 0))
+            if score == -math.inf:
+                return len(symbols)
+            place = -place
+            if generator.random() < 0.4:
+                out[place] = True
+                continue
+            symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
+            del out[place]
+            out[max(0, place - 1) : place + 1] = [False] * len(out[max(0, place - 1) : place + 1])
+
+    expected = np.array([plain() for _ in range(SAMPLES)])
+    found = np.array([len(segmentation.sample(word, seed)) for seed in range(SAMPLES)])
+    spread = math.sqrt((expected.var() + found.var()) / SAMPLES)
+    assert found.mean() == pytest.approx(expected.mean(), abs=4 * spread)
+    assert found.std() == pytest.approx(expected.std(), rel=0.1)
 
 
 def segmentations(text: str, scores: dict[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -95,17 +181,14 @@ def segmentations(text: str, scores: dict[str, float]) -> Iterator[tuple[tuple[s
 @pytest.mark.parametrize(("alpha", "nbest"), [(0.2, -1), (0.7, -1), (0.5, 3)])
 def test_subword_regularization_against_every_segmentation(alpha: float, nbest: int) -> None:
     """P(x) is proportional to p(x)^alpha, among all or the l best segmentations (Kudo 2018, section 3.2)."""
-    model = learn(UnigramTokenizer(type="unigram", vocabulary=60), [Pair(line, line) for line in LINES]).source
-    processor = model._processor
-    scores = {processor.id_to_piece(i): processor.get_score(i) for i in range(4, model.size)}
+    tokenizer = model("unigram")
+    scores = {piece.piece: piece.score for piece in tokenizer.proto.pieces[4:]}
     word = next(word for word in WORDS if len(list(segmentations(f"▁{word}", scores))) > 5)
     best = sorted(segmentations(f"▁{word}", scores), key=lambda each: -each[1])[: None if nbest < 0 else nbest]
     weights = np.array([math.exp(alpha * score) for _, score in best])
-    found = Counter(tuple(model.pieces(model.sample(word, alpha, nbest, seed))) for seed in range(SAMPLES))
-    assert found.keys() <= {pieces for pieces, _ in best}
-    for (pieces, _), probability in zip(best, weights / weights.sum(), strict=True):
-        deviation = math.sqrt(probability * (1 - probability) / SAMPLES)
-        assert found[pieces] / SAMPLES == pytest.approx(probability, abs=4 * deviation)
+    segmentation = sampled_segmentation(tokenizer, Sampling(alpha=alpha, nbest=nbest))
+    found = Counter(tuple(tokenizer.pieces(segmentation.sample(word, seed))) for seed in range(SAMPLES))
+    frequent(found, dict(zip((pieces for pieces, _ in best), weights / weights.sum(), strict=True)))
 
 
 # --- the training set -------------------------------------------------------------------------------------------------
@@ -233,6 +316,20 @@ def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "stopped" / file).read_bytes()
     with pytest.raises(ConfigError, match=r"tokenizer.sampling.alpha was 0.3 and is now 0.2"):
         train(configuration(tmp_path, sampled(BPE, alpha=0.2), output="whole", **sizes), resume=True)
+
+
+def trained(world: World, folder: str, output: str, tokenizer: dict[str, Any], training: dict[str, Any]) -> None:
+    train_run(configuration(Path(folder), tokenizer, output=output, **training), say=lambda line: None, world=world)
+
+
+def test_two_processes_end_with_the_bytes_of_one(tmp_path: Path) -> None:
+    """They deal out the batches of an epoch, which both sample."""
+    sizes: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1, "dropout": dict.fromkeys(DROPOUT, 0.0)}
+    train(configuration(tmp_path, sampled(BPE), output="one", accumulation=2, **sizes))
+    run_processes(trained, 2, str(tmp_path), "two", sampled(BPE), sizes)
+    assert max(line["epoch"] for line in metrics(tmp_path / "one", "train")) > 1
+    for file in ("checkpoints/last/model.safetensors", "test.hypotheses.txt"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

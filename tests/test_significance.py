@@ -220,7 +220,7 @@ def test_every_two_systems_on_the_whole_test_set() -> None:
         ("like", "worse!", 120),
     ]
     for row, (one, other) in zip(rows, combinations((good, alike, worse), 2), strict=True):
-        assert row.difference == pytest.approx(one.scores[0].value - other.scores[0].value)
+        assert row.difference == pytest.approx(one.bleu.value - other.bleu.value)
         assert row.low < row.difference < row.high
         assert row.p_bootstrap == compare(one.statistics, other.statistics, 300, 1)[1]
     assert rows[1].low > 0 and rows[1].p_bootstrap == rows[1].p_randomization == pytest.approx(1 / 301)
@@ -230,6 +230,7 @@ def test_every_two_systems_on_the_whole_test_set() -> None:
 
 
 def test_other_numbers_of_trainings_are_not_exchanged() -> None:
+    assert compare_overall([], resamples=50) == compare_overall([scored("one", 0.4)], resamples=50) == []
     [row] = compare_overall([scored("two", 0.2, 0.3), scored("one", 0.4)], resamples=50)
     assert row.p_bootstrap is not None and row.p_randomization is None
     [row] = compare_overall([scored("two", 0.2, 0.3), scored("other", 0.4, 0.3)], resamples=50)
@@ -252,6 +253,16 @@ def test_the_share_retained_by_hand() -> None:
     assert row.difference == pytest.approx(one.share - other.share)
     assert row.low is not None and row.high is not None and row.low < row.difference < row.high
     assert row.p_value is not None and row.p_value > 0.01
+
+
+def test_short_and_long_sentences_are_resampled_separately() -> None:
+    """Both ranges have the same scores, so that the same draws for both would leave every share at 1."""
+    lines, references = spoilt(0.3, 1) * 2, REFERENCES * 2
+    lengths = np.repeat([5, 15], len(REFERENCES))
+    system = score_system("one", lengths, lines, references, tokenizer="13a", bins=(8,), resamples=10)
+    share = retention([system], lengths, (5, 8), (9, 19), resamples=50).shares["one"]
+    assert share.share == pytest.approx(1) and share.low is not None and share.high is not None
+    assert share.low < 0.99 and share.high > 1.01
 
 
 def test_a_system_that_decays_keeps_less() -> None:

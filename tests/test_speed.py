@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from nmt.foundation import speed
-from nmt.foundation.speed import brief_seconds, product_rate, seconds
+from nmt import device as speed
+from nmt.device import brief_seconds, product_rate, seconds
 
 CPU = torch.device("cpu")
 

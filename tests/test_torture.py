@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 from nmt.cli import streams
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
-from nmt.foundation.files import sync
+from nmt.files import sync
 from nmt.training import dry_run, trainer
 from nmt.training import refusals as run_refusals
 from nmt.training.log import GrowingFile
@@ -24,7 +25,7 @@ from tests.torture import disk, faults, refusals, strangers, text
 from tests.torture.attacks import ATTACKS, WEIGHTS
 from tests.torture.comparison import CHAINED, crashed, differences, metrics
 from tests.torture.tally import Result, Tally
-from tests.torture.trial_folder import TrialFolder
+from tests.torture.trial_folder import TrialFolder, start
 from tests.torture.trials import TRIALS, run_trial
 
 
@@ -193,6 +194,15 @@ def test_a_disk_fails_in_operations_without_audit_events(tmp_path: Path) -> None
         operation()
     log.close()
     assert (tmp_path / "log").read_bytes() == b"2" and (tmp_path / "b").exists()
+
+
+def test_children_get_the_signals_of_a_terminal() -> None:
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        child = start("python", "-c", "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)")
+        assert child.communicate()[0] == "False\n"
+    finally:
+        signal.signal(signal.SIGINT, ignored)
 
 
 def lose(folder: TrialFolder, run: Path) -> None:

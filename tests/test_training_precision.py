@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from nmt.config import Config
-from nmt.foundation.device import FORMATS, name_of
-from nmt.foundation.files import write_json
-from nmt.foundation.messages import Highlight
-from nmt.foundation.world import ONE_PROCESS, OneProcess
+from nmt.device import FORMATS, name_of
+from nmt.files import write_json
+from nmt.messages import Highlight
 from nmt.runs.directory import RunDirectory
 from nmt.training.precision import settled
+from nmt.training.world import ONE_PROCESS, OneProcess
 from tests.small_run import metrics, options, train
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

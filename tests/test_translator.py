@@ -5,8 +5,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,24 +13,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.schema import Decoding, Kernels, WordTokenizer
+from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import ROWS
-from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
-from nmt.evaluation.utility import SentenceBleu, sentence_chrf
 from nmt.fast.inference import PlainSearch
 from nmt.fast.inference_network import FastSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, Translation
-from nmt.translation.risk import MinimumBayesRisk
 from nmt.translation.translator import Translator
-from nmt.translation.unknown import UnknownWords
 from nmt.translation.windows import Line, lines_for, most_rows, side_by_side
 from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
@@ -80,6 +73,14 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
             assert [each.score for each in one.hypotheses] == pytest.approx(
                 [each.score for each in other.hypotheses], rel=1e-5
             )
+
+
+def test_the_least_length_is_a_multiple_of_the_pieces_without_the_end_symbol(tokenizers: Tokenizers) -> None:
+    """A model that ends as soon as it may gives each line its least length."""
+    model = network(tokenizers, ATTENTIONS[0])
+    model.output.bias.data[tokenizers.target.eos_id] += 1e3
+    translations = list(translator_of(model, tokenizers).stream(LINES, with_(GREEDY, min_length_factor=1.0)))
+    assert [len(each.pieces) for each in translations] == [len(each.source_pieces) for each in translations]
 
 
 def test_order_is_kept_and_duplicates_too(translator: Translator) -> None:
@@ -304,19 +305,6 @@ def test_contradicting_options_are_refused() -> None:
             "decoding.coverage_penalty: has no effect for one hypothesis, which is not ranked; must be 0, or "
             "decoding.beam_size more than 1",
         ),
-        (
-            {"beam_groups": 3, "diversity": 0.5},
-            "decoding.beam_groups: 3 groups cannot share 4 hypotheses equally; must be a divisor of decoding.beam_size",
-        ),
-        (
-            {"beam_groups": 2},
-            "decoding.diversity: 0 lets all 2 groups of decoding.beam_groups find the same; must be more than 0, such "
-            "as 0.5",
-        ),
-        (
-            {"diversity": 0.5},
-            "decoding.diversity: has no effect for one group; must be 0, or decoding.beam_groups more than 1",
-        ),
     ],
 )
 def test_search_options_without_effect_are_refused(changes: dict[str, float], problem: str) -> None:
@@ -328,27 +316,20 @@ def test_search_options_without_effect_are_refused(changes: dict[str, float], pr
 def test_options_that_compare_hypotheses_are_refused_with_sampling() -> None:
     """A larger beam, which would be right without sampling, is not what to use."""
     with pytest.raises(ConfigError) as caught:
-        SearchOptions(
-            1, 1.0, 400, 1000, 2.0, sampling=Sampling(), coverage_penalty=0.2, beam_groups=2, min_length_factor=3.0
-        )
+        SearchOptions(1, 1.0, 400, 1000, 2.0, sampling=Sampling(), coverage_penalty=0.2, min_length_factor=3.0)
     assert caught.value.problems == (
         "decoding.coverage_penalty: compares the hypotheses of a beam, and sampling follows one; leave it out",
-        "decoding.beam_groups: compares the hypotheses of a beam, and sampling follows one; leave it out",
         "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2); must be up to that",
     )
 
 
 def test_greedy_search_leaves_out_what_compares_hypotheses() -> None:
-    decoding = Decoding(
-        beam_size=6, beam_groups=3, diversity=0.5, coverage_penalty=0.2, no_repeat_ngram=3, min_length_factor=0.5
-    )
+    decoding = Decoding(beam_size=6, coverage_penalty=0.2, no_repeat_ngram=3, min_length_factor=0.5)
     assert SearchOptions.from_config(decoding, beam_size=1) == SearchOptions(
         1, 1.0, 16384, 1000, 2.0, no_repeat_ngram=3, min_length_factor=0.5
     )
     with pytest.raises(ConfigError, match="coverage_penalty: has no effect"):
         SearchOptions.from_config(decoding, beam_size=1, coverage_penalty=0.1)
-    with pytest.raises(ConfigError, match="beam_groups: 3 groups cannot share 4"):
-        SearchOptions.from_config(decoding, beam_size=4)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -453,14 +434,6 @@ def test_coverage_needs_attention(translator: Translator, tokenizers: Tokenizers
         assert each.score == pytest.approx(ranked, rel=1e-3, abs=1e-3)
 
 
-def test_diverse_beams_differ_more(bahdanau: Translator) -> None:
-    def first_pieces(options: SearchOptions) -> int:
-        found = bahdanau.stream(LINES, options)
-        return sum(len({tuple(each.pieces[:1]) for each in translation.hypotheses}) for translation in found)
-
-    assert first_pieces(with_(BEAM, beam_groups=4, diversity=5.0)) > first_pieces(BEAM)
-
-
 # --- what is made ready once ------------------------------------------------------------------------------------------
 
 
@@ -550,84 +523,3 @@ def test_each_thread_has_three_batches_where_there_are_enough_lines(
     assert most_rows(lines, torch.device("cpu")) == rows
     assert most_rows(lines, torch.device("cuda")) == lines
     assert most_rows(lines_for(lines, torch.device("cpu")), torch.device("cpu")) >= lines
-
-
-# --- minimum Bayes risk, unknown words --------------------------------------------------------------------------------
-
-
-def test_minimum_bayes_risk_of_one_sample_is_that_sample(translator: Translator) -> None:
-    sampling = with_(GREEDY, sampling=Sampling(), attention=True)
-    plain = list(translator.stream([*LINES, ""], sampling))
-    found = list(translator.stream([*LINES, ""], with_(sampling, risk=MinimumBayesRisk(1, sentence_chrf))))
-    for one, other in zip(plain, found, strict=True):
-        assert len(other.hypotheses) == 1
-        assert vars(one.hypotheses[0]) | {"attention": None} == vars(other.hypotheses[0]) | {"attention": None}
-
-
-@pytest.mark.parametrize("metric", [CHRF(), BLEU(effective_order=True)], ids=["chrf", "bleu"])
-def test_the_sample_most_like_the_others_is_chosen(bahdanau: Translator, metric: CHRF | BLEU) -> None:
-    """By sacreBLEU, pair by pair."""
-    drawn: list[list[str]] = []
-
-    class Watched(MinimumBayesRisk):
-        def choice(self, texts: Sequence[str]) -> int:
-            drawn.append(list(texts))
-            return super().choice(texts)
-
-    utility = sentence_chrf if isinstance(metric, CHRF) else SentenceBleu()
-    options = with_(GREEDY, sampling=Sampling(0.7), max_length_factor=0.5)
-    found = list(bahdanau.stream(LINES[:12], with_(options, risk=Watched(5, utility), batch_tokens=1)))
-    assert [len(samples) for samples in drawn] == [5] * 12
-    first = {each.text for each in bahdanau.stream(LINES[:12], options)}
-    assert first == {samples[0] for samples in drawn}
-    choices = []
-    for samples in drawn:
-        means = []
-        for place, sample in enumerate(samples):
-            others = samples[:place] + samples[place + 1 :]
-            means.append(round(sum(metric.sentence_score(sample, [other]).score for other in others) / 4, 9))
-        choices.append(samples[means.index(max(means))])
-    assert sorted(choices) == sorted(each.text for each in found)
-    assert sum(samples[0] != choice for samples, choice in zip(drawn, choices, strict=True)) >= 3
-
-
-def test_minimum_bayes_risk_does_not_depend_on_batches_or_neighbours(translator: Translator) -> None:
-    options = with_(GREEDY, sampling=Sampling(0.7, 20), risk=MinimumBayesRisk(4, sentence_chrf))
-    expected = texts(translator.stream(LINES, options))
-    for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
-        assert texts(translator.stream(LINES, changed, window=window)) == expected
-
-
-def test_samples_count_for_the_size_of_a_batch() -> None:
-    lines = [Line(number, [5] * 9) for number in range(40)]
-    options = with_(GREEDY, batch_tokens=240, sampling=Sampling(), risk=MinimumBayesRisk(3, sentence_chrf))
-    assert [len(batch) for batch in batches_of(lines, options, 40)] == [8] * 5
-
-
-def test_minimum_bayes_risk_needs_samples() -> None:
-    with pytest.raises(ConfigError, match="minimum Bayes risk: chooses among samples; give a sampling, too"):
-        with_(GREEDY, risk=MinimumBayesRisk(3, sentence_chrf))
-    with pytest.raises(ConfigError, match="minimum Bayes risk: 0 samples; must be at least 1"):
-        MinimumBayesRisk(0, sentence_chrf)
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_unknown_words_are_replaced_by_what_is_attended_to(reverse: bool) -> None:
-    """Whichever way the source is read; the attention is not kept for it longer than it is needed."""
-    words = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
-    words = replace(words, reverse_source=reverse)
-    model = network(words, ATTENTIONS[0])
-    with torch.no_grad():
-        model.output.bias[words.target.unk_id] += 100
-    translator = translator_of(model, words)
-    options = with_(BEAM, unknown=UnknownWords(), attention=True)
-    for translation in translator.stream(LINES, options):
-        for hypothesis in translation.hypotheses:
-            assert hypothesis.attention is not None
-            likeliest = hypothesis.attention[:, :-1].argmax(1).tolist()
-            found = zip(hypothesis.text.split(), hypothesis.pieces, likeliest, strict=False)
-            replaced = [(word, place) for word, piece, place in found if piece == "<unk>"]
-            assert len(replaced) >= 5
-            assert all(word == translation.source.split()[place] for word, place in replaced)
-    for translation in translator.stream(LINES[:3], with_(options, attention=False)):
-        assert "\u2047" not in translation.text and translation.hypotheses[0].attention is None

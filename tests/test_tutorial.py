@@ -138,7 +138,7 @@ def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], s
 def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full run: two trainings, several minutes of a core."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    monkeypatch.setenv("PYTHONPATH", str(DOCS.parent))
+    monkeypatch.setenv("PYTHONPATH", f"{DOCS.parent}:{DOCS.parent / 'scripts'}")
     monkeypatch.delenv("MPLBACKEND", raising=False)  # the notebook shows its figures, as for a reader
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     notebook = nbformat.reads(json.dumps(tutorial.solved(NOTEBOOK)), as_version=4)

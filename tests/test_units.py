@@ -34,7 +34,7 @@ from nmt.data.script import script_share
 from nmt.data.storage import MappedTable, write_table
 from nmt.data.units import Text, encode_split, finished
 from nmt.errors import DataError
-from nmt.foundation.messages import shown_on
+from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
 from tests.small_run import options, write_corpus
 from tests.small_translator import small_tokenizers
@@ -46,7 +46,7 @@ import os, pathlib, signal, sys
 import nmt.data.units
 from nmt.config import Config
 from nmt.data.dataset import prepare
-from nmt.foundation.messages import shown_on
+from nmt.messages import shown_on
 from tests.recorded_steps import RecordedStep, Recorder
 
 nmt.data.units.UNIT, kill_after = 20, int(sys.argv[2])

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError, DataError, Stopped
-from nmt.foundation.processes import joined
-from nmt.foundation.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.training.processes import joined
+from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
 from tests.processes import free_port, run_processes, try_processes
 
 HOST = platform.node()

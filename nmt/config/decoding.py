@@ -2,10 +2,9 @@
 
 from typing import Protocol
 
-from nmt.config.problems import Problem
-from nmt.config.schema import Decoding
+from nmt.config.schema import Decoding, Problem
 
-OF_SEVERAL = ("coverage_penalty", "beam_groups", "diversity")
+OF_SEVERAL = ("coverage_penalty",)
 """Options that compare the hypotheses of a beam."""
 RULES = ("min_length_factor", "no_repeat_ngram", "repetition_penalty")
 """Options that change which pieces may follow."""
@@ -27,33 +26,17 @@ class Search(Protocol):
     @property
     def coverage_penalty(self) -> float: ...  # noqa: D102
 
-    @property
-    def beam_groups(self) -> int: ...  # noqa: D102
-
-    @property
-    def diversity(self) -> float: ...  # noqa: D102
-
 
 def search_contradictions(search: Search) -> list[Problem]:
     """Find every contradiction, each under the key to change first."""
     problems = []
-    beam, groups, diversity = search.beam_size, search.beam_groups, search.diversity
     if search.min_length_factor > search.max_length_factor:
         most = f"decoding.max_length_factor ({search.max_length_factor:g})"
         text = f"{search.min_length_factor:g} is more than {most}; must be up to that"
         problems.append(Problem("decoding.min_length_factor", text))
-    if search.coverage_penalty and beam == 1:
+    if search.coverage_penalty and search.beam_size == 1:
         text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
         problems.append(Problem("decoding.coverage_penalty", text))
-    if beam % groups:
-        text = f"{groups} groups cannot share {beam} hypotheses equally; must be a divisor of decoding.beam_size"
-        problems.append(Problem("decoding.beam_groups", text))
-    if groups > 1 and not diversity:
-        text = f"0 lets all {groups} groups of decoding.beam_groups find the same; must be more than 0, such as 0.5"
-        problems.append(Problem("decoding.diversity", text))
-    if diversity and groups == 1:
-        text = "has no effect for one group; must be 0, or decoding.beam_groups more than 1"
-        problems.append(Problem("decoding.diversity", text))
     return problems
 
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config.contradictions import contradictions
-from nmt.config.foreign_keys import renames
-from nmt.config.problems import Problem, explain, show
-from nmt.config.schema import Config
+from nmt.config.decoding import search_contradictions
+from nmt.config.problems import explain, show
+from nmt.config.schema import Config, Problem
 from nmt.config.yaml12 import LARGEST_YAML, format_yaml, parse_yaml
 from nmt.errors import ConfigError, tried
-from nmt.foundation.files import refuse_links_outside, require_regular_file
+from nmt.files import refuse_links_outside, require_regular_file
 
 EITHER = {"training.updates": "epochs", "training.epochs": "updates"}
 """Keys that an override sets in place of another key of their section."""
@@ -48,7 +47,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         except ValidationError as error:
             found = [explain(detail) for detail in error.errors(include_url=False)[: MOST_PROBLEMS + 1]]
         else:
-            found = contradictions(config)
+            found = [*config.contradictions(), *search_contradictions(config.decoding)]
             if not found:
                 return config
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
@@ -60,17 +59,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Raises ConfigError as :func:`load_config` does, also naming the lines of a run of an earlier version that need
-    another key. Raises FileError for a pipe, a device or a link out of the run directory.
+    Raises FileError for a pipe, a device or a link out of the run directory.
     """
     path = Path(run) / "config.yaml"
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
-    try:
-        return load_config(path, overrides)
-    except ConfigError as error:
-        text = path.read_text("utf-8", "replace") if any("unknown key" in problem for problem in error.problems) else ""
-        raise ConfigError(*error.problems, *(f"{path}: {rename}" for rename in renames(text))) from None
+    return load_config(path, overrides)
 
 
 def dump_config(config: Config) -> str:

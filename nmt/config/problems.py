@@ -1,13 +1,13 @@
 """Errors of pydantic, explained in terms of the configuration."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
 from nmt.config.foreign_keys import SCORES, counterpart
-from nmt.config.schema import AnyAttention, Config, Dropout, MovingAverage, Sampling, Score, Section
+from nmt.config.schema import AnyAttention, Config, Dropout, MovingAverage, Problem, Sampling, Score, Section, listed
 from nmt.config.schema_map import Place, are_corpora, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
 from nmt.errors import nearest
@@ -20,18 +20,6 @@ ELSEWHERE = {("transformer", "model.attention.heads"): "there is model.decoder.h
 """Keys that another section has for a type."""
 MOST_KEYS = 3
 """Keys that a message suggests."""
-
-
-class Problem(NamedTuple):
-    """One problem of a configuration."""
-
-    key: str
-    """Dotted; empty for the configuration as a whole."""
-    text: str
-    """The value found and the values allowed."""
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.text}" if self.key else self.text
 
 
 def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
@@ -70,12 +58,6 @@ def show(value: Any) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "...")
     return str(value).lower()
-
-
-def listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _hint(place: Place, found: Any) -> str:
@@ -118,7 +100,7 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     here = list(place.section.model_fields)
     elsewhere = keys_by_name(root)
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")
-    hints = nearest(name, here)
+    hints = [] if name in elsewhere else nearest(name, here)
     if known not in here and known:
         places = [key if "." in key else f"{key} at the top level" for key in elsewhere[known][:MOST_KEYS]]
         hints.append(f"there is {', '.join(places)}")

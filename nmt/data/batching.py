@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nmt.config.schema import Count
 from nmt.data.tokenizer import Ids, Tokenizers
-from nmt.foundation.records import Record
+from nmt.records import Record
 
 ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""

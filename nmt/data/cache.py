@@ -16,7 +16,7 @@ from typing import TypeVar
 from nmt.config.schema import Data
 from nmt.data.lines import file_sha256
 from nmt.errors import DataError, NmtError
-from nmt.foundation.files import fingerprint, printable, read_json, unchanged, write_checksums, write_json
+from nmt.files import fingerprint, printable, read_json, unchanged, write_checksums, write_json
 
 BUILDING = "building-"
 """Prefix of the names of unfinished cache entries."""

@@ -27,7 +27,7 @@ from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
 from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
-from nmt.foundation.messages import counted
+from nmt.messages import Caution, counted
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
@@ -104,7 +104,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
         prepared = replace(prepared, train=train)
     say(f"encoded corpus: {folder}")
     for problem in prepared.report["languages"]["warnings"]:
-        say(f"warning: {problem}")
+        say(Caution(f"warning: {problem}"))
     return prepared
 
 

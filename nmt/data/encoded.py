@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import Sampling
 from nmt.data.links import piece_links, piece_words
+from nmt.data.segmentation import sampled_segmentation
 from nmt.data.storage import MappedTable
-from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizers
 
 Links = NDArray[np.float32]
 SIDES = ("source", "target")
@@ -117,7 +118,12 @@ class TextCorpus(EncodedCorpus):
     ) -> None:
         super().__init__(table, release)
         self._table, self._tokenizers = table, tokenizers
-        self._sampling, self._seed, self._most = sampling, seed, most
+        self._seed, self._most = seed, most
+        self._segmentations = {
+            side: sampled_segmentation(tokenizer, sampling)
+            for side, tokenizer in tokenizers.sides()
+            if sampling is not None and sampling.sides in ("both", side)
+        }
         self._tags = tags
         self._ends = np.cumsum([pairs for pairs, _ in tags])
         self._tag_ids = [[] if tag is None else [tokenizers.source.piece_id(tag)] for _, tag in tags]
@@ -152,10 +158,10 @@ class TextCorpus(EncodedCorpus):
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The corpus as an epoch of training reads it: with segmentations of its own, held in a temporary file."""
-        if self._sampling is None:
+        if not self._segmentations:
             return self
         with tempfile.TemporaryFile() as file:  # mapped beyond its end
-            self._sample(file, self._sampling, epoch)
+            self._sample(file, epoch)
             sampled = MappedTable([file])
         table = self._table
         for side in SIDES:
@@ -169,35 +175,31 @@ class TextCorpus(EncodedCorpus):
             table, self._tokenizers, sampling=None, seed=self._seed, most=self._most, tags=self._tags, release=release
         )
 
-    def _sample(self, file: BinaryIO, sampling: Sampling, epoch: int) -> None:
+    def _sample(self, file: BinaryIO, epoch: int) -> None:
         """Write the ids of both sides to a file, with a sampled segmentation of each text of a side that is sampled."""
         columns = [*SIDES, *(f"{side}_text" for side in SIDES)]
         schema, first = self._table.select(list(SIDES)).schema, 0
         with pa.ipc.new_stream(file, schema) as writer:
             for batch in self._table.select(columns).to_batches(max_chunksize=READ):
                 sides = [
-                    self._sampled(side, tokenizer, batch, first, sampling, epoch)
-                    if sampling.sides in ("both", side)
-                    else batch[side]
-                    for side, tokenizer in self._tokenizers.sides()
+                    self._sampled(side, batch, first, epoch) if side in self._segmentations else batch[side]
+                    for side in SIDES
                 ]
                 writer.write_batch(pa.record_batch(sides, schema))
                 self._release()
                 first += len(batch)
         file.flush()
 
-    def _sampled(
-        self, side: str, tokenizer: Tokenizer, batch: pa.RecordBatch, first: int, sampling: Sampling, epoch: int
-    ) -> pa.Array:
+    def _sampled(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
         """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""
         rows = []
         for pair, text in enumerate(batch[f"{side}_text"].to_pylist(), first):
             number = _number(self._seed, epoch, pair, side)
-            sample = [*self._tag(pair, side), *tokenizer.sample(text, sampling.alpha, sampling.nbest, number)]
+            sample = [*self._tag(pair, side), *self._segmentations[side].sample(text, number)]
             rows.append(sample if len(sample) <= self._most else batch[side][pair - first].as_py())
         return pa.array(rows, batch[side].type)
 
 
 def _number(*parts: object) -> int:
-    """Hash the parts to a number of 31 bits."""
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest(), "little") >> 1
+    """Hash the parts to a number of 64 bits."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")

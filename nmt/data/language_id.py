@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nmt.data.corpus import Pair
 from nmt.errors import FileError
-from nmt.foundation.files import read_json, refuse_links_outside, write_json
+from nmt.files import read_json, refuse_links_outside, write_json
 
 FILE_NAME = "language_id.json"
 """File in a cache entry and in a run directory."""

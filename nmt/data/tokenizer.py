@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +21,8 @@ from nmt.data.corpus import Pair
 from nmt.data.lines import unreadable
 from nmt.data.sample import sampled
 from nmt.errors import DataError
-from nmt.foundation.files import require_regular_file, write_bytes
-from nmt.foundation.messages import step, watched
+from nmt.files import require_regular_file, write_bytes
+from nmt.messages import step, watched
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
@@ -42,8 +41,6 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 TRIES = 3
 """Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
-SAMPLING = Lock()
-"""Held from seeding SentencePiece's generator, of which a process has one, to drawing from it."""
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
 Texts = Callable[[], Iterator[str]]
 """Reads the text to learn from, more than once."""
@@ -98,16 +95,21 @@ class Tokenizer:
         """Write the ``.model`` file."""
         write_bytes(Path(path), self._model)
 
+    @property
+    def proto(self) -> Any:
+        """The model as a ``ModelProto`` of SentencePiece."""
+        return ModelProto.FromString(self._model)
+
     @cached_property
     def model_type(self) -> str:
         """How the model segments: unigram, bpe, word or char."""
-        spec = ModelProto.FromString(self._model).trainer_spec
+        spec = self.proto.trainer_spec
         return str(spec.ModelType.Name(spec.model_type)).lower()
 
     @cached_property
     def text_ids(self) -> list[int]:
         """The ids of the pieces that texts are cut into, in ascending order: neither special ones nor tags."""
-        pieces = ModelProto.FromString(self._model).pieces
+        pieces = self.proto.pieces
         return [number for number, piece in enumerate(pieces) if piece.type in (piece.NORMAL, piece.BYTE)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -122,17 +124,15 @@ class Tokenizer:
             raise KeyError(piece)
         return found
 
-    def sample(self, text: str, alpha: float, nbest: int, seed: int) -> list[int]:
-        """Sample a segmentation of a text, a pure function of the arguments; ``seed`` has at most 31 bits.
+    def normalized(self, text: str) -> str:
+        """The text that is cut into pieces: normalized, its spaces replaced by SentencePiece's mark."""
+        normalized: str = self._processor.normalize(text)
+        return normalized
 
-        ``alpha`` and ``nbest`` are those of :class:`nmt.config.schema.Sampling`.
-        """
-        with SAMPLING:
-            sentencepiece.set_random_generator_seed(seed)
-            ids: list[int] = self._processor.encode(
-                text, out_type=int, enable_sampling=True, alpha=alpha, nbest_size=nbest
-            )
-        return ids
+    def best(self, text: str, most: int) -> list[list[int]]:
+        """The ids of the ``most`` best segmentations by a unigram model."""
+        found: list[list[int]] = self._processor.nbest_encode_as_ids(text, nbest_size=most)
+        return found
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
         """Encode the first ``most`` ids of each text; also say whether anything was left out.
@@ -159,15 +159,6 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of the ids, as the model spells them."""
         return [self._names[i] for i in ids]
-
-    def spelled(self, text: str, most: int) -> list[str]:
-        """The pieces of :meth:`encode_first` as the text spells them, unknown ones too.
-
-        A run of unknown words is one piece; SentencePiece's marks stand between the words.
-        """
-        read = text[: MOST_CHARACTERS_PER_PIECE * (most + MARGIN)]
-        pieces: list[str] = self._processor.encode(read, out_type=str)
-        return pieces[:most]
 
 
 @dataclass(frozen=True)

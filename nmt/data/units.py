@@ -29,9 +29,9 @@ from nmt.data.language_id import FIRST_PAIRS
 from nmt.data.links import linked_pairs
 from nmt.data.report import Counted, Counts, Hashes, repeated
 from nmt.data.storage import write_table
-from nmt.foundation.files import digest as sha256
-from nmt.foundation.files import read_json, write_json
-from nmt.foundation.messages import counted, step
+from nmt.files import digest as sha256
+from nmt.files import read_json, write_json
+from nmt.messages import counted, step
 
 UNIT = 50_000
 """Pairs of a unit. About 100 bytes of ids and 300 of text each are in memory in every process that encodes."""

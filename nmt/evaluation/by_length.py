@@ -7,10 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.config.schema import BleuTokenizer
-from nmt.evaluation.metrics import Integers, Score, bleu, bleu_of_statistics, bootstrap_bleu, chrf, sentence_statistics
+from nmt.evaluation.metrics import (
+    METRICS,
+    Evidence,
+    Integers,
+    Score,
+    bleu_of_statistics,
+    bootstrap_bleu,
+    scores_of,
+    sentence_statistics,
+)
 
 MIN_SENTENCES = 30
 """A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
+LEAST_BLEU = 2.0
+"""Below this BLEU, differences say nothing about systems that have been trained."""
+UNTRAINED = f"below {LEAST_BLEU:g} BLEU: not trained enough to compare"
 SEED = 1
 """Seed of the bootstrap: intervals are reproducible, and all systems share their resamples."""
 PERCENTILES = (2.5, 97.5)
@@ -43,8 +55,8 @@ class SystemScores:
     """Scores of one system on a test set, as a whole and by length."""
 
     name: str
-    scores: tuple[Score, ...]
-    """BLEU and chrF."""
+    scores: Mapping[str, Score]
+    """Of the whole test set, by the name of the metric."""
     rows: tuple[LengthRow, ...]
     statistics: Integers = field(repr=False, compare=False)
     """Sufficient statistics of BLEU, (seeds, sentences, STATISTICS), which comparisons resample."""
@@ -54,16 +66,19 @@ class SystemScores:
     @property
     def bleu(self) -> Score:
         """BLEU of the whole test set."""
-        return self.scores[0]
+        return self.scores["bleu"]
 
     @property
-    def chrf(self) -> Score:
-        """ChrF of the whole test set."""
-        return self.scores[1]
+    def comparable(self) -> bool:
+        """Whether the system is trained enough to be compared with others."""
+        return self.bleu.value >= LEAST_BLEU
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
-        overall = {score.name: {"score": score.value, "signature": score.signature} for score in self.scores}
+        overall = {
+            METRICS[name].label: {"score": score.value, "signature": score.signature}
+            for name, score in self.scores.items()
+        }
         seeds = {"bleu_by_seed": self.seeds} if self.seeds else {}
         return overall | {"by_length": [asdict(row) for row in self.rows]} | seeds
 
@@ -138,7 +153,7 @@ def score_system(
     resamples: int,
     others: Sequence[Sequence[str]] = (),
 ) -> SystemScores:
-    """Score one system with BLEU and chrF on the whole test set, and with BLEU in each bin that has sentences.
+    """Score one system with each metric on the whole test set, and with BLEU in each bin that has sentences.
 
     ``bins`` are the maximum lengths, ascending; longer sentences form one more bin. ``lengths`` are (sentences,), in
     any unit. ``others`` are the hypotheses of more seeds of the system: all scores are then means over the seeds, and
@@ -146,12 +161,11 @@ def score_system(
     sentences.
     """
     every = (hypotheses, *others)
-    scores = tuple(
-        Score(metric[0].name, float(np.mean([score.value for score in metric])), metric[0].signature)
-        for metric in zip(
-            *((bleu(lines, references, tokenizer), chrf(lines, references)) for lines in every), strict=True
-        )
-    )
+    of_seeds = [scores_of(Evidence(lines, references, tokenizer)) for lines in every]
+    scores = {
+        metric: Score(float(np.mean([seed[metric].value for seed in of_seeds])), score.signature)
+        for metric, score in of_seeds[0].items()
+    }
     statistics = training_statistics(every, references, tokenizer)
     groups = bins_by_length(lengths, bins)
     rows = tuple(length_rows(name, statistics, groups, resamples))
@@ -189,4 +203,7 @@ def aligned(cells: Sequence[Sequence[str]]) -> str:
 
 def format_scores(system: SystemScores) -> str:
     """Format the scores of the whole test set as text, each with its signature."""
-    return "\n".join(f"{score.name} {score.value:.2f}  {score.signature}" for score in system.scores)
+    return "\n".join(
+        f"{METRICS[name].label} {METRICS[name].format(score.value)}  {score.signature}"
+        for name, score in system.scores.items()
+    )

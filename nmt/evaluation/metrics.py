@@ -1,20 +1,25 @@
-"""Corpus BLEU and chrF through sacreBLEU (Post 2018), and the sufficient statistics of BLEU for resampling.
+"""The metrics, and the sufficient statistics of BLEU for resampling.
 
-Detokenized hypotheses are compared with raw references, one per sentence, with sacreBLEU's defaults: cased, exponential
-smoothing, no effective order. :mod:`nmt.evaluation.writing` chooses the tokenizer of a language. Every score comes with
-its signature, which names the tokenizer.
+Logs, the choice of the best checkpoint, tables, figures and pages iterate over ``METRICS``. To add a metric, write a
+:class:`Metric` and call :func:`register`.
+
+Scores of text are sacreBLEU's (Post 2018): detokenized hypotheses are compared with raw references, one per sentence,
+with its defaults: cased, exponential smoothing, no effective order. :mod:`nmt.evaluation.writing` chooses the tokenizer
+of a language. Every such score comes with its signature, which names the tokenizer.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.schema import BleuTokenizer
-from nmt.foundation.messages import counted
+from nmt.config.schema import METRIC_NAMES, BleuTokenizer
+from nmt.messages import counted
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -25,30 +30,117 @@ STATISTICS = 2 + 2 * ORDERS
 """Per sentence: hypothesis length, reference length, matches of each order, n-grams of each order."""
 
 
+class Score(NamedTuple):
+    """The value of a metric, and the signature of its settings."""
+
+    value: float
+    signature: str = ""
+
+
 @dataclass(frozen=True)
-class Score:
-    """The value of a metric, 0 to 100, and the signature of its settings."""
+class Evidence:
+    """All that metrics may read: the translations of a set of sentences, and measurements of the model on them."""
+
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    tokenizer: BleuTokenizer
+    loss: float | None = None
+    """Negative log-likelihood in nats per real target token, without label smoothing."""
+    alignment_error_rate: float | None = None
+    """Of the attention, if there are gold links."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of the quality of a system."""
 
     name: str
-    value: float
-    signature: str
+    """In configurations and files: ``bleu``."""
+    label: str
+    """In tables, figures and pages: ``BLEU``."""
+    compute: Callable[[Evidence], Score | None]
+    """None if the evidence lacks what the metric reads."""
+    higher_is_better: bool = True
+    decimals: int = 2
+
+    def merit(self, value: float) -> float:
+        """Convert a value to a number that is higher for a better system; NaN is worse than any other value."""
+        if math.isnan(value):
+            return -math.inf
+        return value if self.higher_is_better else -value
+
+    def format(self, value: float) -> str:
+        """Format a value for people."""
+        return f"{value:.{self.decimals}f}"
+
+
+METRICS: dict[str, Metric] = {}
+"""Every metric by its name, in the order of tables."""
+
+
+def register(metric: Metric) -> None:
+    """Add a metric. Its name can then be ``training.validation.metric``, which chooses the best checkpoint."""
+    METRICS[metric.name] = metric
+    METRIC_NAMES.setdefault(metric.name)
+
+
+def scores_of(evidence: Evidence) -> dict[str, Score]:
+    """Compute every metric that the evidence allows, by name."""
+    scores = {name: metric.compute(evidence) for name, metric in METRICS.items()}
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def format_values(values: Mapping[str, Any]) -> str:
+    """Format the metrics among these values, by name: ``BLEU 31.20  chrF 55.00``."""
+    found = [(metric, value) for name, metric in METRICS.items() if (value := values.get(name)) is not None]
+    return "  ".join(f"{metric.label} {metric.format(value)}" for metric, value in found)
+
+
+def of_sacrebleu(metric: BLEU | CHRF, evidence: Evidence) -> Score:
+    """Score the translations by a metric of sacreBLEU."""
+    hypotheses, references = list(evidence.hypotheses), list(evidence.references)
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")  # sacreBLEU would zip them
+    value = float(metric.corpus_score(hypotheses, [references]).score)
+    return Score(value, str(metric.get_signature()))
+
+
+def _loss(evidence: Evidence) -> Score | None:
+    return None if evidence.loss is None else Score(evidence.loss)
+
+
+def _perplexity(evidence: Evidence) -> Score | None:
+    return None if evidence.loss is None else Score(math.exp(min(evidence.loss, 700)))
+
+
+def _bleu(evidence: Evidence) -> Score:
+    """Papineni et al. 2002."""
+    return of_sacrebleu(BLEU(tokenize=evidence.tokenizer), evidence)
+
+
+def _chrf(evidence: Evidence) -> Score:
+    """Popović 2015."""
+    return of_sacrebleu(CHRF(), evidence)
+
+
+def _alignment_error_rate(evidence: Evidence) -> Score | None:
+    """Och & Ney 2003."""
+    return None if evidence.alignment_error_rate is None else Score(evidence.alignment_error_rate)
+
+
+register(Metric("loss", "loss", _loss, higher_is_better=False, decimals=3))
+register(Metric("perplexity", "perplexity", _perplexity, higher_is_better=False))
+register(Metric("bleu", "BLEU", _bleu))
+register(Metric("chrf", "chrF", _chrf))
+register(Metric("aer", "AER", _alignment_error_rate, higher_is_better=False, decimals=3))
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:
-    """Compute corpus BLEU (Papineni et al. 2002)."""
-    return _score(BLEU(tokenize=tokenizer), "BLEU", hypotheses, references)
+    """Compute corpus BLEU."""
+    return _bleu(Evidence(hypotheses, references, tokenizer))
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Compute corpus chrF (Popović 2015)."""
-    return _score(CHRF(), "chrF", hypotheses, references)
-
-
-def _score(metric: BLEU | CHRF, name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")  # sacreBLEU would zip them
-    value = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Score(name, float(value), str(metric.get_signature()))
+# --- the sufficient statistics of BLEU --------------------------------------------------------------------------------
 
 
 def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Integers:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from nmt.evaluation.by_length import PERCENTILES, SEED, SystemScores, bins_by_length
 from nmt.evaluation.metrics import Floats, Integers, as_statistics, bleu_of_statistics, bootstrap_bleu, sentences_first
-from nmt.foundation.messages import counted
+from nmt.messages import counted
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
@@ -171,6 +171,8 @@ def _coins(sentences: int, trials: int, seed: int | Sequence[int]) -> Iterator[S
 
 def compare_overall(systems: Sequence[SystemScores], *, resamples: int) -> list[OverallComparison]:
     """Compare each pair of systems on the whole test set; ``resamples`` is also the number of randomization trials."""
+    if len(systems) < 2:
+        return []
     real, resampled = mean_bleu([each.statistics for each in systems], resamples, SEED)
     comparisons = []
     for i, j in combinations(range(len(systems)), 2):

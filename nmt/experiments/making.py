@@ -1,7 +1,7 @@
 """Made texts: lines translated by finished runs, filtered by round trips, and kept with what they were made from.
 
-Until it is finished, a text lies in a directory of its own, in chunks. A second call keeps the chunks that are there,
-unless a model or an option has changed.
+Until it is finished, a text lies in a directory of its own. A second call keeps the lines that are there, unless a
+model or an option has changed.
 """
 
 import hashlib
@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from sacrebleu.metrics.chrf import CHRF
 
 from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.utility import sentence_chrf
 from nmt.experiments.jobs import Say
 from nmt.experiments.runs import PlannedText, Run
 from nmt.experiments.scores import with_defaults
-from nmt.foundation.files import digest, read_json, replacing, write_json
+from nmt.files import digest, read_json, replacing, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.lock import lock
 from nmt.search import Sampling
 from nmt.translation.ensemble import load_translator
-from nmt.translation.job import CHUNK_LINES, Job, slices
+from nmt.translation.files import growing
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
@@ -120,7 +120,7 @@ def _translated_pairs(
     def translate(runs: Sequence[Run], source: Path, target: Path, options: SearchOptions) -> Iterator[str]:
         say(f"{text.name}: translating by {', '.join(run.label for run in runs)}")
         translator = load_translator([run.path for run in runs], runs[0].config.device)
-        _translate(translator, source, target, options, check_stop, lambda lines: progress(lines, text.name))
+        _translate(translator, source, target, options, say, check_stop, lambda lines: progress(lines, text.name))
         return read_lines(target)
 
     samples = text.of.sampling and Sampling(**text.of.sampling.model_dump())
@@ -138,26 +138,24 @@ def _translate(
     source: Path,
     target: Path,
     options: SearchOptions,
+    say: Say,
     check_stop: CheckStop,
     progress: Callable[[Iterable[str]], Iterable[str]],
 ) -> None:
-    """Translate a file in chunks, of which those are kept that are there already."""
-    size = sum(1 for _ in read_lines(source))
-    job = Job(target.with_name(f"{target.name}.job"), size, CHUNK_LINES, 1, {"output": target})
-    job.begin({})  # the name of the directory describes it
-    missing = job.missing()
-    spans = [job.span(chunk) for chunk in missing]
-    for chunk, span, lines in zip(missing, spans, slices(progress(read_lines(source)), spans), strict=True):
-        with job.writing(chunk, "output") as file:
-            for each in translator.stream(lines, options, first=span.start + 1, check_stop=check_stop):
-                file.write(f"{each.text}\n".encode())
-    job.join()
+    """Translate a file, unless that is finished already; go on after the lines that are there."""
+    if target.exists():
+        return
+    with growing([target], 1, {}, say) as (done, [file]):  # the name of the directory describes it
+        lines = islice(progress(read_lines(source)), done, None)
+        for each in translator.stream(lines, options, first=done + 1, check_stop=check_stop):
+            file.write(f"{each.text}\n".encode())
 
 
 def round_trips(pairs: Iterable[Pair], returned: Iterable[str], least: float) -> Iterator[Pair]:
     """Keep the pairs whose first text is like what came back of it: chrF of at least ``least``."""
+    chrf = CHRF()
     for pair, back in zip(pairs, returned, strict=True):
-        if float(sentence_chrf([back, pair.source])[0, 1]) >= least:
+        if chrf.sentence_score(back, [pair.source]).score >= least:
             yield pair
 
 

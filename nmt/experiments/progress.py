@@ -7,7 +7,7 @@ from nmt.data.dataset import corpus_sha256
 from nmt.errors import ConfigError, NmtError
 from nmt.experiments.jobs import Say
 from nmt.experiments.runs import Run
-from nmt.foundation.files import read_json
+from nmt.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.training.ending import Ending
 from nmt.training.progress import Progress

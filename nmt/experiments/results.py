@@ -12,18 +12,17 @@ import numpy as np
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import NmtError
-from nmt.evaluation.by_length import PERCENTILES, SEED, bins_by_length, training_statistics
+from nmt.evaluation.by_length import LEAST_BLEU, PERCENTILES, SEED, UNTRAINED, bins_by_length, training_statistics
 from nmt.evaluation.half_length import CurvePoint, half_length
 from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import FEWEST, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run
-from nmt.foundation.files import digest, read_json
+from nmt.files import digest, read_json
 from nmt.plots.files import markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.runs.tensors import parameter_count
 
 LONG = 40
 """Length, in words of the source, from which on sentences are long."""
@@ -40,7 +39,7 @@ def run_facts(path: Path) -> dict[str, Any]:
     best = best_validation(read_metrics(run.metrics))
     return {
         "attention": config.model.attention.type,
-        "parameters": parameter_count(run.folder("best") / "model.safetensors"),
+        "parameters": run.parameters("best"),
         "updates": progress["update"],
         "target_tokens": progress["target_tokens"],
         "seconds": progress["seconds"],
@@ -92,7 +91,7 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
         "bleu_high": high,
         "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
         f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
-        "half_length": half_length(curve),
+        "half_length": half_length(curve) if bleu >= LEAST_BLEU else None,
         "half_length_bins": len(curve),
     }
 
@@ -135,6 +134,8 @@ def drawn_files(plan: Plan) -> list[Path] | None:
 
 
 def _half_length_shown(row: Row) -> str:
+    if row["bleu"] < LEAST_BLEU:
+        return UNTRAINED
     if row["half_length"] is not None:
         return f"{row['half_length']:.0f} words"
     return "never within the test" if row["half_length_bins"] > 1 else "–"  # one bin has no length to fall to

@@ -5,14 +5,14 @@ from typing import Any
 
 from nmt.config.schema import Decoding
 from nmt.data.lines import read_lines
+from nmt.device import resolve_device
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.links import alignment_report, read_gold
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run
 from nmt.experiments.schema import TestSet
-from nmt.foundation.device import resolve_device
-from nmt.foundation.files import digest, read_json, write_json
+from nmt.files import digest, read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.translation.forced import word_attention

@@ -159,7 +159,7 @@ def _directions(models: Sequence[Run], back: Sequence[Run]) -> Iterator[str]:
 
 def _decoding(of: MadeText, usual: Decoding) -> tuple[Decoding, list[str]]:
     """The options of search, and what is wrong with them. Samples have no beam."""
-    beam = {"beam_size": 1, "beam_groups": 1, "diversity": 0.0, "coverage_penalty": 0.0} if of.sampling else {}
+    beam = {"beam_size": 1, "coverage_penalty": 0.0} if of.sampling else {}
     if useless := beam.keys() & of.decoding.keys():
         return usual, [f"decoding.{key}: has no effect with sampling; leave one out" for key in sorted(useless)]
     try:

@@ -8,7 +8,7 @@ from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_test_set
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.scoring import scoring
-from nmt.foundation.files import run_name
+from nmt.files import run_name
 from nmt.library.systems import System, config_of, hypotheses_of, refuse_useless, warn
 
 if TYPE_CHECKING:  # PyTorch is slow to import
@@ -29,11 +29,11 @@ def evaluate(
     """Score a run, or translations, as ``nmt-evaluate`` does: BLEU and chrF by sacreBLEU, and BLEU by source length.
 
     >>> scores = evaluate("runs/tiny", "test.low", "test.up", bins=[2])
-    >>> print(scores.bleu.name, scores.bleu.signature.partition("|version")[0])
-    BLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp
+    >>> print(scores.bleu.signature.partition("|version")[0])
+    nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp
     >>> [(row.low, row.high) for row in scores.rows]
     [(1, 2), (3, 4)]
-    >>> evaluate(["ELM OAK"], ["oak elm"], ["ELM OAK"]).chrf.value
+    >>> evaluate(["ELM OAK"], ["oak elm"], ["ELM OAK"]).scores["chrf"].value
     100.0
 
     Args:

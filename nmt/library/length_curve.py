@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_test_set
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import MIN_SENTENCES, SystemScores, format_rows, format_scores, score_system
+from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, SystemScores, format_rows, format_scores, score_system
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.retention import Range, Retention, format_retention, ranges, retention
 from nmt.evaluation.scoring import Scoring, scoring
@@ -44,11 +44,12 @@ class LengthCurve:
     about: About
     """What the caption says: test set, runs, bins."""
     comparisons: tuple[Comparison, ...]
-    """Differences in every bin."""
+    """Differences in every bin, between systems that are trained enough to be compared."""
     overall: tuple[OverallComparison, ...]
-    """Differences on the whole test set."""
+    """Likewise on the whole test set."""
     retention: Retention | None
-    """The share of BLEU that each system retains on long sentences; None without two bins of enough sentences."""
+    """The share of BLEU that each of these systems retains on long sentences; None without two bins of enough
+    sentences."""
     title: str | None = None
 
     def figure(self) -> Figure:
@@ -75,6 +76,7 @@ class LengthCurve:
             parts.append(f"difference by length (two-sided paired bootstrap):\n{format_comparisons(self.comparisons)}")
             overall = format_overall(self.overall)
             parts.append(f"difference on the whole test set (95% interval, two-sided tests):\n{overall}")
+        parts += [f"{each.name}: {UNTRAINED}" for each in self.systems if not each.comparable]
         if self.retention:
             parts.append(format_retention(self.retention, column))
         return "\n".join(parts)
@@ -117,12 +119,13 @@ class Measure:
             )
             for name, (first, *others) in hypotheses.items()
         )
+        compared = [each for each in scored if each.comparable]
         return LengthCurve(
             scored,
             about,
-            tuple(compare_by_length(scored, self.lengths, bins=self.bins, resamples=resamples)),
-            tuple(compare_overall(scored, resamples=resamples)),
-            retention(scored, self.lengths, *self.sides, resamples=resamples) if self.sides else None,
+            tuple(compare_by_length(compared, self.lengths, bins=self.bins, resamples=resamples)),
+            tuple(compare_overall(compared, resamples=resamples)),
+            retention(compared, self.lengths, *self.sides, resamples=resamples) if self.sides and compared else None,
             title,
         )
 

@@ -11,7 +11,7 @@ from nmt.config.decoding import describe
 from nmt.data.test_set import Text, read_aligned
 from nmt.errors import ConfigError, NmtWarning
 from nmt.plots.about import Origin
-from nmt.runs.metrics import last_progress
+from nmt.runs.metrics import read_metrics, updates_of_best
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges
@@ -71,12 +71,6 @@ def origin_of(
         config.data.target_language,
         decoding.beam_size if searched else None,
         decoding.length_penalty,
-        _updates(Path(run)),
+        updates_of_best(read_metrics(Path(run) / "metrics.jsonl")),
         describe(decoding) if searched else "",
     )
-
-
-def _updates(run: Path) -> int | None:
-    """Read the number of updates of a run; None if its last checkpoint is missing or unreadable."""
-    updates = last_progress(run).get("update")
-    return updates if isinstance(updates, int) else None

@@ -24,8 +24,8 @@ class Origin:
     beam_size: int | None
     """None if the run did not search."""
     length_penalty: float
-    updates: int | None
-    """Number of training updates; None if unknown."""
+    updates: tuple[int, ...] = ()
+    """The update of the weights that translated, or of all that were averaged; empty if unknown."""
     search_options: str = ""
     """Other options of the search that differ from the defaults."""
 
@@ -72,7 +72,7 @@ def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
     facts: dict[str, Callable[[Origin], str | None]] = {
         "From ": lambda run: f"{run.source_language} to {run.target_language}",
         "Search: ": _search,
-        "Updates: ": lambda run: None if run.updates is None else f"{run.updates:,}",
+        "Update: ": lambda run: _update(run.updates),
     }
     sentences = []
     for heading, fact in facts.items():
@@ -88,6 +88,12 @@ def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
         if each:
             sentences.append(heading + "; ".join(each))
     return sentences
+
+
+def _update(updates: Sequence[int]) -> str | None:
+    if len(updates) > 1:
+        return f"mean of {len(updates)} from {min(updates):,} to {max(updates):,}"
+    return f"{updates[0]:,}" if updates else None
 
 
 def _search(run: Origin) -> str | None:

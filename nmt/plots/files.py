@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import DataError
-from nmt.foundation.files import why_unwritable
+from nmt.files import why_unwritable
 
 KINDS = (".png", ".svg", ".json", ".csv")
 """Endings of the files of a figure."""

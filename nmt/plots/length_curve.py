@@ -1,6 +1,7 @@
 """The length curve: BLEU against sentence length (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.errors import DataError, tried
-from nmt.evaluation.by_length import COLUMNS, LengthRow, SystemScores
+from nmt.evaluation.by_length import COLUMNS, MIN_SENTENCES, UNTRAINED, LengthRow, SystemScores
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.retention import Retention
 from nmt.evaluation.significance import Comparison, OverallComparison
@@ -47,7 +49,7 @@ def write_length_curve(
     figure = draw_length_curve(systems, about=about, title=title)
     facts = about.as_dict() | {
         "sentences": sum(row.n for row in systems[0].rows),
-        "signature": systems[0].scores[0].signature,
+        "signature": systems[0].bleu.signature,
         "systems": {system.name: system.as_dict() for system in systems},
         "comparisons": [asdict(each) for each in comparisons],
         "overall": [asdict(each) for each in overall],
@@ -78,6 +80,8 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: s
     counts = [row.n for row in systems[0].rows]
     several_seeds = any(system.seeds for system in systems)
     caption = [*about.caption(counts, several_seeds), f"sacreBLEU {systems[0].bleu.signature}"]
+    if untrained := [plain(each.name, 24) for each in systems if not each.comparable]:
+        caption.append(f"{', '.join(untrained)}: {UNTRAINED}.")
     return draw_curves(
         curves, axis=about.binned_by.axis, min_sentences=about.min_sentences, caption=caption, title=title
     )
@@ -156,3 +160,34 @@ def _ceiling(curves: Sequence[Curve], solid: npt.NDArray[np.bool_]) -> float:
     intervals = [row.bleu_high for curve in curves for row, drawn in zip(curve.rows, solid, strict=True) if drawn]
     seeds = [value for curve in curves for seed in curve.seeds for value in seed]
     return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
+
+
+SMALL_DPI = 80
+"""Pixels per inch of the picture of a validation."""
+
+
+def bleu_by_length_image(rows: Sequence[LengthRow], axis: str, title: str) -> npt.NDArray[np.uint8]:
+    """Render :func:`draw_bleu_by_length`: RGB pixels, (height, width, 3)."""
+    shares = imread(io.BytesIO(png(draw_bleu_by_length(rows, axis, title), SMALL_DPI)), format="png")[..., :3]
+    return np.round(shares * 255).astype(np.uint8)
+
+
+def draw_bleu_by_length(rows: Sequence[LengthRow], axis: str, title: str) -> Figure:
+    """Draw BLEU in each bin of lengths, and the number of sentences; bins of few sentences as in every figure.
+
+    The axis of BLEU always goes from 0 to 100, so that the pictures of several validations compare.
+    """
+    bins, counts = [(row.low, row.high) for row in rows], [row.n for row in rows]
+    spans, solid = spans_of(bins), np.array(counts) >= MIN_SENTENCES
+    note = "" if solid.all() else f"\nHollow points: fewer than {MIN_SENTENCES} sentences"
+    with style():
+        figure = Figure(figsize=(6, 4))
+        figure.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.18 if note else 0.14, hspace=0.08)
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+        bleu = np.array([row.bleu for row in rows])
+        draw_points(upper, centers(spans, 0, 1), bleu, solid, series(0))
+        upper.set(ylabel="BLEU (0 to 100)", ylim=(0, 100), title=title)
+        upper.tick_params(labelbottom=False, length=0)
+        draw_counts(lower, counts, spans)
+        label_lengths(lower, bins, spans, axis + note)
+    return figure

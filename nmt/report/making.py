@@ -1,31 +1,45 @@
 """From collected runs to the record of a page."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from nmt import __version__
-from nmt.data.tokenizer import Tokenizers
-from nmt.evaluation.by_length import PERCENTILES, SEED, LengthRow, bins_by_length
+from nmt.config import Config
+from nmt.config.schema import ScoredAttention
+from nmt.errors import CheckpointError
+from nmt.evaluation.by_length import PERCENTILES, SEED, UNTRAINED, bins_by_length
+from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.metrics import Integers
-from nmt.evaluation.significance import compare_overall, mean_bleu
-from nmt.evaluation.writing import lengths, unit_of
-from nmt.report import history
+from nmt.evaluation.significance import OverallComparison, compare_overall, mean_bleu
+from nmt.evaluation.writing import BinnedBy, lengths, unit_of
+from nmt.plots import diagnosis
+from nmt.plots.about import About
+from nmt.plots.learning import Curve, Learning, draw_learning
+from nmt.plots.length_curve import draw_length_curve
+from nmt.plots.style import svg
 from nmt.report.collecting import Collected, Say
-from nmt.report.measuring import Measured, diagnosis, measure, translated
-from nmt.report.reading import read
-from nmt.report.records import Languages, Report, Row, System
-from nmt.report.selection import choose, typical
-from nmt.report.sentences import Readings, sentence_records
-from nmt.report.settings import bottleneck, differing_settings, is_hard
-from nmt.report.systems import Trained
-from nmt.report.test_set import right_to_left
+from nmt.report.measuring import Measured, choose, measure, translated
+from nmt.report.reading import Readings, read, sentence_records
+from nmt.report.records import Figure, Languages, Report, Row, Sentence, System
+from nmt.report.systems import Trained, right_to_left
+from nmt.runs.directory import RunDirectory
+from nmt.runs.learning import read_learning
 from nmt.runs.loading import load_run
-from nmt.runs.metrics import read_metrics
+from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
+
+ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache", "data.processes")
+"""Keys that say where and how fast a run is made, not what it is."""
+MOST_SAMPLES = 24
+"""Validations whose samples are shown."""
+LEVEL = 0.05
+"""Largest p of a difference that is taken to be more than chance."""
+Item = TypeVar("Item")
 
 
 def make_report(collected: Collected, sentences: int, device: torch.device, command: str, say: Say) -> Report:
@@ -36,17 +50,16 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     test, systems = collected.test, collected.systems
     data = systems[0].config.data
     unit = unit_of(data.source_language)
-    tokenizer = Tokenizers.load(systems[0].run.tokenizer).source
     by_words = lengths(test.sources, unit)
-    by_pieces = np.array([len(ids) for ids in tokenizer.encode(test.sources)], np.int64)
     measured = []
     for system in systems:
         say(f"{system.name}: measuring on {len(test.pairs):,} sentences")
-        measured.append(measure(system, load_run(system.run.path, device), collected, by_words, by_pieces, device))
+        measured.append(measure(system, load_run(system.run.path, device), collected, by_words, device))
+    bins = bins_by_length(by_words, collected.bins)
     selection = choose(
         sentences,
         by_words,
-        [each.members.tolist() for each in bins_by_length(by_words, collected.bins).values()],
+        [each.members.tolist() for each in bins.values()],
         np.stack([one.bleu for one in measured]),
         np.array([list(map(bool, one.failures)) for one in measured]),
     )
@@ -55,11 +68,13 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         say(f"{system.name}: reading {len(selection.indices):,} sentences")
         readings.append(_reading(system, one, test.sources, selection.indices, device))
     settings = differing_settings([system.config for system in systems])
-    resamples = collected.resamples
+    trained = [one.scores for one in measured if one.scores.comparable]
+    compared = compare_overall(trained, resamples=collected.resamples) if trained else []
+    records = sentence_records(collected, selection.indices, readings)
     return Report(
-        collected.title,
-        {"date": date.today().isoformat(), "toolkit": __version__, "command": command},
-        Languages(
+        title=collected.title,
+        made={"date": date.today().isoformat(), "toolkit": __version__, "command": command},
+        languages=Languages(
             data.source_language,
             data.target_language,
             right_to_left(test.sources),
@@ -67,17 +82,21 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             unit,
             unit_of(data.target_language),
         ),
-        [
-            _system(system, one, differing, views, collected, (by_words, by_pieces), selection.indices)
-            for system, one, differing, views in zip(
-                systems, measured, settings, [each.views for each in readings], strict=True
-            )
+        systems=[
+            _system(system, one, differing, each.views, collected.resamples)
+            for system, one, differing, each in zip(systems, measured, settings, readings, strict=True)
         ],
-        _pairs(measured, resamples),
-        bottleneck([system.name for system in systems], [system.config for system in systems]),
-        sentence_records(collected, selection.indices, readings),
-        selection.described,
-        collected.notes,
+        pairs=[
+            {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_randomization}
+            for each in compared
+        ],
+        findings=findings(measured, compared),
+        figures=_figures(collected, measured, by_words),
+        bins=[{"low": each.low, "high": each.high} for each in bins.values()],
+        sentences=records,
+        example=example(records),
+        selection=selection.described,
+        notes=collected.notes,
     )
 
 
@@ -94,33 +113,15 @@ def _reading(
     return Readings(loaded.tokenizers, read(loaded, translations, device))
 
 
-def _pairs(measured: Sequence[Measured], resamples: int) -> list[Row]:
-    """Differences in BLEU, b's minus a's, with the p of approximate randomization where there are enough sentences."""
-    compared = compare_overall([one.scores for one in measured], resamples=resamples)
-    return [
-        {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_randomization}
-        for each in compared
-    ]
-
-
-def _system(
-    system: Trained,
-    measured: Measured,
-    settings: dict[str, str],
-    views: list[str],
-    collected: Collected,
-    measures: tuple[Integers, Integers],
-    shown: Sequence[int],
-) -> System:
-    """The record of a system; ``measures`` are the lengths of all sources in words and in pieces."""
+def _system(system: Trained, measured: Measured, settings: dict[str, str], views: list[str], resamples: int) -> System:
     metrics = read_metrics(system.run.metrics)
-    facts = history.facts(system.run, metrics)
+    facts = facts_of(system.run, metrics)
     validated = facts.pop("aer")
     aer = validated if measured.aer is None else measured.aer
-    [[bleu], [resampled]] = mean_bleu([measured.scores.statistics], collected.resamples, SEED)
+    [[bleu], [resampled]] = mean_bleu([measured.scores.statistics], resamples, SEED)
     low, high = np.percentile(resampled, PERCENTILES)
-    of_bleu, of_chrf = measured.scores.scores
-    by_words, by_pieces = measures
+    of_bleu, of_chrf = measured.scores.bleu, measured.scores.scores["chrf"]
+    attention = system.config.model.attention
     return System(
         name=system.name,
         settings=settings,
@@ -130,23 +131,124 @@ def _system(
         aer=aer,
         aer_of=None if aer is None else "validation" if measured.aer is None else "test",
         attends=bool(views),
-        hard=is_hard(system.config),
+        hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
         views=views,
-        length=_by_length(measured.scores.rows, by_words, measured, collected, shown),
-        length_pieces=_by_length(measured.pieces, by_pieces, measured, collected, shown),
-        diagnosis=diagnosis(measured, bins_by_length(by_words, collected.bins)),
-        training=history.curves(metrics),
-        samples=history.samples(system.run),
+        length=[asdict(row) for row in measured.scores.rows],
+        samples=samples(system.run),
     )
 
 
-def _by_length(
-    rows: Sequence[LengthRow], lengths: Integers, measured: Measured, collected: Collected, shown: Sequence[int]
-) -> list[Row]:
-    """The rows of a length curve, each with two typical sentences of those that are ``shown``."""
-    found: list[Row] = []
-    for row, each in zip(rows, bins_by_length(lengths, collected.bins).values(), strict=True):
-        values: dict[str, Any] = asdict(row)
-        del values["system"]
-        found.append(values | {"examples": typical(each.members.tolist(), measured.bleu, shown)})
+# --- what the overview says -------------------------------------------------------------------------------------------
+
+
+def findings(measured: Sequence[Measured], compared: Sequence[OverallComparison]) -> list[str]:
+    """Say which of the two best systems is better and by how much, and which systems are not trained enough."""
+    scores = sorted((one.scores for one in measured), key=lambda each: -each.bleu.value)
+    best = {each.name for each in scores[:2] if each.comparable}
+    found = []
+    for each in compared:
+        if {each.system, each.other} == best:
+            turned = each.difference < 0
+            names = (each.other, each.system) if turned else (each.system, each.other)
+            low, high = (-each.high, -each.low) if turned else (each.low, each.high)
+            size = f"by {abs(each.difference):.1f} BLEU (95% interval {low:.1f} to {high:.1f})"
+            p = each.p_randomization
+            if p is None:
+                found.append(f"{names[0]} scores above {names[1]} {size}; the sentences are too few for a test.")
+            elif p <= LEVEL:
+                found.append(f"{names[0]} is better than {names[1]} {size}.")
+            else:
+                found.append(f"{names[0]} scores above {names[1]} {size}, which may be chance (p = {p:.2f}).")
+    return found + [f"{each.name}: {UNTRAINED}." for each in scores if not each.comparable]
+
+
+def example(sentences: Sequence[Sentence]) -> Sentence | None:
+    """Return the sentence of median length among those that the systems translate differently, or among all."""
+    differing = [each for each in sentences if len({reading.text for reading in each.systems.values()}) > 1]
+    ordered = sorted(differing or sentences, key=lambda each: each.length)
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Flatten a section to dotted keys and values as text; "" for null."""
+    values: dict[str, str] = {}
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            values |= flat(value, f"{prefix}{key}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            values[f"{prefix}{key}"] = "" if value is None else text
+    return values
+
+
+def differing_settings(configs: Sequence[Config]) -> list[dict[str, str]]:
+    """Return for each system the dotted keys whose values are not the same in all systems; "" where unset."""
+    every = [flat(config.model_dump(mode="json")) for config in configs]
+    keys = [key for key in dict.fromkeys(key for one in every for key in one) if key not in ELSEWHERE]
+    differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
+    return [{key: one.get(key, "") for key in differing} for one in every]
+
+
+def facts_of(run: RunDirectory, metrics: Sequence[Row]) -> dict[str, Any]:
+    """Describe a run, also one that is still in training: None for what its files do not say."""
+    progress, best = last_progress(run.path), best_validation(metrics)
+    tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
+    return {
+        "parameters": run.parameters("best"),
+        "update": max(updates_of_best(metrics), default=None),
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds if tokens and seconds else None,
+        "perplexity": best.get("perplexity"),
+        "aer": best.get("aer"),
+    }
+
+
+# --- length and training ----------------------------------------------------------------------------------------------
+
+
+def _figures(collected: Collected, measured: Sequence[Measured], by_words: Integers) -> list[Figure]:
+    """Draw the figures of ``nmt-length-curve``, and the learning curves."""
+    data, resamples = collected.systems[0].config.data, collected.resamples
+    name = collected.test.files.source.rpartition("/")[2]
+    about = About(name, resamples, BinnedBy("source", unit_of(data.source_language)))
+    bins = bins_by_length(by_words, collected.bins)
+    diagnoses = [diagnose(one.scores.name, bins, [one.measures], resamples) for one in measured]
+    curve = draw_length_curve([one.scores for one in measured], about=about)
+    found = [Figure("length", "BLEU by source length", svg(curve))]
+    for kind, title in diagnosis.TITLES.items():
+        if kind != "attention" or any(each.has("entropy") for each in diagnoses):
+            drawn = diagnosis.draw_diagnosis(diagnoses, kind, about=about, unit=unit_of(data.target_language))
+            found.append(Figure("length", title, svg(drawn)))
+    runs = []
+    for system in collected.systems:
+        try:
+            curves = read_learning(system.run.path)
+        except CheckpointError:  # a run without metrics
+            continue
+        runs.append(Learning(system.name, {key: Curve(*each) for key, each in curves.items()}))
+    if runs:
+        found.append(Figure("training", "Loss, perplexity and BLEU in training", svg(draw_learning(runs))))
     return found
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most ``most`` items (two or more), evenly spaced, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
+
+
+def samples(run: RunDirectory) -> list[Row]:
+    """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for record in read_metrics(run.samples):
+        step, lines = record.get("step"), record.get("lines")
+        if isinstance(step, int) and isinstance(lines, list):
+            for line in lines:
+                if isinstance(line, dict):
+                    source, reference, text = (str(line.get(key, "")) for key in ("source", "reference", "hypothesis"))
+                    found.setdefault((source, reference), []).append((step, text))
+    return [
+        {"source": source, "reference": reference, "steps": thinned(steps, MOST_SAMPLES)}
+        for (source, reference), steps in found.items()
+    ]

@@ -1,19 +1,28 @@
-"""The translations of the sentences of the page step by step, and where the attention looked.
+"""The sentences of the page under every system: their translations step by step, and where the attention looked.
 
 Shapes: S source and T target pieces, end symbols included.
 """
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sacrebleu.metrics.chrf import CHRF
 
 from nmt.data.batching import Specials, collate, plan_by_length
-from nmt.data.tokenizer import Ids, Tokenizer
+from nmt.data.corpus import Pair
+from nmt.data.links import Link, piece_words
+from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
+from nmt.evaluation.metrics import Floats, bleu_of_statistics, sentence_statistics
+from nmt.evaluation.writing import Unit, unit_of, units
 from nmt.model.by_head import by_head
+from nmt.report.collecting import Collected
+from nmt.report.measuring import failures_of
+from nmt.report.records import Reading, Sentence, Words
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
 from nmt.translation.results import Translation
@@ -107,3 +116,146 @@ def candidates(forced: ForcedDecoding, target: Tokenizer, rows: int) -> list[lis
         pieces = target.pieces(ids[:kept].tolist())
         steps.append([[piece, round(each, DECIMALS)] for piece, each in zip(pieces, probabilities, strict=False)])
     return steps[:rows]
+
+
+RANGE = 16.0
+"""-ln of the smallest weight that a byte could say."""
+ZERO = 255
+FAINT, STEP = 136, 4
+TAIL, TAIL_STEP = 192, 16
+Bytes = npt.NDArray[np.uint8]
+
+
+def quantized(weights: npt.NDArray[np.floating]) -> Bytes:
+    """Weights (T, S) -> bytes (T, S)."""
+    with np.errstate(divide="ignore"):
+        energies = -np.log(weights.astype(np.float64))
+    codes = np.rint(ZERO * np.sqrt(np.clip(energies, 0.0, RANGE) / RANGE))
+    codes = np.where(codes > FAINT, np.rint(codes / STEP) * STEP, codes)
+    codes = np.where(codes > TAIL, np.rint(codes / TAIL_STEP) * TAIL_STEP, codes)
+    return np.where(codes > ZERO, ZERO, codes).astype(np.uint8)
+
+
+def restored(codes: Bytes) -> npt.NDArray[np.float64]:
+    """Return what the page reads of bytes (T, S), before it normalizes the rows."""
+    return np.where(codes == ZERO, 0.0, np.exp(-RANGE * (codes / ZERO) ** 2))
+
+
+def packed(weights: npt.NDArray[np.floating]) -> str:
+    """Weights (T, S) -> base64 of the bytes, row by row."""
+    return base64.b64encode(quantized(weights).tobytes()).decode("ascii")
+
+
+def grouped(pieces: Sequence[str], text: str, unit: Unit, end: str) -> tuple[Words, list[int]]:
+    """Join the pieces of each whitespace word of ``text``, in order; return them with the index of each one's word.
+
+    Where the unit is characters, because the language has no spaces, each piece is a group of its own. The symbol
+    ``end``, if it is last, is a group without a word: -1.
+    """
+    ended = bool(pieces) and pieces[-1] == end
+    inner = pieces[: len(pieces) - ended]
+    groups: Words = []
+    words: list[int] = []
+    for piece, word in zip(inner, piece_words(inner, text), strict=True):
+        if unit == "words" and words and words[-1] == word:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+            words.append(word)
+    return ([*groups, [end]], [*words, -1]) if ended else (groups, words)
+
+
+def gold_groups(links: Iterable[Link], words: Sequence[int], reference: str, unit: Unit) -> list[list[int]]:
+    """Return links of whitespace words as links of source groups and reference words, sorted.
+
+    ``words`` has the word of each source group. Where the unit of the target is characters, a link of a word is one of
+    each of its characters. A word that was cut off has no group.
+    """
+    places: dict[int, list[int]] = {}
+    for group, word in enumerate(words):
+        places.setdefault(word, []).append(group)
+    targets, begin = [], 0
+    for text in reference.split():
+        size = len(units(text, unit))
+        targets.append(range(begin, begin + size))
+        begin += size
+    return sorted([group, target] for i, j in links for group in places.get(i, ()) for target in targets[j])
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What one system made of the sentences that are shown."""
+
+    tokenizers: Tokenizers
+    sentences: list[ReadSentence]
+
+    @property
+    def views(self) -> list[str]:
+        """The names of the attention matrices, in order."""
+        return list(dict.fromkeys(name for each in self.sentences for name in each.views))
+
+
+def sentence_records(collected: Collected, shown: Sequence[int], readings: Sequence[Readings]) -> list[Sentence]:
+    """Return a record of each sentence of the test set that is ``shown``, as every system read it."""
+    test, data = collected.test, collected.systems[0].config.data
+    source_unit, target_unit = unit_of(data.source_language), unit_of(data.target_language)
+    names = [system.name for system in collected.systems]
+    scores = [_bleu(collected, shown, each.sentences) for each in readings]
+    records = []
+    for place, index in enumerate(shown):
+        pair = test.pairs[index]
+        first = readings[0]
+        groups, words = _source_words(first.tokenizers.source, first.sentences[place], source_unit)
+        gold = None
+        if test.gold is not None:
+            gold = gold_groups(test.gold[index].possible, words, pair.target, target_unit)
+        systems = {}
+        for name, each, bleu in zip(names, readings, scores, strict=True):
+            own, _ = _source_words(each.tokenizers.source, each.sentences[place], source_unit)
+            systems[name] = _reading(
+                each.sentences[place],
+                pair,
+                each.tokenizers.target,
+                target_unit,
+                float(bleu[place]),
+                None if own == groups else own,
+            )
+        length = len(units(pair.source, source_unit))
+        records.append(Sentence(index + 1, pair.source, pair.target, length, groups, gold, systems))
+    return records
+
+
+def _bleu(collected: Collected, shown: Sequence[int], sentences: Sequence[ReadSentence]) -> Floats:
+    """BLEU of each sentence, exponential smoothing, effective order."""
+    references = [collected.test.pairs[index].target for index in shown]
+    statistics = sentence_statistics([each.translation.text for each in sentences], references, collected.tokenizer)
+    return bleu_of_statistics(statistics, effective_order=True)
+
+
+def _source_words(tokenizer: Tokenizer, sentence: ReadSentence, unit: Unit) -> tuple[Words, list[int]]:
+    return grouped(sentence.translation.source_pieces, sentence.translation.source, unit, _end(tokenizer))
+
+
+def _end(tokenizer: Tokenizer) -> str:
+    return tokenizer.pieces([tokenizer.eos_id])[0]
+
+
+def _reading(
+    sentence: ReadSentence, pair: Pair, target: Tokenizer, unit: Unit, bleu: float, source_words: Words | None
+) -> Reading:
+    best, forced = sentence.translation.hypotheses[0], sentence.forced
+    rows = len(best.pieces)
+    groups, _ = grouped(best.pieces, best.text, unit, _end(target))
+    probabilities = np.exp(forced.log_probabilities[:rows]).tolist()
+    return Reading(
+        text=best.text,
+        bleu=bleu,
+        chrf=float(CHRF().sentence_score(best.text, [pair.target]).score),
+        log_probability=float(forced.log_probabilities[:rows].sum(dtype=np.float64)),
+        failures=failures_of(best.text, pair.target, unit),
+        target_words=groups,
+        source_words=source_words,
+        steps=candidates(forced, target, rows),
+        chosen=[round(each, DECIMALS) for each in probabilities],
+        attention={name: packed(matrix) for name, matrix in sentence.views.items()} or None,
+    )

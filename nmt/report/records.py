@@ -1,21 +1,17 @@
-"""What the page shows, as records: their fields, in JSON, are what its JavaScript reads.
+"""What the page shows, as records: in JSON, its script reads some of their fields.
 
 Numbers are rounded to six significant digits at most in JSON; null stands for what is unknown or undefined.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from nmt.evaluation.by_length import MIN_SENTENCES
-
 DIGITS = 6
 """Significant digits of a number in JSON, at most."""
-VERSION = 1
-"""Of the format, for programs that read the data out of a page."""
 
 Words = list[list[str]]
 """The pieces of each word, in order; the end symbol is a word of its own."""
@@ -43,7 +39,8 @@ class System:
     settings: dict[str, str]
     """Dotted keys of the configuration whose values differ between the systems; "" where unset."""
     parameters: int
-    updates: int | None
+    update: int | None
+    """Of the weights that translated; the last of those that were averaged."""
     seconds: float | None
     """Of training."""
     tokens_per_second: float | None
@@ -64,16 +61,18 @@ class System:
     views: list[str]
     """Names of the attention matrices of a sentence."""
     length: list[Row]
-    """Scores by source length in words or characters; ``examples`` are indices of the report's sentences."""
-    length_pieces: list[Row]
-    """Likewise by source pieces."""
-    diagnosis: list[Row]
-    """Reasons by source length, as ``nmt-diagnose`` shows them, from forced decoding of the references; entropy in
-    bits."""
-    training: dict[str, list[list[Any]]]
-    """train: step, loss, tokens/s, learning rate; validation: step, loss, perplexity, BLEU, whether it is the best."""
+    """Scores by source length: the rows of a length curve."""
     samples: list[Row]
-    """Translations of the same sentences over time: step, lines."""
+    """Translations of the same sentences over time: source, reference, and a step and text for each validation."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing on the page."""
+
+    panel: str
+    title: str
+    svg: bytes
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Reading:
     chosen: list[float]
     """The probability of each target piece, (T,)."""
     attention: dict[str, str] | None
-    """By view, T x S weights as :mod:`nmt.report.weights` packs them, in base64; None without attention."""
+    """By view, T x S weights as :func:`nmt.report.reading.packed` has them, in base64; None without attention."""
 
 
 @dataclass(frozen=True)
@@ -120,20 +119,23 @@ class Report:
 
     title: str
     made: dict[str, str]
+    """Date, version of the toolkit, command."""
     languages: Languages
     systems: list[System]
     pairs: list[Row]
-    """a, b, difference (BLEU of b minus that of a), p."""
-    bottleneck: list[Row]
-    """system, width, attention: of systems that differ in the width of the encoder's vector; else none."""
+    """a, b, difference (BLEU of b minus that of a), p: of systems that are trained enough to be compared."""
+    findings: list[str]
+    """Sentences that say which system is better."""
+    figures: list[Figure]
+    bins: list[Row]
+    """low, high: source lengths."""
     sentences: list[Sentence]
+    example: Sentence | None
+    """A sentence for the overview."""
     selection: str
     """How the sentences were chosen, in words."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
     """Remarks on single systems, below the table of scores."""
-    min_sentences: int = field(default=MIN_SENTENCES)
-    """A bin of lengths with fewer sentences is weak evidence, and drawn as such."""
-    version: int = field(default=VERSION)
 
 
 def plain(value: Any) -> Any:

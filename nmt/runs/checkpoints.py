@@ -5,17 +5,18 @@ import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from nmt.errors import CheckpointError, FileError
-from nmt.foundation.files import (
+from nmt.errors import CheckpointError, FileError, NmtError
+from nmt.files import (
     CHECKSUMS,
     LARGEST_JSON,
     digest,
+    fingerprint,
     read_json,
     refuse_links_outside,
     require_regular_file,
@@ -23,12 +24,17 @@ from nmt.foundation.files import (
     write_checksums,
     write_json,
 )
-from nmt.runs.tensors import inspect, load_tensors, unshared
+from nmt.runs.tensors import inspect, load_tensors, parameter_count, unshared
 
 UPDATE = "update"
 """The metadata key of the number of updates."""
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """The names of checkpoints."""
+
+
+TRIES = 10
+"""Readings of a checkpoint that training replaces before each has ended."""
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -138,17 +144,43 @@ class Checkpoints:
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
-        return load_tensors(self._verified(name, "model.safetensors"))
+        return self.whole(name, lambda: load_tensors(self._verified(name, "model.safetensors")))
 
     def training(self, name: str) -> TrainingCheckpoint:
         """The state from which training resumes. Raises CheckpointError."""
-        tensors, state = (self._verified(name, file) for file in ("training.safetensors", "training.json"))
-        return TrainingCheckpoint(load_tensors(tensors), read_json(state))
+
+        def read() -> TrainingCheckpoint:
+            tensors, state = (self._verified(name, file) for file in ("training.safetensors", "training.json"))
+            return TrainingCheckpoint(load_tensors(tensors), read_json(state))
+
+        return self.whole(name, read)
 
     def update(self, name: str) -> int:
         """The number of updates before a checkpoint was written; 0 if it does not say. Raises CheckpointError."""
-        written = inspect(self._verified(name, "model.safetensors")).metadata.get(UPDATE, "0")
+        contents = self.whole(name, lambda: inspect(self._verified(name, "model.safetensors")))
+        written = contents.metadata.get(UPDATE, "0")
         return int(written) if written.isdecimal() and len(written) < 20 else 0
+
+    def parameters(self, name: str) -> int:
+        """The number of parameters of a checkpoint. Raises CheckpointError."""
+        return self.whole(name, lambda: parameter_count(self.folder(name) / "model.safetensors"))
+
+    def whole(self, name: str, read: Callable[[], Item]) -> Item:
+        """Read files of one checkpoint, and again if training has replaced it meanwhile: no reading mixes two.
+
+        Raises what ``read`` raises, and CheckpointError if the checkpoint is replaced each time.
+        """
+        for _ in range(TRIES):
+            before = fingerprint(self.folder(name))
+            try:
+                found = read()
+            except (NmtError, OSError):
+                if fingerprint(self.folder(name)) == before:
+                    raise
+            else:
+                if fingerprint(self.folder(name)) == before:
+                    return found
+        raise CheckpointError(f"{self.folder(name)}: changed while loading; wait until training has finished")
 
     def folder(self, name: str) -> Path:
         """The directory of a checkpoint; after a crash between the two renames of :meth:`save`, its predecessor's."""

@@ -18,7 +18,7 @@ from typing import Any
 from nmt.config import Config, dump_config
 from nmt.data import language_id
 from nmt.data.tokenizer import Tokenizers
-from nmt.foundation.files import read_json, refuse_links_outside, sync, write_json, write_text
+from nmt.files import read_json, refuse_links_outside, sync, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
 from nmt.runs.lock import LOCK, lock
 

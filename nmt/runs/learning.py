@@ -1,7 +1,6 @@
 """The learning curves of a run, read from its files without PyTorch."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import CheckpointError
-from nmt.runs.metrics import last_progress, read_metrics
+from nmt.runs.metrics import read_metrics
 
 Floats = npt.NDArray[np.float64]
 SOURCES = {"loss": "train", "perplexity": "validation", "bleu": "validation"}
@@ -35,15 +34,11 @@ def values_of(records: Iterable[Mapping[str, Any]], split: str, names: Sequence[
 def read_learning(path: str | Path) -> dict[str, Points]:
     """Read the learning curves of the run directory ``path``, by measure; a measure may be missing.
 
-    Hours are those of training and validation. A line of training says the seconds of all updates so far. Lines from
-    before it did say the rate alone: then each update is taken to have as many tokens as the mean of the run, which
-    needs a checkpoint; without one the hours are unknown.
-
     Raises CheckpointError if the run has no metrics.
     """
     file = Path(path) / "metrics.jsonl"
     records = read_metrics(file)
-    hours = _hours(records, _tokens_per_update(Path(path)))
+    hours = _hours(records)
     timed = [{**record, "hours": hour} for record, hour in zip(records, hours, strict=True)]
     curves = {}
     for measure, split in SOURCES.items():
@@ -56,29 +51,17 @@ def read_learning(path: str | Path) -> dict[str, Points]:
     return curves
 
 
-def _hours(records: Sequence[dict[str, Any]], tokens_per_update: float) -> list[float]:
-    """Return the hours from the beginning of the run to each record; NaN if they are not known.
+def _hours(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the hours of training and validation before each record; NaN if they are not known.
 
     Between two training lines, time is shared out evenly among the updates: a validation may lie between them.
     """
-    updates, training = [0], [0.0]
-    for record in records:
-        if record.get("split") == "train":
-            rate = record.get("target_tokens_per_second") or np.nan
-            guessed = training[-1] + (record["step"] - updates[-1]) * tokens_per_update / rate
-            training.append(record.get("seconds", guessed))
-            updates.append(record["step"])
+    training = [(0, 0.0)]
+    training += [(each["step"], each.get("seconds", np.nan)) for each in records if each.get("split") == "train"]
+    updates, seconds = zip(*training, strict=True)
     validation, hours = 0.0, []
     for record in records:
         if record.get("split") == "validation":
             validation += record.get("seconds", np.nan)
-        hours.append((float(np.interp(record["step"], updates, training)) + validation) / 3600)
+        hours.append((float(np.interp(record["step"], updates, seconds)) + validation) / 3600)
     return hours
-
-
-def _tokens_per_update(run: Path) -> float:
-    """Return the mean number of target tokens of an update; NaN without a readable checkpoint."""
-    training = last_progress(run)
-    with suppress(LookupError, TypeError, ValueError, ZeroDivisionError):
-        return float(training["target_tokens"] / training["update"])
-    return np.nan

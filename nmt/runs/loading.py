@@ -11,9 +11,9 @@ from torch import Tensor
 from nmt import fast
 from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
+from nmt.device import name_of
 from nmt.errors import CheckpointError, NmtError, NmtWarning, tried
-from nmt.foundation.device import name_of
-from nmt.foundation.files import CHECKSUMS, read_json, refuse_links_outside
+from nmt.files import read_json, refuse_links_outside
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
 from nmt.runs.directory import RunDirectory
@@ -55,17 +55,13 @@ def load_run(
         raise CheckpointError(f"{run.path}: no such run directory{tried(run.path)}; nmt-train makes one")
     if not run.config.exists():
         raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
-    folder = run.folder(checkpoint)
-    weights_file = folder / "model.safetensors"
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
-    refuse_links_outside(run.path, [*models, weights_file, folder / CHECKSUMS, run.manifest, run.plain_kernels])
+    refuse_links_outside(run.path, [*models, run.manifest, run.plain_kernels])
     try:
         config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
-    if checkpoint == "best" and not run.has("best"):
-        raise CheckpointError(f"{folder}: missing; a run has it after its first validation")
     _refuse_other_tokenizers(run, tokenizers)
     if kernels is None and config.kernels == "auto" and run.takes_plain_kernels(lambda: fast.place_of(device)):
         kernels = "plain"
@@ -78,7 +74,7 @@ def load_run(
     model_section = config.model.model_copy(update={} if attention is None else {"attention": attention})
     config = config.model_copy(update={"kernels": kernels or config.kernels, "model": model_section})
     sizes = tokenizers.source.size, tokenizers.target.size
-    _refuse_other_size(config, sizes, weights_file, run.config)
+    run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, sizes))
     weights = run.weights(checkpoint)
     with Uninitialized():
         model = build_model(config.model, *sizes)
@@ -98,14 +94,18 @@ def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
         raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
 
 
-def _refuse_other_size(config: Config, sizes: tuple[int, int], weights: Path, where: Path) -> None:
+def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes: tuple[int, int]) -> None:
     """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
+    if checkpoint == "best" and not run.has("best"):
+        raise CheckpointError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
+    weights = run.folder(checkpoint) / "model.safetensors"
+    refuse_links_outside(run.path, [weights])
     with Uninitialized(), torch.device("meta"):  # sizes alone
         parameters = build_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     found = inspect(weights).size
     if found > 2 * described or described > 2 * found:
-        raise CheckpointError(f"{where}: describes a network of {described:,} bytes; {weights} holds {found:,}")
+        raise CheckpointError(f"{run.config}: describes a network of {described:,} bytes; {weights} holds {found:,}")
 
 
 def load_weights(model: Seq2Seq, weights: Mapping[str, Tensor], where: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import CheckpointError, NmtError
-from nmt.foundation.files import LARGEST_JSON, read_json, require_regular_file
+from nmt.files import LARGEST_JSON, read_json, require_regular_file
 
 LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
 """Limits for an untrusted run: bytes of the file, and lines written since the last checkpoint."""
@@ -31,11 +31,19 @@ def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     return judged[-1] if judged else {}
 
 
+def updates_of_best(records: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the update of the weights in ``best``, or those of the checkpoints they average; empty if unknown."""
+    best = best_validation(records)
+    updates = best.get("updates", [best.get("step")])
+    return tuple(each for each in updates if isinstance(each, int))
+
+
 def last_progress(run: Path) -> dict[str, Any]:
     """Read the counters of the last checkpoint of a run directory; empty if it is missing or unreadable."""
-    with suppress(NmtError, OSError, ValueError):
-        progress = read_json(run / "checkpoints" / "last" / "training.json")
-        return progress if isinstance(progress, dict) else {}
+    for name in ("last", "previous"):  # a save renames the one to the other
+        with suppress(NmtError, OSError, ValueError):
+            progress = read_json(run / "checkpoints" / name / "training.json")
+            return progress if isinstance(progress, dict) else {}
     return {}
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from nmt.errors import CheckpointError
-from nmt.foundation.files import require_regular_file
+from nmt.files import require_regular_file
 
 MOST_PROBLEMS = 50
 """Problems that are reported; weights with more belong to something else."""

@@ -21,10 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import has_words
-from nmt.serving.about import About
-from nmt.serving.batches import Answer, Batches, Translate
-from nmt.serving.metrics import Metrics
+from nmt.serving.batches import Answer, Batches, Metrics, Translate
 from nmt.serving.requests import LIKE, Limits, Refused, parse
+from nmt.serving.server import About
 from nmt.translation.results import Translation
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -77,7 +76,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
             return Response(status_code=CLIENT_GONE)
-        return await asyncio.to_thread(_response, answer, wanted.attention, about.languages)
+        return await asyncio.to_thread(_response, answer, wanted.attention, limits, about.languages)
 
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok", **about.as_dict(), "waiting": batches.waiting})
@@ -135,23 +134,30 @@ async def _wait(request: HttpRequest, answer: Any, limits: Limits) -> Answer:
             task.cancel()
 
 
-def _response(answer: Answer, attention: bool, languages: tuple[str, str]) -> Response:
-    return JSONResponse({"translations": [_content(*each, attention, languages) for each in answer]})
+def _response(answer: Answer, attention: bool, limits: Limits, languages: tuple[str, str]) -> Response:
+    contents, weights = [], 0
+    for translation, problem in answer:
+        content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
+        if problem is not None:
+            content["warning"] = problem
+        if attention:
+            found = translation.attention
+            if found is not None and (weights := weights + found.size) > limits.weights:
+                found = None
+                content.setdefault("warning", f"no attention: an answer has up to {limits.weights:,} weights")
+            content |= _attention(translation, found, languages)
+        contents.append(content)
+    return JSONResponse({"translations": contents})
 
 
-def _content(
-    translation: Translation, problem: str | None, attention: bool, languages: tuple[str, str]
-) -> dict[str, Any]:
+def _attention(translation: Translation, weights: Weights | None, languages: tuple[str, str]) -> dict[str, Any]:
     """What a client receives for a line: weights are (pieces, source pieces), and those of words (target, source)."""
-    content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
-    if attention:
-        weights = translation.attention
-        content["source_pieces"], content["pieces"] = translation.source_pieces, translation.pieces
-        content["attention"] = None if weights is None else _rounded(weights)
-        content["words"] = None if weights is None else _words(translation, weights, languages)
-    if problem is not None:
-        content["warning"] = problem
-    return content
+    return {
+        "source_pieces": translation.source_pieces,
+        "pieces": translation.pieces,
+        "attention": None if weights is None else _rounded(weights),
+        "words": None if weights is None else _words(translation, weights, languages),
+    }
 
 
 def _words(translation: Translation, weights: Weights, languages: tuple[str, str]) -> dict[str, Any]:
@@ -178,8 +184,6 @@ def _error(status: int, message: str, headers: MutableMapping[str, str] | None =
 async def _refusal(_: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, Refused)
     headers = {"retry-after": "1"} if error.status in (429, 503) else {}
-    if error.status in (408, 413, 415):  # the rest of the body is not read
-        headers["connection"] = "close"
     return _error(error.status, error.message, headers)
 
 
@@ -204,6 +208,7 @@ class Guard:
         (b"referrer-policy", b"no-referrer"),
         (b"cache-control", b"no-store"),
         (b"cross-origin-resource-policy", b"same-origin"),
+        (b"connection", b"close"),  # one request a connection: nobody can queue more than the limits allow
     )
 
     def __init__(self, app: ASGIApp, metrics: Metrics, hosts: Collection[str] | None) -> None:

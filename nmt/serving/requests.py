@@ -29,13 +29,18 @@ class Limits:
     waiting: int = 256
     """Requests that wait for translation; more are refused."""
     connections: int = 512
-    """Connections at a time; more are closed, with an answer."""
+    """Connections at a time. One more takes the place of the client that has been waited for longest; if all wait for
+    their answers, it is refused."""
     batch: int = 1 << 15
     """Characters of a batch of several requests; a request of more is a batch of its own."""
+    weights: int = 1 << 16
+    """Attention weights of an answer; lines beyond have none."""
     arrival: float = 10.0
     """Seconds in which the head of a request must arrive, and likewise its body."""
     seconds: float = 30.0
     """Seconds from the arrival of a request to its answer."""
+    reading: float = 10.0
+    """Seconds in which a client must read its answer."""
 
 
 class Refused(Exception):

@@ -1,21 +1,26 @@
-"""The server: a socket, the time limit for the head of a request, and a graceful stop."""
+"""The server: a socket, limits of a connection, a graceful stop, and the description of the runs behind it."""
 
 import asyncio
 import math
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from nmt.config import load_run_config
 from nmt.errors import ConfigError
+from nmt.files import run_name
+from nmt.runs.directory import RunDirectory
+from nmt.runs.metrics import best_validation, read_metrics, updates_of_best
 from nmt.serving.requests import Limits
 
-KEEP_ALIVE = 5
-"""Seconds that a connection stays open between two requests."""
 LARGEST_HEAD = 1 << 14
 """Bytes of the head of a request."""
 FULL = (
@@ -38,42 +43,56 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def protocol(limits: Limits) -> type[H11Protocol]:
-    """Make a protocol that refuses too many connections, and closes those whose next head does not arrive in time:
-    uvicorn would accept all, and wait for ever."""
+    """Make a protocol of one request a connection, which limits connections and the time that a client may take to ask
+    and to read. Uvicorn alone would queue any number of requests, and wait for its client without end."""
 
-    class Bounded(H11Protocol):
+    class Connection(H11Protocol):
         _full = False
-        _patience: asyncio.TimerHandle | None = None
+        _timer: asyncio.TimerHandle | None = None
+        """Runs while the client is waited for."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._full = len(self.connections) > limits.connections
-            self._wait()
+            self._wait(limits.arrival)
+            if len(self.connections) > limits.connections:
+                self._make_room()
 
         def data_received(self, data: bytes) -> None:
             if self._full:  # only now: the system would drop an answer that comes before the request
                 self.transport.write(FULL)
                 self.transport.close()
-                return
-            super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._stop_waiting()
-            elif self._patience is None:  # the first bytes of the next head
-                self._wait()
+            elif self.cycle is None or self.cycle.more_body:  # what follows the request is dropped
+                super().data_received(data)
+                if self.cycle is not None and not self.cycle.response_complete:
+                    self._stop_waiting()  # the application limits the time for the body
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._wait(limits.reading)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
             super().connection_lost(exc)
 
-        def _wait(self) -> None:
-            self._patience = self.loop.call_later(limits.arrival, self.transport.close)
+        def _make_room(self) -> None:
+            """Close the connection whose client has been waited for longest; without one, refuse this one."""
+            waiting = [each for each in self.connections if isinstance(each, Connection) and each is not self]
+            timers = {each: each._timer.when() for each in waiting if each._timer is not None}
+            if timers:
+                min(timers, key=lambda each: timers[each]).transport.abort()
+            else:
+                self._full = True
+
+        def _wait(self, seconds: float) -> None:
+            self._stop_waiting()
+            self._timer = self.loop.call_later(seconds, self.transport.abort)
 
         def _stop_waiting(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    return Bounded
+    return Connection
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
@@ -89,8 +108,7 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=math.ceil(limits.arrival + limits.seconds) + 1,
+            timeout_graceful_shutdown=math.ceil(limits.arrival + limits.seconds + limits.reading) + 1,
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
     )
@@ -113,3 +131,40 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@dataclass(frozen=True)
+class About:
+    """The model behind a server."""
+
+    name: str
+    languages: tuple[str, str]
+    """Of source and target."""
+    runs: Sequence[Mapping[str, Any]] = ()
+    """A description of each run; see :func:`known_of`."""
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> "About":
+        """Describe run directories that translate together. Raises ConfigError, FileError."""
+        data = load_run_config(paths[0]).data
+        languages = (data.source_language, data.target_language)
+        return cls(" + ".join(map(run_name, paths)), languages, [known_of(Path(path)) for path in paths])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the description of the model in ``/health``."""
+        source, target = self.languages
+        return {"model": self.name, "source_language": source, "target_language": target, "runs": list(self.runs)}
+
+
+def known_of(path: Path) -> dict[str, Any]:
+    """Describe a run: its name; the update of its best weights; their BLEU, and of which set it is: that of the test
+    set, or else of the validation set. None for what its metrics do not say."""
+    records = read_metrics(RunDirectory(path).metrics)
+    best = best_validation(records)
+    scored = [best, *(each for each in records if each.get("split") == "test")][-1]
+    return {
+        "name": run_name(path),
+        "update": max(updates_of_best(records), default=None),
+        "bleu": None if (score := scored.get("bleu")) is None else round(score, 2),
+        "bleu_of": "test" if scored.get("split") == "test" else "validation" if scored else None,
+    }

@@ -107,6 +107,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_what_is_written_is_read_back(value: Any) -> None:
     read = parse_yaml(format_yaml(value), "")

@@ -17,17 +17,14 @@ from tests.config.configurations import MINIMAL, problems
             "model.beam_size=3",
             "model.beam_size: unknown key; there is training.validation.beam_size, decoding.beam_size",
         ),
+        ("model.decoder.attention={}", "model.decoder.attention: unknown key; there is model.attention"),
         ("model.beamsize=3", "model.beamsize: unknown key; there is training.validation.beam_size, decoding.beam_size"),
         (
             "evaluation.colour=red",
             "evaluation.colour: unknown key; the keys here are bleu_tokenizer, bins, bootstrap, gold",
         ),
         ("lerning={}", "lerning: unknown key; nearest: training"),
-        (
-            "training.max_epochs=20",
-            "training.max_epochs: unknown key; use training.epochs (or training.updates, which counts optimizer "
-            "updates)",
-        ),
+        ("training.max_epochs=20", "training.max_epochs: unknown key; use training.epochs or training.updates"),
         ("lr=0.1", "lr: unknown key; use training.optimizer.learning_rate"),
         (
             "model.encoder.Hidden-Size=9",

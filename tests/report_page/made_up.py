@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nmt.demo.generator import Generator
+from demo_language.generator import Generator
 
 END = "</s>"
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40))
@@ -20,6 +20,7 @@ SYSTEMS = {  # width, attention, views, how well its attention follows the align
     "luong-64": (64, True, ["attention"], 3.0, 0.1),
     "<i>heads</i> & co": (64, True, ["mean", "layer 1 head 1", "layer 1 head 2"], 4.0, 0.08),
 }
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"/>'
 FAILURES = ("stops early", "runs on", "repeats")
 
 
@@ -104,39 +105,11 @@ def rows(dice: random.Random, wrong: float) -> list[dict[str, Any]]:
     made = []
     for number, (low, high) in enumerate(BINS):
         bleu = 95 * (1 - wrong) ** (1 + number)
-        examples = [number * PER_BIN, number * PER_BIN + 2]
         made.append(
             {"low": low, "high": high, "n": 250 - 50 * number, "bleu": round(bleu, 2), "bleu_low": round(bleu - 3, 2),
-             "bleu_high": round(bleu + dice.uniform(1, 3), 2), "length_ratio": round(1 - wrong / 10, 3),
-             "examples": examples}
+             "bleu_high": round(bleu + dice.uniform(1, 3), 2), "length_ratio": round(1 - wrong / 10, 3)}
         )  # fmt: skip
     return made
-
-
-def reasons(dice: random.Random, wrong: float, attends: bool) -> list[dict[str, Any]]:
-    """The diagnosis of a system."""
-    made = []
-    for number, (low, high) in enumerate(BINS):
-        row: dict[str, Any] = {"low": low, "high": high, "n": 250 - 50 * number}
-        for third, part in enumerate(("early", "middle", "late")):
-            row[f"recall_{part}"] = round(max(0.95 - wrong * (0.3 * third + 0.2 * number), 0.05), 3)
-            row[f"log_probability_{part}"] = round(-0.2 - wrong * (third + number), 3)
-        row["entropy"] = round(0.5 + 0.2 * number, 3) if attends else None
-        row["distance_from_diagonal"] = round(0.05 + 0.02 * dice.random(), 3) if attends else None
-        row |= {"stops_early": round(wrong * number / 10, 3), "runs_on": 0.01, "repeats": round(wrong * number / 20, 3)}
-        made.append(row)
-    return made
-
-
-def learning(dice: random.Random, wrong: float) -> dict[str, list[list[Any]]]:
-    """The learning curves of a system."""
-    steps = range(50, 1001, 50)
-    train = [[step, 1 + 6 * 0.997**step + dice.random() / 5, 7000 + 500 * dice.random(), 0.001] for step in steps]
-    validation: list[list[Any]] = []
-    for step in steps[1::2]:
-        loss = 1 + wrong + 6 * 0.997**step
-        validation.append([step, loss, float(np.exp(loss)), 95 * (1 - wrong) * (1 - 0.997**step), step == 900])
-    return {"train": train, "validation": validation}
 
 
 def fake_report() -> dict[str, Any]:
@@ -169,7 +142,7 @@ def fake_report() -> dict[str, Any]:
                     "model.attention.heads": "2" if len(views) > 1 else "",
                 },
                 "parameters": 1_000_000 + 10_000 * width,
-                "updates": 1000,
+                "update": 1000,
                 "seconds": 640.5,
                 "tokens_per_second": 7650.0,
                 "perplexity": round(2 + 10 * wrong, 2),
@@ -181,12 +154,9 @@ def fake_report() -> dict[str, Any]:
                 "hard": False,
                 "views": views,
                 "length": length,
-                "length_pieces": [row | {"low": row["low"] * 2, "high": row["high"] * 2} for row in length],
-                "diagnosis": reasons(dice, wrong, attends),
-                "training": learning(dice, wrong),
                 "samples": [
-                    {"step": step, "lines": [line | {"hypothesis": sample(line["reference"], step)} for line in lines]}
-                    for step in range(100, 1001, 300)
+                    line | {"steps": [(step, sample(line["reference"], step)) for step in range(100, 1001, 300)]}
+                    for line in lines
                 ],
             }
         )
@@ -198,7 +168,6 @@ def fake_report() -> dict[str, Any]:
         if i < j
     ]  # fmt: skip
     return {
-        "version": 1,
         "title": "The <demo> & its systems",
         "made": {"date": "2026-11-22", "toolkit": "0.1.0", "command": "nmt-report runs/demo --output report.html"},
         "languages": {
@@ -207,10 +176,11 @@ def fake_report() -> dict[str, Any]:
         },
         "systems": systems,
         "pairs": pairs,
-        "bottleneck": [
-            {"system": name, "width": SYSTEMS[name][0], "attention": SYSTEMS[name][1]} for name in names[:3]
-        ],
+        "findings": ["luong-64 is better than vector-64 by 9.1 BLEU (95% interval 5.0 to 12.0)."],
+        "figures": [{"panel": panel, "title": panel, "svg": SVG} for panel in ("length", "training")],
+        "bins": [{"low": low, "high": high} for low, high in BINS],
         "sentences": sentences,
+        "example": sentences[3],
         "selection": f"{len(sentences)} of 1,000 sentences: some of each length.",
         "notes": ["luong-64 has no data.test: it is measured on test.en, the test set of the others"],
     }  # fmt: skip

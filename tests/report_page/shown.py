@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import numpy.typing as npt
 
-from nmt.report.records import Languages, Reading, Report, Sentence, System
+from nmt.report.records import Figure, Languages, Reading, Report, Sentence, System
 from tests.browser import Page
 from tests.report_page.made_up import decoded, fake_report
 
@@ -15,24 +15,24 @@ REPORT = fake_report()
 LUONG, HEADS = "luong-64", "<i>heads</i> & co"
 STATES = (
     "#overview",
-    "#length&bin=2&reason=failures",
-    "#bottleneck&width=64",
+    "#length",
     "#attention=100&system=luong-64&step=4",
     "#attention=100&unit=pieces&view=layer+1+head+2&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co&temperature=0.5",
     "#attention=250&system=vector-32",
     "#sentences&against=vector-64&system=luong-64&sort=gain",
-    "#training&curve=train&step=500",
+    "#training",
 )
 
 
 def as_record(report: dict[str, Any]) -> Report:
-    sentences = [
-        Sentence(**each | {"systems": {name: Reading(**reading) for name, reading in each["systems"].items()}})
-        for each in report["sentences"]
-    ]
+    def sentence(each: dict[str, Any]) -> Sentence:
+        return Sentence(**each | {"systems": {name: Reading(**reading) for name, reading in each["systems"].items()}})
+
     systems = [System(**each) for each in report["systems"]]
     languages = Languages(**report["languages"])
-    return Report(**report | {"languages": languages, "systems": systems, "sentences": sentences})
+    made = {"languages": languages, "systems": systems, "figures": [Figure(**each) for each in report["figures"]]}
+    shown = {"sentences": list(map(sentence, report["sentences"])), "example": sentence(report["example"])}
+    return Report(**report | made | shown)
 
 
 def sentence(number: int) -> dict[str, Any]:

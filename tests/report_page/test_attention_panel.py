@@ -2,14 +2,13 @@
 
 import base64
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from nmt.report.render import render
+from nmt.report.rendering import render
 from tests.browser import Page
 from tests.report_page.made_up import SYSTEMS, fake_report
 from tests.report_page.shown import (
@@ -48,7 +47,9 @@ def test_sharpness_slider(page: Page, path: Path) -> None:
     for keys, temperature in ((Keys.ARROW_LEFT * 6, 0.354), (Keys.HOME, 0.125), (Keys.END, 8.0)):
         slider.send_keys(keys)
         expected = matrix(100, LUONG, "attention", temperature)
-        assert page.text("[data-value=entropy]") == f"{bits(expected)[3]:.2f}"
+        words = sentence(100)["systems"][LUONG]["target_words"]
+        own = slice(sum(map(len, words[:3])), sum(map(len, words[:4])))
+        assert page.text("[data-value=entropy]") == f"{bits(expected)[own].mean():.2f}"
         assert page.text("[data-value=mean-entropy]") == f"{bits(expected).mean():.2f}"
         np.testing.assert_allclose(painted(page, 14), of_words(expected, 100, LUONG), atol=6e-5)
         page.until("return location.hash.includes('temperature=' + arguments[0])", f"{temperature:g}")
@@ -56,92 +57,76 @@ def test_sharpness_slider(page: Page, path: Path) -> None:
     assert page.js("return document.activeElement.type") == "range"
 
 
-def test_hover_lights_the_source(page: Page, path: Path) -> None:
-    page.open(path, f"#attention=100&system={LUONG}&temperature=2.83")
-    pieces = matrix(100, LUONG, "attention", 2.83)
-    expected = of_words(pieces, 100, LUONG)
-    row = 5
-    page.hover(page.all("table.heat tbody th")[row])
-    assert page.attributes("table.heat tbody tr.lit th span", "dir") == ["auto"]
-    np.testing.assert_allclose(page.weights("table.heat thead th"), expected[row], atol=6e-5)
-    words = sentence(100)["systems"][LUONG]["target_words"]
-    own = slice(sum(map(len, words[:row])), sum(map(len, words[: row + 1])))
-    assert own.stop - own.start == 2  # a word of two pieces, so that the mean matters
-    lit = page.weights(".steps .sentence-row:first-child .tokens span")
-    np.testing.assert_allclose(lit, pieces[own].mean(axis=0), atol=6e-5)
-    best = int(expected[row].argmax())
-    assert f"{expected[row][best]:.2f}" in page.text(".weights")
-    assert len(page.all(".links path.lit")) == int((expected[row] >= 0.02).sum())
-    opacities = [float(value or 0) for value in page.attributes(".links path.lit", "stroke-opacity")]
-    np.testing.assert_allclose(sorted(opacities), sorted(a for a in expected[row] if a >= 0.02), atol=6e-4)
-    far = int(expected[row].argmin())
-    page.hover(page.all(f"table.heat tbody tr:nth-child({row + 1}) td")[far])
-    columns = page.texts("table.heat thead th")
-    assert f" attends to {columns[far]} {expected[row][far]:.2f}, {columns[best]} " in page.text(".weights")
-    page.hover("h1")
-    np.testing.assert_allclose(page.weights("table.heat thead th"), expected[0], atol=6e-5)
-    assert "step" not in page.fragment
-    page.hover(page.all(".tokens [role=option]")[own.start])
-    lit = page.weights(".steps .sentence-row:first-child .tokens span")
-    np.testing.assert_allclose(lit, pieces[own.start], atol=6e-5)
-    columns_of = np.array([k for k, word in enumerate(sentence(100)["source_words"]) for _ in word])
-    joined = [pieces[own.start][columns_of == k].sum() for k in range(columns_of.max() + 1)]
-    best = int(np.argmax(joined))
-    assert page.text(".weights").startswith(f"{words[row][0][1:]} attends to {columns[best]} {joined[best]:.2f}")
-
-
-def written(pieces: list[str], step: int, candidate: str) -> str:
-    """A candidate as a reader expects it: behind what the output has of its word, without SentencePiece's marks."""
-    begins = candidate.startswith(("▁", "<"))
-    return (candidate if begins else "".join(pieces[:step]).rsplit("▁", 1)[-1] + candidate).removeprefix("▁")
-
-
-def test_candidates_are_words_among_words_and_pieces_among_pieces(page: Page, tmp_path: Path) -> None:
-    """Where two candidates are spelled alike, one begins a word and the other goes on with one."""
-    report = fake_report()
-    reading = report["sentences"][0]["systems"][LUONG]
-    pieces = [piece for word in reading["target_words"] for piece in word]
-    step = next(k for k, piece in enumerate(pieces) if k and not piece.startswith("▁"))
-    listed = [pieces[step], "▁on", "on", "▁", "</s>"]
-    reading["steps"][step] = [[piece, 0.5 / 2**k] for k, piece in enumerate(listed)]
-    for unit, shown in (
-        ("words", [f"{pieces[step - 1][1:]}{pieces[step]}", "on", f"{pieces[step - 1][1:]}on", "␣", "</s>"]),
-        ("pieces", listed),
-    ):
-        file = tmp_path / f"{unit}.html"
-        file.write_text(render(as_record(report)), encoding="utf-8")
-        page.open(file, f"#attention=10&system={LUONG}&step={step + 1}&unit={unit}")
-        assert page.texts(".candidates bdi") == shown
-    page.open(file, f"#attention=10&system={LUONG}&step={step + 1}")
-    assert page.texts(".candidates .begun") == [pieces[step - 1][1:]] * 2
-    report["languages"]["target_unit"] = "characters"  # no spaces: a piece is not behind the whole sentence
-    file.write_text(render(as_record(report)), encoding="utf-8")
-    page.open(file, f"#attention=10&system={LUONG}&step={step + 1}")
-    assert page.texts(".candidates bdi") == [pieces[step], "on", "on", "␣", "</s>"]
-
-
-def test_step_by_step_with_candidates(page: Page, path: Path) -> None:
-    page.open(path, f"#attention=100&system={LUONG}")
+@pytest.mark.parametrize("unit", ["words", "pieces"])
+def test_a_step_is_a_word_or_a_piece(page: Page, path: Path, unit: str) -> None:
+    """Its row of the heat map, its source and its candidates are those of the word where words are shown."""
+    page.open(path, f"#attention=100&system={LUONG}&unit={unit}")
     reading = sentence(100)["systems"][LUONG]
-    pieces = [piece for word in reading["target_words"] for piece in word]
-    for step in range(len(pieces)):
-        listed = [list(each) for each in reading["steps"][step]]
-        if pieces[step] not in [piece for piece, _ in listed]:
-            listed.append([pieces[step], reading["chosen"][step]])
-        assert page.texts(".candidates bdi") == [written(pieces, step, piece) for piece, _ in listed]
-        assert page.texts(".candidates .count") == [f"{p:.3f}" for _, p in listed]
-        assert page.texts(".candidates .chosen bdi") == [written(pieces, step, pieces[step])]
-        assert page.text(".step-head h3") == f"Step {step + 1} of {len(pieces)}"
-        assert page.texts(".tokens [aria-selected=true]") == [pieces[step].removeprefix("▁")]
-        if step < len(pieces) - 1:
+    groups = (
+        reading["target_words"] if unit == "words" else [[each] for word in reading["target_words"] for each in word]
+    )
+    expected = matrix(100, LUONG, "attention")
+    if unit == "words":
+        expected = of_words(expected, 100, LUONG)
+    columns = page.texts("table.heat thead th")
+    place = 0
+    for step, group in enumerate(groups):
+        name = "".join(group).removeprefix("▁") if unit == "words" else group[0]
+        assert page.text(".step-head h3") == f"{unit.capitalize()[:-1]} {step + 1} of {len(groups)}"
+        assert page.texts("table.heat tr.lit th") == [name]
+        best = int(expected[step].argmax())
+        assert page.text(".weights").startswith(f"{name} attends to {columns[best]} {expected[step][best]:.2f}")
+        np.testing.assert_allclose(page.weights(".steps .tokens span:not([role])"), expected[step], atol=6e-5)
+        assert page.texts(".candidates .chosen bdi") == [
+            "".join(group[: k + 1]).removeprefix("▁") if unit == "words" else group[k] for k in range(len(group))
+        ]
+        listed = [
+            dict(reading["steps"][place + k]) | {group[k]: reading["chosen"][place + k]} for k in range(len(group))
+        ]
+        assert page.texts(".candidates .count") == [f"{p:.3f}" for each in listed for p in each.values()]
+        place += len(group)
+        if step < len(groups) - 1:
             page.find("[aria-label='Next step']").click()
     assert page.find("[aria-label='Next step']").get_attribute("disabled")
     page.js("document.querySelector('.tokens [tabindex=\"0\"]').focus()")
     page.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
-    assert page.text(".step-head h3") == f"Step {len(pieces) - 2} of {len(pieces)}"
-    page.keys(Keys.HOME)
-    assert page.js("return document.activeElement.textContent") == pieces[0].removeprefix("▁")
-    page.until("return location.hash.includes('step=1')")
+    assert page.text(".step-head h3").startswith(f"{unit.capitalize()[:-1]} {len(groups) - 2} ")
+    page.until("return location.hash.includes('step=' + arguments[0])", str(len(groups) - 2))
+
+
+def test_another_unit_shows_the_same_place(page: Page, path: Path) -> None:
+    words = sentence(100)["systems"][LUONG]["target_words"]
+    page.open(path, f"#attention=100&system={LUONG}&step={len(words)}")
+    page.js("document.querySelector('input[type=radio][value=pieces]').click()")
+    assert page.text(".step-head h3") == "Piece {0} of {0}".format(sum(map(len, words)))
+    page.js("document.querySelector('input[type=radio][value=words]').click()")
+    assert page.text(".step-head h3") == "Word {0} of {0}".format(len(words))
+
+
+def test_pointing_shows_a_row_and_a_weight(page: Page, path: Path) -> None:
+    page.open(path, f"#attention=100&system={LUONG}")
+    expected = of_words(matrix(100, LUONG, "attention"), 100, LUONG)
+    far = int(expected[5].argmin())
+    page.hover(page.all("table.heat tbody tr:nth-child(6) td")[far])
+    np.testing.assert_allclose(page.weights("table.heat thead th"), expected[5], atol=6e-5)
+    assert f" attends to {page.texts('table.heat thead th')[far]} {expected[5][far]:.2f}, " in page.text(".weights")
+    page.hover("h1")
+    np.testing.assert_allclose(page.weights("table.heat thead th"), expected[0], atol=6e-5)
+    assert "step" not in page.fragment
+
+
+def test_candidates_of_a_language_without_spaces_stand_alone(page: Page, tmp_path: Path) -> None:
+    report = fake_report()
+    report["languages"]["target_unit"] = "characters"
+    reading = report["sentences"][0]["systems"][LUONG]
+    pieces = [piece for word in reading["target_words"] for piece in word]
+    step = next(k for k, piece in enumerate(pieces) if k and not piece.startswith("▁"))
+    reading["steps"][step] = [[piece, 0.1] for piece in (pieces[step], "▁on", "on", "▁", "</s>")]
+    reading["target_words"] = [[piece] for piece in pieces]
+    file = tmp_path / "page.html"
+    file.write_text(render(as_record(report)), encoding="utf-8")
+    page.open(file, f"#attention=10&system={LUONG}&step={step + 1}")
+    assert page.texts(".candidates bdi") == [pieces[step], "on", "on", "␣", "</s>"]
 
 
 def test_heat_map_by_keyboard(page: Page, path: Path) -> None:
@@ -213,7 +198,7 @@ def test_views_units_and_systems(page: Page, path: Path) -> None:
     assert not page.find("table.heat").is_displayed()
     assert "no attention" in page.text("section[data-panel=attention]")
     page.driver.back()
-    page.until("return !document.querySelector('.pictures').hidden")
+    page.until("return !document.querySelector('figure').hidden")
 
 
 def test_translations_side_by_side_with_differences(page: Page, path: Path) -> None:
@@ -233,21 +218,6 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
     assert state(page) == {"attention": "100", "system": "vector-32"}
 
 
-def test_common_words_are_a_longest_common_subsequence(page: Page, path: Path) -> None:
-    page.open(path)
-    dice = np.random.default_rng(1)
-    for _ in range(30):
-        left, right = (dice.integers(0, 4, dice.integers(0, 12)).tolist() for _ in range(2))
-        longest = np.zeros((len(left) + 1, len(right) + 1), int)
-        for i, a in enumerate(left):
-            for j, b in enumerate(right):
-                longest[i + 1, j + 1] = longest[i, j] + 1 if a == b else max(longest[i, j + 1], longest[i + 1, j])
-        places = page.js("return commonPlaces(arguments[0], arguments[1])", left, right)
-        assert len(places) == longest[-1, -1]
-        assert all(left[i] == right[j] for i, j in places)
-        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(places))
-
-
 def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     exact = next(
         each for each in REPORT["sentences"][2:24] if each["systems"][HEADS]["text"] == each["reference"]
@@ -255,7 +225,7 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     page.open(path, f"#attention={exact['id']}&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"
     assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact["gold"]))
-    assert f"{len(exact['gold'])} of {len(exact['gold'])} are framed." in page.text("section[data-panel=attention]")
+    assert f"{len(exact['gold'])} of {len(exact['gold'])} end" in page.text("section[data-panel=attention]")
     page.js("document.querySelector('input[type=radio][value=pieces]').click()")
     groups = (exact["source_words"], exact["systems"][HEADS]["target_words"])
     words = [[k for k, word in enumerate(group) for _ in word] for group in groups]
@@ -263,27 +233,7 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     expected = [(s, t) for s, i in enumerate(words[0]) for t, j in enumerate(words[1]) if (i, j) in links]
     assert sorted(map(tuple, page.js(script))) == expected
     page.open(path, "#attention=20")
-    assert "This sentence has no gold links." in page.text("section[data-panel=attention] .pictures")
-
-
-def test_the_page_says_which_gold_links_are_shown_and_why_not_all(page: Page, path: Path) -> None:
-    """Half of the words of the reference are in the output: so are their links."""
-    page.open(path)
-    report = fake_report()
-    this = report["sentences"][0]
-    reading = this["systems"][LUONG]
-    words = this["reference"].split()
-    said = [word if k % 2 else "xyz" for k, word in enumerate(words)]
-    reading["target_words"] = [[f"▁{word}"] for word in said]
-    this["gold"] = [[0, k] for k in range(len(words))]
-    links = page.js("return sharedGold(arguments[0], arguments[1], 'words')", this, reading["target_words"])
-    assert links == [[0, k] for k in range(len(words)) if k % 2]
-    text = page.js("return goldInWords(arguments[0], arguments[1])", this["gold"], len(links))
-    left = len(words) - len(links)
-    assert text.startswith("Gold links are of the reference")
-    assert text.endswith(
-        f"{len(links)} of {len(words)} are framed; the words of the other {left} are not in this output."
-    )
+    assert "This sentence has no gold links." in page.text("section[data-panel=attention] figure")
 
 
 def test_gold_links_of_a_language_without_spaces(page: Page, path: Path) -> None:
@@ -318,7 +268,7 @@ def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
     page.open(file, f"#attention=10&system={LUONG}&unit=pieces")
     np.testing.assert_array_equal(painted(page, len(codes)), codes == 0)
     assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
-    assert "one position alone" in page.text("section[data-panel=attention] .pictures")
+    assert "one position alone" in page.text("section[data-panel=attention] figure")
     page.open(file, f"#attention=100&system={HEADS.replace(' ', '+').replace('&', '%26')}&temperature=0.125")
     assert page.find(slider).is_displayed()
 

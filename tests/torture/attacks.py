@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from nmt.config.schema import LARGEST_VOCABULARY, CharacterTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import ModelProto, learn
-from nmt.foundation.files import CHECKSUMS, LARGEST_JSON
+from nmt.files import CHECKSUMS, LARGEST_JSON
 
 GIGABYTES = 6 << 30
 WEIGHTS = Path("checkpoints/best/model.safetensors")

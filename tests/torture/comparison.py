@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from nmt.errors import FileError
-from nmt.foundation.files import read_json
+from nmt.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
 from tests.torture.trial_folder import NOTHING, TrialFolder

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from nmt.errors import NmtError
-from nmt.foundation.files import CHECKSUMS, digest
+from nmt.files import CHECKSUMS, digest
 from nmt.runs.loading import load_run
 from tests.torture.attacks import ATTACKS, ON_CHECKSUMS, WEIGHTS
 from tests.torture.tally import Result, Tally

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr
@@ -115,10 +116,16 @@ def _train(arguments: list[str]) -> tuple[int, str]:
 
 
 def start(command: str, *arguments: str, **how: Any) -> "subprocess.Popen[str]":
-    """Start a command of this environment, with its output in pipes."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    """Start a command of this environment, with its output in pipes, and with signals as a terminal leaves them: what a
+    script or nohup starts ignores some, and so would its children."""
+    usual = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     path = Path(sys.executable).with_name(Path(command).name)
-    return subprocess.Popen([str(path), *arguments], text=True, **pipes | how)
+    return subprocess.Popen([str(path), *arguments], text=True, **usual | {"preexec_fn": _default_signals} | how)
+
+
+def _default_signals() -> None:
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
 
 
 def wait_for(process: "subprocess.Popen[str]", *beginnings: str) -> str:

@@ -17,7 +17,7 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import plan_epoch
 from nmt.data.dataset import prepare
-from nmt.foundation.messages import duration
+from nmt.messages import duration
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
 from nmt.training.progress import Progress
@@ -74,13 +74,29 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
         assert step in err
     assert re.search(
         r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
-        r"\S+( \d\dm)? for 500,000 validations; \d+\.\d GB of memory$",
+        r"\S+( \d\dm)? for 500,000 validations; \d+\.\d GB of memory; \d+\.\d MB of disk$",
         err,
         re.MULTILINE,
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "tmp"]
     assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_dry_run_shows_what_a_user_needs(train: Train, tmp_path: Path) -> None:
+    """By default the corpus, what may be wrong, and the results, which ``--quiet`` shows, too."""
+    shown = {}
+    for verbosity in ([], ["--quiet"]):
+        code, err = train("--output", tmp_path / "run", "--dry-run", *verbosity)
+        assert code == 0
+        shown[bool(verbosity)] = err.splitlines()
+    assert [line.partition(":")[0] for line in shown[True]] == ["estimate", "dry run"]
+    assert re.search(r"; \d+\.\d GB of memory; \d+\.\d MB of disk$", shown[True][0])
+    assert len(shown[False]) < 20 and [line.partition(":")[0] for line in shown[False][-2:]] == ["estimate", "dry run"]
+    normal = "\n".join(shown[False])
+    assert "pairs read" in normal and "warning: data.train: 300 pairs are too few; with fewer than 5,000 " in normal
+    for detail in ("update 1/", "BLEU", "kernels", "checkpoint", "nmt-dry-run-"):
+        assert detail not in normal
 
 
 def test_a_dry_run_finds_what_would_fail_after_the_last_update(train: Train, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nmt.cli.common import importing
 from nmt.cli.train import StopRequest, main
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
@@ -45,6 +46,21 @@ def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
         assert signal.getsignal(number) == signal.SIG_DFL
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert capsys.readouterr().err == "stopping after this step; press Ctrl-C again to stop immediately\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_nohup_or_a_script_ignores_stays_ignored(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with importing():
+            assert signal.getsignal(number) == signal.SIG_IGN
+        with StopRequest() as stop:
+            os.kill(os.getpid(), number)
+            assert not stop() and signal.getsignal(number) == signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop() and stop.signal == signal.SIGTERM
+    finally:
+        signal.signal(number, before)
 
 
 def test_the_command_leaves_signals_as_they_were(train: Train, tmp_path: Path) -> None:

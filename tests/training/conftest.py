@@ -9,7 +9,7 @@ import torch
 
 from nmt.config import Config
 from nmt.data.dataset import prepare
-from nmt.foundation.device import resolve_device
+from nmt.device import resolve_device
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import Log

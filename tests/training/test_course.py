@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Position
 from nmt.errors import ConfigError
-from nmt.foundation.messages import Detail, duration, shown_on
+from nmt.messages import Detail, duration, shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import reports
 from nmt.training import trainer as trainer_module

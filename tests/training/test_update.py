@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -17,9 +17,14 @@ from nmt.config import Config
 from nmt.data.batching import Batch, Position
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
+from nmt.training import dry_run
 from nmt.training import trainer as trainer_module
+from nmt.training.gradients import EagerGradients, GraphedGradients
+from nmt.training.progress import Candidate, Progress
 from nmt.training.reports import Update
 from nmt.training.trainer import Trainer
+from nmt.training.world import OneProcess
+from tests import graphs_on_cpu
 from tests.small_run import config, metrics, train
 from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
 from tests.torture.numbers import poison as poisoned
@@ -277,3 +282,54 @@ def test_other_errors_are_none_of_memory(make: Make) -> None:
     cramp(trainer, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
         trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+
+
+def test_the_speed_of_a_gpu_is_that_of_recorded_updates(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make(accumulation=2)
+    graphs_on_cpu.install(monkeypatch)
+    eager = EagerGradients(trainer.model, trainer.objective, trainer.device, torch.float32, "auto")
+    trainer.gradients = GraphedGradients(eager, trainer.specials)
+
+    def timed(task: Callable[[], int], device: torch.device) -> float:
+        with monkeypatch.context() as patch:
+            patch.setattr(eager, "loss", None)  # neither computes nor records
+            return task() / 500
+
+    monkeypatch.setattr(dry_run, "timed", timed)
+    assert dry_run.warm_rate(trainer) == pytest.approx(500)
+
+
+class OfTwo(OneProcess):
+    """A process of two, the other of which adds 2 to each sum."""
+
+    size = 2
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return tensor + 2
+
+
+def test_processes_draw_other_random_numbers(make: Make) -> None:
+    trainer, drawn = make(), []
+    for rank, update in ((0, 0), (1, 0), (1, 1), (1, 0)):
+        trainer.world, trainer.progress = OfTwo(rank), Progress(update)
+        trainer._seed()
+        drawn.append(torch.rand(()).item())
+    assert len(set(drawn)) == 3 and drawn[1] == drawn[3]
+
+
+def test_statistics_change_by_the_mean_of_all_processes(make: Make) -> None:
+    trainer = make()
+    trainer.world = OfTwo(0)
+    trainer.model.register_buffer("average", torch.tensor(1.0))
+    with trainer._statistics_shared():
+        trainer.model.get_buffer("average").add_(4)
+    assert trainer.model.get_buffer("average") == 1 + (4 + 2) / 2
+
+
+@pytest.mark.parametrize(("best", "expected"), [(4, "last"), (2, None)])
+def test_last_replaces_a_damaged_best_of_the_same_update(best: int, expected: str | None, make: Make) -> None:
+    progress = Progress(update=4, best=Candidate(best, 0.5))
+    assert make().checkpointing._replacement(progress, ["best"]) == expected

@@ -18,10 +18,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from nmt.cli.train import main as nmt_train
 from nmt.config import Config
 from nmt.data.lines import read_lines
+from nmt.device import resolve_device
 from nmt.errors import CheckpointError
 from nmt.evaluation.diagnosis import BITS, entropy
 from nmt.evaluation.links import alignment_report, read_gold
-from nmt.foundation.device import resolve_device
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import last_progress

@@ -1,6 +1,7 @@
 """Types of values that several sections of the schema share."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
@@ -39,8 +40,18 @@ Ngram = Annotated[int, Field(ge=0, le=LARGEST_NGRAM)]
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0
 LARGEST_REPETITION_PENALTY = 100.0
-LARGEST_DIVERSITY = 1000.0
-"""Larger values would overflow in search."""
+
+
+class Problem(NamedTuple):
+    """One problem of a configuration."""
+
+    key: str
+    """Dotted; empty for the configuration as a whole."""
+    text: str
+    """The value found and the values allowed."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}" if self.key else self.text
 
 
 class Section(BaseModel):
@@ -49,6 +60,12 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+def listed(words: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def usual_type(usual: str, *options: str) -> Any:

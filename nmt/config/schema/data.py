@@ -1,10 +1,12 @@
 """The ``data`` section: corpora and limits."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import Cores, Count, NotNegative, Positive, Section, Size, Text
+from nmt.config.schema.base import Cores, Count, NotNegative, Positive, Problem, Section, Size, Text
+from nmt.config.scripts import scripts_of
 
 LARGEST_TEMPERATURE = 1000.0
 """Beyond it all shares of a mix are equal."""
@@ -192,3 +194,32 @@ class Data(Section):
         if isinstance(self.train, Mix):
             return {f"corpora.{name}": self.corpora[name] for name in sorted(self.train.mix) if name in self.corpora}
         return {"train": self.train}
+
+    @property
+    def linked(self) -> list[str]:
+        """The dotted keys of the word links of the training set."""
+        return [f"data.{key}.links" for key, corpus in self.training_corpora.items() if corpus.links is not None]
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Options that nothing reads, and a mix of corpora that do not exist."""
+        mixed = self.train.mix if isinstance(self.train, Mix) else {}
+        known = ", ".join(self.corpora) or "none"
+        for name in mixed.keys() - self.corpora.keys():
+            yield Problem(f"data.train.mix.{name}", f"there is no data.corpora.{name}; the corpora are: {known}")
+        for name in self.corpora.keys() - mixed.keys():
+            yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
+        if isinstance(self.train, Mix) and len(mixed) == 1 and self.train.temperature != 1:
+            yield Problem("data.train.temperature", "has no effect for a mix of one corpus; leave it out")
+        for split, corpus in (("validation", self.validation), ("test", self.test)):
+            if corpus is not None and corpus.links is not None:
+                text = "has no effect, only data.train's links are read; leave it out (gold links: evaluation.gold)"
+                yield Problem(f"data.{split}.links", text)
+            if corpus is not None and corpus.tag is not None:
+                text = "has no effect, only training corpora are tagged; leave it out"
+                yield Problem(f"data.{split}.tag", text)
+        for side in ("source_language", "target_language") if self.filter.script is not None else ():
+            if not scripts_of(language := getattr(self, side)):
+                text = f"needs the script of data.{side}, and that of '{language}' is unknown; leave it out"
+                yield Problem("data.filter.script", text)
+        if self.substitution is not None and not (self.substitution.source or self.substitution.target):
+            yield Problem("data.substitution", "has no effect where source and target are 0; leave it out")

@@ -1,11 +1,12 @@
 """The sections ``decoding`` and ``evaluation``, and the configuration of a run as a whole."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from nmt.config.schema.attention import NoAttention
 from nmt.config.schema.base import (
-    LARGEST_DIVERSITY,
     LARGEST_LENGTH_FACTOR,
     LARGEST_LENGTH_PENALTY,
     LARGEST_REPETITION_PENALTY,
@@ -14,14 +15,15 @@ from nmt.config.schema.base import (
     Count,
     Ngram,
     Pieces,
+    Problem,
     Section,
     Size,
     Text,
 )
 from nmt.config.schema.data import Data
 from nmt.config.schema.model import Model
-from nmt.config.schema.tokenizer import AnyTokenizer
-from nmt.config.schema.training import Training
+from nmt.config.schema.tokenizer import AnyTokenizer, BpeTokenizer, GivenTokenizer
+from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 
 Kernels = Literal["auto", "plain"]
 
@@ -49,12 +51,6 @@ class Decoding(Section):
     """Pieces in a row that occur in a translation only once (Paulus et al. 2018); 0: any may repeat."""
     repetition_penalty: Annotated[float, Field(ge=1, le=LARGEST_REPETITION_PENALTY)] = 1.0
     """Factor of the log-probability of a piece that the translation already has (after Keskar et al. 2019); 1: none."""
-    beam_groups: Beam = 1
-    """Groups of the beam that avoid one another's pieces (diverse beam search, Vijayakumar et al. 2018), for n-best
-    lists; a divisor of ``beam_size``."""
-    diversity: Annotated[float, Field(ge=0, le=LARGEST_DIVERSITY)] = 0.0
-    """What a group takes off the log-probability of a piece for each time that the groups before it have taken it at
-    the same step; the paper finds that 0.2 to 0.8 works well."""
 
 
 class GoldAlignment(Section):
@@ -124,3 +120,45 @@ class Config(Section):
     training: Training
     decoding: Decoding = Decoding()
     evaluation: Evaluation = Evaluation()
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Options that contradict each other, each problem under the key to change first; those of ``decoding`` are in
+        :mod:`nmt.config.decoding`."""
+        yield from self.model.contradictions()
+        yield from self.data.contradictions()
+        if isinstance(self.tokenizer, BpeTokenizer):
+            yield from self.tokenizer.contradictions()
+        yield from self.training.contradictions()
+        if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
+            given = isinstance(self.tokenizer, GivenTokenizer)
+            share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
+            yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
+        if isinstance(self.model.attention, NoAttention):
+            yield from self._without_attention()
+        yield from self._of_links()
+
+    def _without_attention(self) -> Iterator[Problem]:
+        """Options that need attention weights."""
+        for key, given in (
+            ("decoding.coverage_penalty", self.decoding.coverage_penalty),
+            ("training.guided_attention", self.training.guided_attention),
+        ):
+            if given:
+                text = "needs attention weights, and model.attention.type is 'none'; leave it out"
+                yield Problem(key, f"{text}, or choose an attention")
+
+    def _of_links(self) -> Iterator[Problem]:
+        """Word links that nothing reads, and options that need them."""
+        guide, linked = self.training.guided_attention, self.data.linked
+        if isinstance(guide, LinksGuide) and not linked:
+            text = "'links' needs the links of the training set; name their file in data.train.links"
+            yield Problem("training.guided_attention.type", text)
+        for key in () if isinstance(guide, LinksGuide) else linked:
+            yield Problem(key, "has no effect without training.guided_attention, type 'links'; leave it out")
+        if isinstance(guide, DiagonalGuide) and self.data.reverse_source:
+            text = "'diagonal' needs both texts in one order, and data.reverse_source reverses the source"
+            yield Problem("training.guided_attention.type", f"{text}; leave one out")
+        gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
+        if self.training.validation.metric == "aer" and not gold:
+            text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"
+            yield Problem("training.validation.metric", text)

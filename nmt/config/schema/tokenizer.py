@@ -1,10 +1,11 @@
 """The ``tokenizer`` section."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Section, Size, Text
+from nmt.config.schema.base import LARGEST_VOCABULARY, Problem, Section, Size, Text
 
 
 class LearnedTokenizer(Section):
@@ -54,6 +55,12 @@ class BpeTokenizer(LearnedTokenizer):
     type: Literal["bpe"]
     sampling: Sampling | None = None
     """Sampled segmentations of the training text; null: the best ones."""
+
+    def contradictions(self) -> Iterator[Problem]:
+        """A choice among segmentations that merges do not have."""
+        if self.sampling is not None and self.sampling.nbest != EVERY_SEGMENTATION:
+            text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
+            yield Problem("tokenizer.sampling.nbest", text)
 
 
 class UnigramTokenizer(LearnedTokenizer):

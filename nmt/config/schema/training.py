@@ -1,8 +1,9 @@
 """The ``training`` section."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, ValidationInfo, field_validator
 
 from nmt.config.schema.base import (
     LARGEST_NUMBER,
@@ -12,10 +13,12 @@ from nmt.config.schema.base import (
     NotNegative,
     Pieces,
     Positive,
+    Problem,
     Section,
     Size,
     usual_type,
 )
+from nmt.errors import nearest
 
 
 class AdamConstants(Section):
@@ -101,6 +104,17 @@ class PlateauSchedule(Section):
 AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
 
 
+METRIC_NAMES = dict.fromkeys(("loss", "perplexity", "bleu", "chrf", "aer"))
+"""Names of the metrics; ``nmt.evaluation.metrics.register`` adds to them."""
+
+
+def _a_metric(name: str) -> str:
+    if name not in METRIC_NAMES:
+        hints = [f"{name!r} is not one of {', '.join(METRIC_NAMES)}", *nearest(name, METRIC_NAMES)]
+        raise ValueError("; ".join(hints))
+    return name
+
+
 class Validation(Section):
     """Validation during training. Each one saves a checkpoint."""
 
@@ -108,8 +122,9 @@ class Validation(Section):
     """Updates between validations; the last update is always followed by one."""
     first: Size | None = 100
     """Update after which an additional early validation saves a first checkpoint; null: none."""
-    metric: Literal["bleu", "loss"] = "bleu"
-    """Metric that selects the best checkpoint, stops early and drives the plateau schedule."""
+    metric: Annotated[str, AfterValidator(_a_metric)] = "bleu"
+    """Metric that selects the best checkpoint, stops early and drives the plateau schedule: bleu, chrf, loss,
+    perplexity, or aer (alignment error rate), which needs ``evaluation.gold``."""
     patience: Size | None = None
     """Validations in a row without improvement after which training stops; null: never."""
     sentences: Size | None = None
@@ -138,6 +153,17 @@ class LinearSampling(SamplingSchedule):
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Smallest share."""
 
+    def contradictions(self, key: str) -> Iterator[Problem]:
+        """A share of references that is 1, or the floor, at every update; ``key`` is the section's."""
+        if self.floor == 1:
+            yield Problem(f"{key}.floor", "1 leaves every reference in its place; use less, or leave the section out")
+        elif self.offset >= 1 and self.slope == 0:
+            text = "0 leaves every reference in its place; use more, or leave the section out"
+            yield Problem(f"{key}.slope", text)
+        elif self.offset < self.floor:
+            text = f"{self.offset:g} is less than {key}.floor ({self.floor:g}), which is then the share at every update"
+            yield Problem(f"{key}.offset", f"{text}; must be at least the floor")
+
 
 class ExponentialSampling(SamplingSchedule):
     """Share of references base^i after i updates."""
@@ -145,6 +171,11 @@ class ExponentialSampling(SamplingSchedule):
     type: Literal["exponential"]
     base: Annotated[float, Field(gt=0, le=1)] = 0.99993
     """k of the paper; the default leaves a half after 10,000 updates."""
+
+    def contradictions(self, key: str) -> Iterator[Problem]:
+        """A share of references that is 1 at every update; ``key`` is the section's."""
+        if self.base == 1:
+            yield Problem(f"{key}.base", "1 leaves every reference in its place; use less, or leave the section out")
 
 
 class InverseSigmoidSampling(SamplingSchedule):
@@ -245,6 +276,14 @@ class Training(Section):
                 "out, or set it to null"
             )
         return updates
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Options that contradict each other."""
+        if self.average_of == "last" and self.average == 1:
+            text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
+            yield Problem("training.average_of", text)
+        if isinstance(self.scheduled_sampling, LinearSampling | ExponentialSampling):
+            yield from self.scheduled_sampling.contradictions("training.scheduled_sampling")
 
     _usual_optimizer = usual_type("adam", "optimizer")
     _usual_schedule = usual_type("constant", "schedule")

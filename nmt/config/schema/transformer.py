@@ -1,10 +1,11 @@
 """The parts of a Transformer in the ``model`` section."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import Fraction, Layers, Section, Size, Width, usual_type
+from nmt.config.schema.base import Fraction, Layers, Problem, Section, Size, Width, usual_type
 
 
 class SinusoidalPositions(Section):
@@ -52,6 +53,14 @@ class Transformer(Section):
 
     _usual_positions = usual_type("sinusoidal", "positions")
 
+    def contradictions(self, key: str, embedding: int) -> Iterator[Problem]:
+        """Options that contradict each other; ``key`` is the section's, ``embedding`` the width of its input."""
+        if self.hidden != embedding:
+            text = f"{self.hidden} does not fit a Transformer; must be model.embeddings.size ({embedding})"
+            yield Problem(f"{key}.hidden", text)
+        if self.hidden % self.heads:
+            yield Problem(f"{key}.heads", f"{self.heads} heads do not divide {key}.hidden ({self.hidden}) evenly")
+
 
 class TransformerEncoder(Transformer):
     """Transformer encoder; an annotation has ``hidden`` units."""
@@ -78,3 +87,14 @@ class TransformerAttention(Section):
     """Layer whose weights are the alignments, from 1; null: the next to last, which aligns best (Garg et al. 2019)."""
     head: Size | None = None
     """Head whose weights are the alignments, from 1; null: the mean of the heads."""
+
+    def contradictions(self, decoder: Section) -> Iterator[Problem]:
+        """A decoder of another kind, or a layer or head that it lacks."""
+        if not isinstance(decoder, TransformerDecoder):
+            text = "does not fit model.attention.type 'transformer'; use decoder: {type: transformer}"
+            yield Problem("model.decoder.type", f"{text}, or an attention of another type")
+            return
+        for name, count in (("layer", decoder.layers), ("head", decoder.heads)):
+            if (getattr(self, name) or 0) > count:
+                text = f"must be up to model.decoder.{name}s ({count}), or null"
+                yield Problem(f"model.attention.{name}", f"there is no {name} {getattr(self, name)}; {text}")

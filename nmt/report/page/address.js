@@ -5,18 +5,15 @@
 /** What the values of a panel's state name: key to [kind, all names of that kind]. */
 function namesOf(report, panel) {
   const system = ["system", report.systems.map(({ name }) => name)];
-  return {
-    overview: {},
-    length: { systems: system },
-    bottleneck: { width: ["vector of width", report.bottleneck.map(({ width }) => String(width))] },
+  const kinds = {
     attention: {
       attention: ["sentence", report.sentences.map(({ id }) => String(id))],
       system,
       view: ["layer and head", report.systems.flatMap(({ views }) => views)],
     },
     sentences: { system, against: system },
-    training: { systems: system, system },
-  }[panel];
+  };
+  return kinds[panel] ?? {};
 }
 
 /** Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced. */
@@ -28,14 +25,10 @@ function readAddress(report, fragment, panels) {
   }
   const missing = [];
   for (const [key, [kind, names]] of Object.entries(namesOf(report, state.panel))) {
-    const several = key === "systems";
-    const wanted = several ? listed(state[key]) : [state[key] ?? ""];
-    const unknown = wanted.filter((name) => name !== "" && !names.includes(name));
-    if (!unknown.length) continue;
-    missing.push(...unknown.map((name) => `no ${kind} “${name}”`));
-    const found = names.filter((name) => wanted.includes(name));
-    if (several) state[key] = found.length ? formatNames(found, names) : "";
-    else state[key] = kind === "system" ? "" : nearest(unknown[0], names); // a panel knows its best system to begin with
+    const name = state[key] ?? "";
+    if (name === "" || names.includes(name)) continue;
+    missing.push(`no ${kind} “${name}”`);
+    state[key] = kind === "system" ? "" : nearest(name, names); // a panel knows its best system to begin with
   }
   return { state, missing };
 }

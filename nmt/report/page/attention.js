@@ -9,14 +9,13 @@ function attentionPanel(report, go) {
   let model = null;
   let drawn = "";
   let painted = "";
-  const rowToStep = (row) => model.rowOf.indexOf(row);
   const toStep = (step) => go({ step: String(step + 1) }, { replace: true });
   const onRow = {
-    point: (row, column) => preview(rowToStep(row), true, column),
+    point: preview,
     leave: () => preview(),
     choose(row, column) {
-      if (model.rowOf[model.step] !== row) toStep(rowToStep(row));
-      preview(model.step, true, column);
+      if (model.step !== row) toStep(row);
+      preview(row, column);
     },
   };
   const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
@@ -34,7 +33,7 @@ function attentionPanel(report, go) {
         ["words", "words"],
         ["pieces", "pieces"],
       ],
-      (unit) => go({ unit }),
+      (unit) => go({ unit, step: String(stepIn(model, unit) + 1) }),
     ),
     sharpness: slider(
       "Temperature",
@@ -44,16 +43,10 @@ function attentionPanel(report, go) {
   };
   const steps = stepView({ point: (step) => preview(step), leave: () => preview(), choose: toStep });
   const heat = heatMap(onRow);
-  const links = linkDiagram(onRow);
   const heading = element("h3", { class: "sentence-title" });
   const translations = element("div", { class: "translations" });
   const legend = element("p", { class: "note" });
-  const pictures = element(
-    "div",
-    { class: "pictures" },
-    figure("Heat map: rows are the output, columns the source", heat.node, legend),
-    figure("Links: source left, output right", links.node),
-  );
+  const picture = figure("Heat map: rows are the output, columns the source", heat.node, legend);
   const none = element("p", { class: "hint", hidden: true }, "This system has no attention, so there is no heat map.");
   const body = [
     controls.picker.node,
@@ -65,7 +58,7 @@ function attentionPanel(report, go) {
     heading,
     steps.node,
     none,
-    pictures,
+    picture,
     element("h3", {}, "The same sentence under every system"),
     element(
       "p",
@@ -82,7 +75,6 @@ function attentionPanel(report, go) {
     if (key !== drawn) drawAll();
     if (`${key}\n${temperature}` !== painted && model.weights) {
       heat.paint(model);
-      links.draw(model);
     }
     [drawn, painted] = [key, `${key}\n${temperature}`];
     controls.unit.set(unit);
@@ -108,25 +100,21 @@ function attentionPanel(report, go) {
       element("small", {}, ` ${sentence.length} ${report.languages.unit}`),
     );
     steps.draw(model);
-    pictures.hidden = !model.weights;
+    picture.hidden = !model.weights;
     none.hidden = Boolean(model.weights);
     controls.unit.node.hidden = !model.weights;
     controls.sharpness.node.hidden = !model.weights || model.hard;
-    const room = pictures.clientWidth;
-    if (model.weights) heat.draw(model, room > 880 ? room - 344 : room); // beside the links, or above them
+    if (model.weights) heat.draw(model, picture.clientWidth);
     legend.textContent = legendOf(model, hasGold);
     const hadFocus = translations.contains(document.activeElement);
     translations.replaceChildren(...translationsOf(report, sentence, system));
     if (hadFocus) translations.querySelector("[aria-current] a").focus({ preventScroll: true });
   }
 
-  /** Light the step under the pointer, or that of the address; its `whole` row of the heat map, and a column of that. */
-  function preview(step = model.step, whole = false, column = null) {
-    const row = model.rowOf[step] ?? null;
-    steps.light(model, step, whole, column);
-    if (!model.weights) return;
-    heat.light(row, model.weights[row]);
-    links.light(row);
+  /** Light the step under the pointer, or that of the address, and a column of its row. */
+  function preview(step = model.step, column = null) {
+    steps.light(model, step, column);
+    if (model.weights) heat.light(step, model.weights[step]);
   }
 
   return { body, update };
@@ -161,8 +149,9 @@ function exploredSentence(report, state) {
   const trained = encoded ? decodeWeights(encoded, targetPieces.length) : null;
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
-  const links = sharedGold(sentence, output.target_words, report.languages.target_unit);
   const ofOnePiece = targetPieces.map((piece) => [piece]);
+  const groups = joined ? output.target_words : ofOnePiece; // a row of the heat map, and a step, for each
+  const links = sharedGold(sentence, output.target_words, report.languages.target_unit);
   return {
     sentence,
     system: system.name,
@@ -171,21 +160,27 @@ function exploredSentence(report, state) {
     unit,
     targetUnit: report.languages.target_unit,
     temperature,
-    sourcePieces,
+    sourceStarts: joined ? sourceWords.map(([piece]) => piece) : sourcePieces,
     targetPieces,
+    groups,
     matrix,
     hard: system.hard,
     weights: matrix && joined ? joinedWeights(matrix, output.target_words, sourceWords) : matrix,
-    stepWeights: matrix && joined ? joinedWeights(matrix, ofOnePiece, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
     rows: joined ? output.target_words.map(wordText) : targetPieces,
-    rowOf: joined ? wordOfPiece(output.target_words) : targetPieces.map((_, k) => k),
+    firstOf: groups.map((_, k) => groups.slice(0, k).flat().length), // the first piece of each row
     entropies: matrix ? matrix.map(entropyBits) : [],
+    positions: sourcePieces.length,
     links, // gold ones, of words
     gold: joined ? links : linksOfPieces(links, sourceWords, output.target_words),
     sourceRtl: report.languages.source_rtl,
-    step: numberIn(state, "step", 1, targetPieces.length, 1) - 1,
+    step: numberIn(state, "step", 1, groups.length, 1) - 1,
   };
+}
+
+/** The step in another unit that has the first piece of the current one. */
+function stepIn({ output, firstOf, step }, unit) {
+  return unit === "pieces" ? firstOf[step] : wordOfPiece(output.target_words)[firstOf[step]];
 }
 
 /**
@@ -226,12 +221,10 @@ function legendOf({ links, unit, sentence, hard }, hasGold) {
   return `${scale}${joined} ${goldInWords(sentence.gold, links.length)}`;
 }
 
-/** How many of a sentence's gold links are shown, and why not all. */
+/** Which of a sentence's gold links are framed. */
 function goldInWords(gold, shown) {
   if (!gold?.length) return "This sentence has no gold links.";
-  const why = "Gold links are of the reference: one is framed where the output has the reference's word, in the same order";
-  const left = gold.length - shown;
-  return `${why}. ${shown} of ${gold.length} are framed${left ? `; the words of the other ${left} are not in this output` : ""}.`;
+  return `Frames are gold links, which people drew between the source and the reference: ${shown} of ${gold.length} end at a reference word that this output has, too.`;
 }
 
 function translationsOf(report, sentence, chosen) {
@@ -247,11 +240,11 @@ function translationsOf(report, sentence, chosen) {
     row(false, "Reference", reference, "BLEU"),
     ...report.systems
       .filter(({ name }) => sentence.systems[name])
-      .map(({ name, look }) => {
+      .map(({ name }) => {
         const output = sentence.systems[name];
         const link = explorerLink(sentence, name, element("bdi", {}, name));
         const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
-        return row(name === chosen, [swatch(look), link], text, decimal(output.bleu));
+        return row(name === chosen, link, text, decimal(output.bleu));
       }),
   ];
 }

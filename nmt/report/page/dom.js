@@ -1,16 +1,9 @@
 "use strict";
 // Small builders of elements. All text becomes text nodes: nothing of the data is ever read as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes. */
 function element(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
-}
-
-/** The same for a shape of SVG. */
-function shape(tag, properties = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), properties, children);
 }
 
 function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children) {
@@ -80,68 +73,6 @@ function slider(label, { min, max, step, say }, move, done = move) {
   };
 }
 
-/** The line and marker of a series as in the chart, as a small picture without a name. */
-function swatch(look) {
-  return shape(
-    "svg",
-    { class: "swatch", viewBox: "0 0 28 12", width: 28, height: 12, "aria-hidden": "true" },
-    shape("path", { class: `line series-${look.color}`, d: "M1 6H27", "stroke-dasharray": look.dash }),
-    shape("path", { class: `marker series-${look.color}`, d: look.marker, transform: "translate(14 6)" }),
-  );
-}
-
-/** Check boxes that choose systems: {node, set(names)}. At least one stays chosen. */
-function systemBoxes(systems, choose) {
-  const boxes = systems.map(({ name }) =>
-    element("input", {
-      type: "checkbox",
-      value: name,
-      on: {
-        change(event) {
-          const names = boxes.filter((box) => box.checked).map((box) => box.value);
-          if (names.length) choose(names);
-          else event.target.checked = true;
-        },
-      },
-    }),
-  );
-  const rows = systems.map((system, k) =>
-    element("label", {}, boxes[k], swatch(system.look), element("bdi", {}, system.name)),
-  );
-  return {
-    node: element("fieldset", { class: "control systems" }, element("legend", {}, "Systems"), element("div", {}, rows)),
-    set: (names) => boxes.forEach((box) => (box.checked = names.includes(box.value))),
-  };
-}
-
-/** A table in a region that scrolls sideways. `rows` are lists of nodes or texts; the first of each is its heading. */
-function table(caption, headings, rows) {
-  const cell = (content, k) => element(k ? "td" : "th", k ? {} : { scope: "row" }, content);
-  return element(
-    "div",
-    { class: "scroll", role: "region", tabindex: "0", "aria-label": caption },
-    element(
-      "table",
-      {},
-      element("caption", {}, caption),
-      element(
-        "thead",
-        {},
-        element(
-          "tr",
-          {},
-          headings.map((text) => element("th", { scope: "col" }, text)),
-        ),
-      ),
-      element(
-        "tbody",
-        {},
-        rows.map((row) => element("tr", {}, row.map(cell))),
-      ),
-    ),
-  );
-}
-
 /** Text of the data: in its own direction. */
 function plainText(text) {
   return element("span", { dir: "auto" }, text);
@@ -179,11 +110,4 @@ function decimal(value, digits = 1) {
 /** A number with a sign. */
 function signed(value, digits = 1) {
   return Number(value.toFixed(digits)) > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
-}
-
-/** A number of about four digits, as axes show it. */
-function compact(value) {
-  const size = Math.abs(value);
-  if (size >= 10000) return `${Number((value / 1000).toPrecision(3))}k`;
-  return size && size < 0.001 ? Number(value.toPrecision(2)).toExponential() : String(Number(value.toPrecision(4))).replace("-", "−");
 }

@@ -1,25 +1,7 @@
 "use strict";
-// The page: read the report, build the panels that it has data for, and show the one that the address names.
+// The page: read the report, and show the panel that the address names. Those to explore are built here, at first sight.
 
-const PANELS = {
-  length: lengthPanel,
-  bottleneck: bottleneckPanel,
-  attention: attentionPanel,
-  sentences: sentencesPanel,
-  training: trainingPanel,
-};
-
-/** Whether the report has what a panel shows. */
-function hasData(report, name) {
-  return {
-    overview: true,
-    length: report.systems.some((system) => system.length.length),
-    bottleneck: report.bottleneck.length > 0,
-    attention: report.sentences.length > 0,
-    sentences: report.sentences.length > 0,
-    training: report.systems.some(({ training }) => training.train.length + training.validation.length > 0),
-  }[name];
-}
+const PANELS = { attention: attentionPanel, sentences: sentencesPanel };
 
 /** Unpack the report: JSON, compressed by gzip, in base64. */
 async function readReport() {
@@ -32,18 +14,10 @@ async function readReport() {
 
 async function start() {
   const report = await readReport();
-  report.systems.forEach((system, number) => (system.look = lookOf(number)));
   const sections = new Map(
     [...document.querySelectorAll("main > section")].map((section) => [section.dataset.panel, section]),
   );
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.dataset.panel, link]));
-  for (const name of [...sections.keys()]) {
-    if (hasData(report, name)) continue;
-    sections.get(name).remove();
-    links.get(name).parentNode.remove();
-    sections.delete(name);
-    links.delete(name);
-  }
   const panels = new Map();
   const notice = document.getElementById("notice");
   let followed = false; // a link, not the back button

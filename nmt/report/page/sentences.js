@@ -124,8 +124,7 @@ function textsOf(sentence) {
 
 /** The best and the worst sentence of each bin of length, shortest bin first. */
 function extremes(report, rows, score) {
-  const bins = report.systems.map((system) => system.length).find((length) => length.length) ?? [];
-  return bins.flatMap(({ low, high }) => {
+  return report.bins.flatMap(({ low, high }) => {
     const members = rows
       .filter(({ length }) => low <= length && length <= high)
       .sort((a, b) => score(b) - score(a) || a.id - b.id);

@@ -22,37 +22,12 @@ function choice(state, key, options) {
   return options.includes(state[key]) ? state[key] : options[0];
 }
 
-const keysOf = (pairs) => pairs.map(([key]) => key);
-
 /** A number of the state between bounds, or the default. */
 function numberIn(state, key, low, high, otherwise) {
   const value = Number(state[key]);
   return state[key] === undefined || state[key] === "" || !Number.isFinite(value)
     ? otherwise
     : Math.min(Math.max(value, low), high);
-}
-
-/** Names that are separated by commas, each percent-encoded. */
-function listed(text = "") {
-  return text.split(",").map((name) => {
-    try {
-      return decodeURIComponent(name);
-    } catch {
-      return name; // an address that somebody typed
-    }
-  });
-}
-
-/** Those of all names that a value of the state lists; all of them where it lists none. */
-function namesIn(state, key, all) {
-  const wanted = listed(state[key]);
-  const found = all.filter((name) => wanted.includes(name));
-  return found.length ? found : all;
-}
-
-/** The inverse: nothing where all are chosen. */
-function formatNames(names, all) {
-  return names.length === all.length ? "" : names.map(encodeURIComponent).join(",");
 }
 
 /**

@@ -1,20 +1,21 @@
 "use strict";
-// The output token by token: the source lit by the attention of a step, and the candidates among which it was chosen.
+// The output word by word or piece by piece: the source lit by the attention of a step, and the candidates among which
+// its pieces were chosen.
 
-/** {node, draw(model), light(model, step, whole, column)}; `point(step)`, `leave()`, `choose(step)`. */
+/** {node, draw(model), light(model, step, column)}; `point(step)`, `leave()`, `choose(step)`. */
 function stepView({ point, leave, choose }) {
   const source = element("p", { class: "tokens", dir: "auto" });
   const output = element("p", {
     class: "tokens",
     role: "listbox",
-    "aria-label": "Output, token by token",
+    "aria-label": "Output, step by step",
     "aria-orientation": "horizontal",
     dir: "auto",
   });
   const heading = element("h3", {});
   const weights = element("p", { class: "weights", role: "status" });
   const entropy = element("p", { class: "entropy" });
-  const candidates = element("ol", { class: "candidates", "aria-label": "Candidates of this step" });
+  const candidates = element("div", {});
   const previous = element("button", { type: "button", "aria-label": "Previous step" }, "←");
   const next = element("button", { type: "button", "aria-label": "Next step" }, "→");
   let options = [];
@@ -36,41 +37,39 @@ function stepView({ point, leave, choose }) {
   output.addEventListener("pointerleave", leave);
 
   function draw(model) {
-    places = model.sourcePieces.map((piece) => element("span", isolated(piece), shownPiece(piece)));
-    source.replaceChildren(...spaced(places, model.sourcePieces));
-    options = model.targetPieces.map((piece, step) =>
+    places = model.columns.map((text) => element("span", isolated(text), shownPiece(text)));
+    source.replaceChildren(...spaced(places, model.sourceStarts));
+    options = model.rows.map((text, step) =>
       element(
         "span",
         {
-          ...isolated(piece),
+          ...isolated(text),
           role: "option",
           tabindex: "-1",
           on: { pointerenter: () => point(step), click: () => choose(step) },
         },
-        shownPiece(piece),
+        shownPiece(text),
       ),
     );
-    output.replaceChildren(...spaced(options, model.targetPieces));
+    output.replaceChildren(...spaced(options, model.groups.map(([piece]) => piece)));
   }
 
-  /** Show a step, or the `whole` row of the heat map that it is in, the weight of a column first. */
-  function light(model, step, whole, column) {
+  /** Show a step, a row of the heat map, and the weight of a column of it first. */
+  function light(model, step, column) {
     at = model.step; // hovering does not move it
-    const together = model.matrix?.filter((_, k) => (whole ? model.rowOf[k] === model.rowOf[step] : k === step));
     options.forEach((option, number) => {
       option.setAttribute("aria-selected", String(number === step));
       option.classList.toggle("ahead", number > step);
       option.tabIndex = number === at ? 0 : -1;
     });
-    places.forEach((place, column) =>
-      place.style.setProperty("--w", mean((together ?? []).map((row) => row[column])).toFixed(4)),
-    );
-    heading.replaceChildren("Step ", element("span", { class: "count" }, String(step + 1)), ` of ${options.length}`);
+    places.forEach((place, k) => place.style.setProperty("--w", (model.weights?.[step][k] ?? 0).toFixed(4)));
+    const unit = model.unit === "words" ? "Word" : "Piece";
+    heading.replaceChildren(`${unit} `, element("span", { class: "count" }, String(step + 1)), ` of ${options.length}`);
     previous.disabled = at <= 0;
     next.disabled = at >= options.length - 1;
-    weights.replaceChildren(...weightsInWords(model, step, whole, column));
+    weights.replaceChildren(...weightsInWords(model, step, column));
     entropy.replaceChildren(...entropyInWords(model, step));
-    candidates.replaceChildren(...candidatesOf(model, step));
+    candidates.replaceChildren(...model.groups[step].map((_, k) => candidatesOf(model, model.firstOf[step] + k)));
   }
 
   const row = (label, tokens) =>
@@ -109,17 +108,16 @@ function spaced(nodes, pieces) {
   return nodes.flatMap((node, k) => (k && (pieces[k].startsWith("▁") || pieces[k] === "</s>") ? [" ", node] : [node]));
 }
 
-/** The source word that is pointed at, and those with most weight at a step or in its whole row. */
-function weightsInWords(model, step, whole, column) {
+/** The source word that is pointed at, and those with most weight. */
+function weightsInWords(model, step, column) {
   if (!model.weights) return ["This system has no attention: every step sees the same vector."];
-  const row = model.rowOf[step];
   const pointed = ([, place]) => place === column;
-  const best = (whole ? model.weights[row] : model.stepWeights[step])
+  const best = model.weights[step]
     .map((weight, place) => [weight, place])
     .sort((a, b) => pointed(b) - pointed(a) || b[0] - a[0])
     .filter(([weight], k) => !k || (k < 3 && weight >= 0.005));
   return [
-    element("bdi", { class: "word" }, whole ? model.rows[row] : shownPiece(model.targetPieces[step])),
+    element("bdi", { class: "word" }, model.rows[step]),
     " attends to ",
     ...best.flatMap(([weight, place], k) => [
       k ? ", " : "",
@@ -133,26 +131,28 @@ function weightsInWords(model, step, whole, column) {
 function entropyInWords(model, step) {
   if (!model.matrix) return [];
   const value = (bits, name) => element("strong", { data: { value: name } }, bits.toFixed(2));
+  const first = model.firstOf[step];
   return [
     "Entropy ",
-    value(model.entropies[step], "entropy"),
-    " bits at this step, ",
+    value(mean(model.entropies.slice(first, first + model.groups[step].length)), "entropy"),
+    " bits here, ",
     value(mean(model.entropies), "mean-entropy"),
-    " on average; ",
-    Math.log2(model.sourcePieces.length).toFixed(2),
-    " would be uniform.",
+    " on average; 0 is one source piece, ",
+    Math.log2(model.positions).toFixed(2),
+    " all alike.",
   ];
 }
 
-function candidatesOf(model, step) {
+/** The candidates of a piece of the output. */
+function candidatesOf(model, place) {
   const { output } = model;
-  const piece = model.targetPieces[step];
-  const shown = model.unit === "pieces" ? (candidate) => candidate : asWritten(shownPiece(wordSoFar(model, step)));
-  const listed = output.steps[step] ?? [];
+  const piece = model.targetPieces[place];
+  const shown = model.unit === "pieces" ? (candidate) => candidate : asWritten(shownPiece(wordSoFar(model, place)));
+  const listed = output.steps[place] ?? [];
   const rows = listed.some(([candidate]) => candidate === piece)
     ? listed
-    : [...listed, [piece, output.chosen[step] ?? null]];
-  return rows.map(([candidate, probability]) =>
+    : [...listed, [piece, output.chosen[place] ?? null]];
+  const item = ([candidate, probability]) =>
     element(
       "li",
       { class: candidate === piece ? "chosen" : null },
@@ -160,8 +160,8 @@ function candidatesOf(model, step) {
       element("span", { class: "bar", "aria-hidden": "true", css: { "--w": probability ?? 0 } }),
       element("span", { class: "count" }, probability === null ? "–" : probability.toFixed(3)),
       candidate === piece ? element("span", { class: "tag" }, "chosen") : null,
-    ),
-  );
+    );
+  return element("ol", { class: "candidates", "aria-label": `Candidates of piece ${place + 1}` }, rows.map(item));
 }
 
 /** What the output has of the word that a step may go on with; nothing in a language without spaces. */
@@ -178,4 +178,19 @@ function asWritten(begun) {
     !begun || candidate.startsWith("▁") || isSymbol(candidate)
       ? shownPiece(candidate)
       : [element("span", { class: "begun" }, begun), candidate];
+}
+
+/** The place among `count` that an arrow key, Home or End leads to; the same for Enter; null for other keys. */
+function movedBy(key, at, count) {
+  const to = {
+    ArrowRight: at + 1,
+    ArrowDown: at + 1,
+    ArrowLeft: at - 1,
+    ArrowUp: at - 1,
+    Home: 0,
+    End: count - 1,
+    Enter: at,
+    " ": at,
+  }[key];
+  return to === undefined ? null : Math.min(Math.max(to, 0), count - 1);
 }

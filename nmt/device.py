@@ -1,9 +1,13 @@
-"""The device and the precision that a model computes in."""
+"""The device and the precision that a model computes in, its memory, and how fast it is."""
 
 import ctypes
 import platform
+import re
 import resource
+import statistics
 import sys
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,11 +19,11 @@ from nmt.errors import ConfigError, nearest
 def resolve_device(name: str) -> torch.device:
     """Return the device that a configuration or command line names; ``auto`` is a GPU if there is one.
 
-    A GPU that is named by its index becomes the current one, on which kernels and graphs start.
-    Raises ConfigError for a name PyTorch does not know and for a GPU that is not there.
+    A GPU that is named by its index becomes the current one, on which kernels and graphs start. On a GPU, products in
+    fp32 stay in fp32 from now on. Raises ConfigError for a name PyTorch does not know and for a GPU that is not there.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -29,9 +33,21 @@ def resolve_device(name: str) -> torch.device:
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise ConfigError(f"device: '{name}' was asked for, but PyTorch sees {count} GPUs; use auto or cpu")
-    if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)
+    if device.type == "cuda":
+        _refuse_tf32()
+        if device.index is not None:
+            torch.cuda.set_device(device)
     return device
+
+
+def _refuse_tf32() -> None:
+    """Keep products of fp32 matrices in fp32: by default cuDNN rounds their factors to TF32, which has 10 bits."""
+    backends: Any = torch.backends
+    if not hasattr(backends, "fp32_precision"):  # PyTorch before 2.9
+        backends.cudnn.allow_tf32 = backends.cuda.matmul.allow_tf32 = False
+        return
+    for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+        products.fp32_precision = "ieee"
 
 
 def name_of(device: torch.device) -> str:
@@ -125,8 +141,73 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error means out of memory; PyTorch has an exception for that only on a GPU."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
+LACKS_MEMORY = re.compile(
+    r"can't allocate memory"  # PyTorch's own allocator on a CPU
+    r"|(CUDA|CUDA driver|Triton) error.*: out of memory|Cuda failure.*out of memory"  # the driver, Triton, NCCL
+    r"|STATUS_ALLOC_FAILED|DEVICE_ALLOCATION_FAILED",  # cuBLAS, cuDNN
+    re.IGNORECASE,
+)
+"""The messages of libraries that run out of memory; PyTorch's exception is only that of its allocator on a GPU."""
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one during which it was raised, means out of memory."""
+    while error is not None:
+        if isinstance(error, torch.OutOfMemoryError | MemoryError):
+            return True
+        if isinstance(error, RuntimeError) and LACKS_MEMORY.search(str(error)):
+            return True
+        error = error.__context__
+    return False
+
+
+PATIENCE = 0.2
+"""Seconds that a brief measurement may take; its first product, a warm-up, comes on top."""
+MARGIN = 1.1
+"""How many times as fast as another precision one must be to count as faster: a measurement of a fraction of a second
+is off by some per cent, and between equals fp32 is the exact one."""
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def timed(task: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds of one call."""
+    synchronize(device)
+    started = time.perf_counter()
+    task()
+    synchronize(device)
+    return time.perf_counter() - started
+
+
+def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the median time of ``repeats`` calls, after two calls as a warm-up."""
+    return statistics.median([timed(task, device) for _ in range(repeats + 2)][2:])
+
+
+def brief_seconds(task: Callable[[], object], device: torch.device, most: int = 9) -> float:
+    """Return the shortest time of up to ``most`` calls, as many as fit into ``PATIENCE``, after one as a warm-up."""
+    timed(task, device)
+    times = [timed(task, device)]
+    while len(times) < most and sum(times) + times[-1] <= PATIENCE:
+        times.append(timed(task, device))
+    return min(times)
+
+
+def product_rate(device: torch.device, precision: torch.dtype, *, brief: bool = False) -> float:
+    """Return the FLOP/s of PyTorch's product of large square matrices.
+
+    ``brief``: within about a quarter of a second, on smaller matrices and with a result that varies by a few per cent.
+    The global random generators are left alone.
+    """
+    size = (4096 if brief else 8192) if device.type == "cuda" else (1024 if brief else 2048)
+    generator = torch.Generator(device).manual_seed(0)
+    left, right, out = (torch.randn(size, size, device=device, dtype=precision, generator=generator) for _ in range(3))
+
+    def product() -> torch.Tensor:
+        return torch.mm(left, right, out=out)
+
+    return 2 * size**3 / (brief_seconds(product, device) if brief else seconds(product, device, 9))

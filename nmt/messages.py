@@ -30,6 +30,12 @@ class Highlight(str):
     __slots__ = ()
 
 
+class Caution(Highlight):
+    """A message that something may be wrong: a dry run shows it, too."""
+
+    __slots__ = ()
+
+
 class Step(Protocol):
     """A step in progress."""
 

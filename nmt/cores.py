@@ -110,3 +110,11 @@ class CpuTime:
 
 SHORTEST = 0.5
 """Seconds; the system counts time in ticks of 10 milliseconds."""
+
+BUSY = 0.5
+"""Cores that other programs use, from which on they count as one more."""
+
+
+def threads_beside(others: float, threads: int) -> int:
+    """Return how many of ``threads`` leave other programs the cores that they use; at least one."""
+    return max(1, min(threads, math.ceil(cores() - others - BUSY)))

@@ -30,15 +30,20 @@ class Record:
         self, of_tensor: Callable[[Tensor], Tensor], of_record: "Callable[[Record], Record]", **given: Any
     ) -> Self:
         """Apply a function to each field, except for those that are ``given``."""
+        names = (field.name for field in fields(self) if field.name not in given)
+        changed = {name: self._changed(getattr(self, name), of_tensor, of_record) for name in names}
+        return replace(self, **changed, **given)
 
-        def changed(value: Any) -> Any:
-            if isinstance(value, Tensor):
-                return of_tensor(value)
-            if isinstance(value, Record):
-                return of_record(value)
-            if isinstance(value, list | dict):
-                raise TypeError(f"{type(self).__name__}: a {type(value).__name__} in a record; use a tuple")
-            return tuple(map(changed, value)) if isinstance(value, tuple) else value
-
-        names = (field.name for field in fields(self))
-        return replace(self, **{name: changed(getattr(self, name)) for name in names if name not in given} | given)
+    def _changed(
+        self, value: Any, of_tensor: Callable[[Tensor], Tensor], of_record: "Callable[[Record], Record]"
+    ) -> Any:
+        """Apply a function to a field. A closure that calls itself would keep tensors alive as a reference cycle."""
+        if isinstance(value, Tensor):
+            return of_tensor(value)
+        if isinstance(value, Record):
+            return of_record(value)
+        if isinstance(value, list | dict):
+            raise TypeError(f"{type(self).__name__}: a {type(value).__name__} in a record; use a tuple")
+        if isinstance(value, tuple):
+            return tuple(self._changed(each, of_tensor, of_record) for each in value)
+        return value

@@ -1,1 +1,0 @@
-"""What every room stands on: files, devices, records of tensors."""

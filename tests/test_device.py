@@ -1,0 +1,130 @@
+"""Devices: which a process takes, how it computes there, and what means out of memory. GPUs are imitated."""
+
+import os
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock, Mock
+
+import pytest
+import torch
+
+from nmt.device import out_of_memory, resolve_device
+from nmt.errors import ConfigError
+from nmt.training import processes
+from nmt.training.processes import joined
+from nmt.translation.translator import Translator
+
+GPU = torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (torch.AcceleratorError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'", 2), True),
+        (RuntimeError("CUDA driver error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"), True),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), True),
+        (RuntimeError("NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (RuntimeError("out of resource: shared memory, Required: 262144, Hardware limit: 232448"), False),
+        (ValueError("CUDA error: out of memory"), False),
+    ],
+)
+def test_what_means_out_of_memory(error: Exception, expected: bool) -> None:
+    assert out_of_memory(error) == expected
+
+
+def test_an_error_raised_while_memory_was_short_means_so_too() -> None:
+    """As the end of a capture that ran out of memory."""
+    try:
+        try:
+            raise torch.OutOfMemoryError
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    except RuntimeError as error:
+        assert out_of_memory(error)
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Imitate eight GPUs and a launcher; -> the devices that become current ones."""
+    current: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    for products in ("cuda.matmul", "cudnn.conv", "cudnn.rnn"):
+        monkeypatch.setattr(f"torch.backends.{products}", SimpleNamespace(fp32_precision="tf32"))
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    return current
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:1"])
+def test_fp32_on_a_gpu_is_not_tf32(name: str, gpus: list[Any]) -> None:
+    backends: Any = torch.backends
+    assert resolve_device(name).type == "cuda"
+    for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+        assert products.fp32_precision == "ieee"
+
+
+@pytest.mark.parametrize(("count", "local", "expected"), [(8, 3, "cuda:3"), (1, 3, "cuda:0"), (1, 0, "cuda:0")])
+def test_a_process_takes_its_own_gpu(
+    count: int, local: int, expected: str, gpus: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only one that it sees, whatever its number among the processes of the machine."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setenv("LOCAL_RANK", str(local))
+    assert processes._own_device("auto") == torch.device(expected) and gpus == [torch.device(expected)]
+
+
+def test_more_processes_than_gpus_are_refused(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "8")
+    with pytest.raises(ConfigError, match="PyTorch sees 8"):
+        processes._own_device("auto")
+
+
+@pytest.fixture
+def nccl(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Imitate the connections of two processes on GPUs; -> the module that makes them."""
+    store: dict[str, bytes] = {"gpu/1": b"other"}
+    place = MagicMock(set=lambda key, value: store.update({key: value.encode()}), get=store.get)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(processes, "_store", Mock())
+    monkeypatch.setattr(processes, "_meet", lambda *_: place)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=os.environ["UUID"]))
+    monkeypatch.setattr(torch, "zeros", lambda size, device: device)
+    monkeypatch.setenv("UUID", "mine")
+    made = Mock()
+    made.new_group.side_effect = lambda backend, timeout: backend
+    monkeypatch.setattr(processes, "distributed", made)
+    return made
+
+
+def test_gpus_are_connected_before_the_first_batch(nccl: Mock) -> None:
+    """Each group has made a sum on the GPU."""
+    device = torch.device("cuda:0")
+    with joined("cuda", 5.0):
+        assert nccl.init_process_group.call_args.kwargs["device_id"] == device
+        sums = [(call.args[0], call.kwargs.get("group")) for call in nccl.all_reduce.call_args_list]
+        assert sums == [(device, None), (device, "cpu:gloo,cuda:nccl")]
+
+
+def test_two_processes_on_one_gpu_are_refused(nccl: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UUID", "other")
+    with pytest.raises(ConfigError, match="ranks 0, 1"), joined("cuda", 5.0):
+        pass
+    assert not nccl.init_process_group.called
+
+
+@pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_a_gpu_translates_in_bf16_without_a_measurement(
+    native: bool, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: native)
+    monkeypatch.setattr("nmt.fast.rates", Mock(side_effect=AssertionError))
+    made = Translator.of(MagicMock(), GPU, None)
+    assert made.precision == expected and made.slow_precision() is None

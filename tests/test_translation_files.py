@@ -1,0 +1,127 @@
+"""Large files: shards, and translations that go on after a kill."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.cli.translate import main
+from nmt.errors import ConfigError
+from nmt.translation.files import growing
+from tests.small_translator import LINES
+from tests.test_cli_translate import run, save_run  # noqa: F401  (fixtures)
+
+TEXT = "".join(f"{line}\n" for line in [*LINES, "", *LINES])
+COUNT = len(TEXT.splitlines())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in"
+    path.write_text(TEXT, "utf-8")
+    return path
+
+
+def translated(run: str, source: Path, output: Path, *options: str) -> str:  # noqa: F811
+    assert main(["--model", run, "--input", str(source), "--output", str(output), *options]) == 0
+    return output.read_text("utf-8")
+
+
+SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1"]]
+
+
+@pytest.mark.parametrize("options", SEARCHES)
+@pytest.mark.parametrize("count", [1, 3, COUNT + 2])
+def test_the_shards_joined_are_the_whole(
+    run: str,  # noqa: F811
+    source: Path,
+    tmp_path: Path,
+    options: list[str],
+    count: int,
+) -> None:
+    whole = translated(run, source, tmp_path / "whole", *options)
+    parts = [
+        translated(run, source, tmp_path / f"{index}", "--shard", f"{index}/{count}", *options)
+        for index in range(1, count + 1)
+    ]
+    assert "".join(parts) == whole
+    assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
+
+
+@pytest.mark.parametrize("options", SEARCHES)
+def test_after_a_kill_the_same_command_goes_on(
+    run: str,  # noqa: F811
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    alignments = tmp_path / "links"
+    options = [*options, "--alignments", str(alignments), "--shard", "1/1"]
+    whole, links = translated(run, source, tmp_path / "whole", *options), alignments.read_text()
+    output = tmp_path / "out"
+    rows = options.count("--n-best") + 1
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.cli.streams.Output.write", _killed_after(2 * 7))
+        with pytest.raises(SystemExit):
+            translated(run, source, output, *options)
+    assert not output.exists()
+    with (tmp_path / "out.partial").open("a") as file:
+        file.write("half a li")  # the kill came while a line was written
+    seen = list[Any]()
+    monkeypatch.setattr("nmt.cli.translate.translate_lines", _seeing(seen))
+    assert translated(run, source, output, *options) == whole
+    assert alignments.read_text() == links
+    assert seen == [7 + 1] and len(whole.splitlines()) == rows * COUNT
+
+
+def test_another_search_starts_over(run: str, source: Path, tmp_path: Path) -> None:  # noqa: F811
+    output = tmp_path / "out"
+    (tmp_path / "out.partial").write_text("of another model\n")
+    (tmp_path / "out.partial.json").write_text(json.dumps({"models": []}))
+    assert "of another model" not in translated(run, source, output)
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
+    first, second = (growing([tmp_path / "out"], 1, {}, print) for _ in range(2))
+    with first, pytest.raises(ConfigError, match="another process"), second:
+        pass
+
+
+def test_an_older_output_stays_until_the_end(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.write_text("old\n")
+    with growing([output], 1, {}, print) as (done, [file]):
+        file.write(b"new\n")
+        assert (done, output.read_text()) == (0, "old\n")
+    assert output.read_text() == "new\n"
+
+
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "x", "1/", "1"])
+def test_a_wrong_shard_is_refused(run: str, source: Path, shard: str) -> None:  # noqa: F811
+    assert main(["--model", run, "--input", str(source), "--shard", shard]) == 2
+
+
+def _killed_after(writes: int) -> Any:
+    from nmt.cli.streams import Output
+
+    write, left = Output.write, iter(range(writes))
+
+    def write_or_die(self: Output, lines: list[str]) -> None:
+        if next(left, None) is None:
+            raise SystemExit
+        write(self, lines)
+
+    return write_or_die
+
+
+def _seeing(seen: list[Any]) -> Any:
+    from nmt.cli.decoding import translate_lines
+
+    def watched(*arguments: Any, **options: Any) -> Iterator[Any]:
+        seen.append(options["first"])
+        return translate_lines(*arguments, **options)
+
+    return watched
