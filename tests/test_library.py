@@ -79,6 +79,7 @@ SURFACE = {
     "SystemScores": "class",
     "SystemScores.as_dict": "(self) -> dict[str, Any]",
     "SystemScores.bleu": "(self) -> Score",
+    "SystemScores.comparable": "(self) -> bool",
     "TranslatedHypothesis": "class",
     "Translation": "class",
     "Translation.attention": "(self) -> Attention | None",
