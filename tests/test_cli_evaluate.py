@@ -321,9 +321,7 @@ def test_the_bins_of_a_run_are_those_of_its_configuration(
     _, out, _ = run(length_curve.main, *TEST_SET, *curve)
     rows = [line.split() for line in out.splitlines() if line.startswith(("gold ", "none "))]
     assert [row[1] for row in rows[:6]] == ["0-2", "3-4", f"5-{longest}"] * 2
-    assert [row[:4] for row in rows[6:9]] == [
-        ["gold", "-", "none", f"{bounds}:"] for bounds in ("0-2", "3-4", f"5-{longest}")
-    ]
+    assert len(rows) == 6  # a system of 0 BLEU is not compared
     config.write_text(before, "utf-8")
 
 
