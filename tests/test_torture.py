@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from nmt.cli import streams
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.files import sync
@@ -258,7 +256,6 @@ CARELESS = [
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
     ("changed", run_refusals, "CHANGEABLE_KEYS", {*run_refusals.CHANGEABLE_KEYS, "seed"}),
     ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
-    ("output", streams, "writing", lambda _: suppress(OSError)),
     ("extremes", dry_run, "dry_run", fail),
 ]
 

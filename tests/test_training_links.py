@@ -298,7 +298,6 @@ def test_links_that_nothing_reads_are_refused(tmp_path: Path, split: str) -> Non
     (tmp_path / "run.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "run.yaml", [f"data.{split}.links=x"])
-    assert list(caught.value.problems) == [
-        f"--set data.{split}.links=x: data.{split}.links: has no effect, only the links of data.train are read; "
-        "leave it out (gold links: evaluation.gold)"
-    ]
+    [problem] = caught.value.problems
+    assert problem.startswith(f"--set data.{split}.links=x: data.{split}.links: has no effect")
+    assert "evaluation.gold" in problem
