@@ -205,7 +205,7 @@ def test_the_mean_of_checkpoints_is_one_of_averages(folder: Path, monkeypatch: p
         results = iter([2.0, 1.0, 0.5])
         patch.setattr(
             "nmt.training.validation.Validator.__call__",
-            lambda *_, **__: ValidationResult(next(results), 1.0, 0.0, 0.0),
+            lambda *_, **__: ValidationResult({"loss": next(results)}, 0.0),
         )
         how: dict[str, Any] = {"updates": 4, "average": 2, "validation": {"every": 2, "metric": "loss"}}
         train(config(folder, output="mean of averages", ema={"decay": 0.5}, **how))

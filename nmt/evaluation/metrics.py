@@ -18,7 +18,8 @@ import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.schema import METRIC_NAMES, BleuTokenizer
+from nmt.config.schema import BleuTokenizer
+from nmt.errors import ConfigError, nearest
 from nmt.messages import counted
 
 Integers = npt.NDArray[np.int64]
@@ -81,7 +82,14 @@ METRICS: dict[str, Metric] = {}
 def register(metric: Metric) -> None:
     """Add a metric. Its name can then be ``training.validation.metric``, which chooses the best checkpoint."""
     METRICS[metric.name] = metric
-    METRIC_NAMES.setdefault(metric.name)
+
+
+def metric_of(name: str) -> Metric:
+    """Return the metric of this name, the value of ``training.validation.metric``. Raises ConfigError without one."""
+    if name not in METRICS:
+        hints = [f"{name!r} is not one of {', '.join(METRICS)}", *nearest(name, METRICS)]
+        raise ConfigError(f"training.validation.metric: {'; '.join(hints)}")
+    return METRICS[name]
 
 
 def scores_of(evidence: Evidence) -> dict[str, Score]:

@@ -145,7 +145,7 @@ class Checkpointing:
         mean = share_tensors(self.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
-        better = score(result, self.config) > progress.best.score
+        better = result.merit(self.config.validation.metric) > progress.best.score
         if self.world.writes:
             # in an extended run ``best`` may be an older average
             best = mean if better else self.run.weights(self._candidates(progress)[0])
@@ -201,10 +201,3 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
 def shared_progress(world: World, read: Callable[[], Progress]) -> Progress:
     """The progress that the writing process finds, in all processes."""
     return Progress.from_json(on_writer(world, lambda: read().to_json()))
-
-
-def score(result: ValidationResult, config: Training) -> float:
-    """The configured metric of a validation as a number that is higher for a better model."""
-    if config.validation.metric == "bleu":
-        return result.bleu
-    return -math.inf if math.isnan(result.loss) else -result.loss

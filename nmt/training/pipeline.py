@@ -16,6 +16,7 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.device import keep_freed_memory, name_of, product_rate, resolve_device, resolve_precision
 from nmt.errors import FileError, Stopped
+from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_text
 from nmt.model import Seq2Seq, build_model
@@ -137,7 +138,8 @@ def train_run(
 
 
 def _examine(config: Config, *, resume: bool, overwrite: bool) -> None:
-    """Raise the errors of the run directory that a configuration names."""
+    """Raise the errors of the metric and of the run directory that a configuration names."""
+    metric_of(config.training.validation.metric)
     run = run_directory(config, resume=resume, overwrite=overwrite)
     if resume:
         refuse_other_config(run, config)

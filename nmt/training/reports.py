@@ -7,6 +7,7 @@ import torch
 
 from nmt.config.schema import Training
 from nmt.device import peak_memory
+from nmt.evaluation.metrics import METRICS
 from nmt.messages import Detail, Highlight, Step, duration
 from nmt.training.extent import Extent
 from nmt.training.log import Log
@@ -136,7 +137,7 @@ class Reports:
     def end(self, progress: Progress) -> None:
         """Say why training has ended early, if it has."""
         if not progress.complete(self.config) and progress.best is not None:
-            name = {"bleu": "BLEU", "loss": "loss"}[self.config.validation.metric]
+            name = METRICS[self.config.validation.metric].label
             self.log.say(
                 f"stopped early after update {progress.update}: the validation {name} has not improved in "
                 f"{progress.waited} validations (training.validation.patience); the best is that of update "

@@ -19,7 +19,7 @@ from nmt.messages import Caution, Step, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.build import objective_of
-from nmt.training.checkpointing import Checkpointing, score
+from nmt.training.checkpointing import Checkpointing
 from nmt.training.extent import Extent
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import gradients_on
@@ -260,7 +260,7 @@ class Trainer:
         """Validate the weights of the model; save them if they are among the best."""
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
-        self.progress = before.judged(score(result, self.config), self.config)
+        self.progress = before.judged(result.merit(self.config.validation.metric), self.config)
         best = self.progress.best is not before.best
         self.reports.validation(self.progress, result, best=best)
         self.checkpointing.save_best(before, self.progress)

@@ -1,10 +1,9 @@
 """Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
 
-import math
 import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -14,11 +13,11 @@ from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.device import autocast, resolve_precision
-from nmt.errors import NmtError, ProcessError, of_key
+from nmt.errors import ConfigError, NmtError, ProcessError, of_key
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
 from nmt.evaluation.diagnosis import BITS
 from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
-from nmt.evaluation.metrics import bleu
+from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.messages import Caution, counted, duration
 from nmt.model import Seq2Seq
@@ -39,38 +38,43 @@ MOST_IMAGES = 2
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Loss in nats per real target token, without label smoothing; BLEU of detokenized output."""
+    """The scores of a model on the validation set, and what they took."""
 
-    loss: float
-    perplexity: float
-    bleu: float
+    scores: Mapping[str, float]
+    """By the name of the metric."""
     seconds: float
-    aer: float | None = None
-    """Alignment error rate of the attention, where evaluation.gold is configured."""
     attention_entropy_bits: float | None = None
     """Mean entropy of the attention over the source, per real target token; None without attention."""
 
+    def merit(self, metric: str) -> float:
+        """Return the score of a metric as a number that is higher for a better model.
+
+        Raises ConfigError for a metric that this run does not measure.
+        """
+        if metric not in self.scores:
+            measured = ", ".join(self.scores)
+            raise ConfigError(f"training.validation.metric: this run does not measure {metric}; it measures {measured}")
+        return METRICS[metric].merit(self.scores[metric])
+
     def as_dict(self) -> dict[str, float]:
         """Return the measured values by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        values = {**self.scores, "seconds": self.seconds}
+        if self.attention_entropy_bits is not None:
+            values["attention_entropy_bits"] = self.attention_entropy_bits
+        return values
 
     def __str__(self) -> str:
-        aer = "" if self.aer is None else f"  AER {self.aer:.3f}"
-        return f"loss {self.loss:.3f}  perplexity {self.perplexity:.2f}  BLEU {self.bleu:.2f}{aer}"
+        return format_values(self.scores)
 
     def table_row(self, update: int, epochs: float, *, best: bool) -> tuple[str, str]:
         """Return the heading of a table of validations, and the row of this one."""
-        cells = {
-            "update": (9, f"{update:,}"),
-            "epochs": (7, f"{epochs:.2f}"),
-            "loss": (7, f"{self.loss:.3f}"),
-            "perplexity": (11, f"{self.perplexity:.2f}"),
-            "BLEU": (6, f"{self.bleu:.2f}"),
-            **({} if self.aer is None else {"AER": (6, f"{self.aer:.3f}")}),
-            "time": (8, duration(self.seconds)),
-        }
-        heading = " ".join(name.rjust(width) for name, (width, _) in cells.items())
-        row = " ".join(text.rjust(width) for width, text in cells.values())
+        cells = [("update", 9, f"{update:,}"), ("epochs", 7, f"{epochs:.2f}")]
+        for name, value in self.scores.items():
+            metric = METRICS[name]
+            cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
+        cells.append(("time", 8, duration(self.seconds)))
+        heading = " ".join(name.rjust(width) for name, width, _ in cells)
+        row = " ".join(text.rjust(width) for _, width, text in cells)
         return f"validation {heading}", f"validation {row}{'  best' if best else ''}"
 
 
@@ -116,11 +120,13 @@ class Validator:
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
 
-        ``check_stop`` is called between two batches. A model that cannot translate, because its weights are not finite,
-        has a BLEU of 0.
+        ``check_stop`` is called between two batches. The translations of a model that cannot translate, because its
+        weights are not finite, are blank.
         """
         started = time.perf_counter()
         loss, entropy = self.loss(check_stop)
+        references = [pair.target for pair in self.pairs]
+        translated = True
         try:
             sources = [pair.source for pair in self.pairs]
             with evaluating(self.model):
@@ -129,13 +135,12 @@ class Validator:
             raise
         except NmtError as error:
             self.log.say(Caution(f"validation at update {update}: {error}"))
-            score = 0.0
-        else:
-            score = bleu(hypotheses, [pair.target for pair in self.pairs], self.tokenizer).value
-            if samples and self.world.writes:
-                self._show(update, hypotheses, score)
-        perplexity, aer = math.exp(min(loss, 700)), self.alignment_error_rate()
-        return ValidationResult(loss, perplexity, score, time.perf_counter() - started, aer, entropy)
+            hypotheses, translated = [""] * len(references), False
+        evidence = Evidence(hypotheses, references, self.tokenizer, loss, self.alignment_error_rate())
+        scores = {name: score.value for name, score in scores_of(evidence).items()}
+        if translated and samples and self.world.writes:
+            self._show(update, hypotheses, format_values(scores))
+        return ValidationResult(scores, time.perf_counter() - started, entropy)
 
     @torch.inference_mode()
     def loss(self, check_stop: CheckStop = never_stop) -> tuple[float, float | None]:
@@ -175,8 +180,8 @@ class Validator:
         weights = word_attention(self.network, self.translator.tokenizers, pairs, self.device)
         return [sorted(links) for links in likeliest(weights)]
 
-    def _show(self, update: int, hypotheses: list[str], score: float) -> None:
-        """Write the samples, the attention in some of them, and BLEU by length."""
+    def _show(self, update: int, hypotheses: list[str], scores: str) -> None:
+        """Write the samples, the attention in some of them, and BLEU by length, entitled with the ``scores``."""
         if not self.pairs:
             return
         rows = self._by_length(hypotheses)
@@ -193,7 +198,7 @@ class Validator:
         texts = ["\n\n".join(f"{name}: {_plain(text)}" for name, text in line.items()) for line in lines]
         self.log.text(update, "validation/samples", "\n\n---\n\n".join(texts))
         binned_by = BinnedBy("source", self.source_unit).axis
-        self.log.image(update, "validation/length_curve", bleu_by_length_image(rows, binned_by, f"BLEU {score:.2f}"))
+        self.log.image(update, "validation/length_curve", bleu_by_length_image(rows, binned_by, scores))
         if self.model.attends:
             self._show_attention(update, [pair.source for pair, _ in shown[:MOST_IMAGES]])
 

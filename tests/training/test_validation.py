@@ -30,8 +30,8 @@ def test_validation_measures_every_real_token_once_and_leaves_the_model_training
         logits, _ = trainer.model(batch.source, batch.source_lengths, batch.target_input)
         gold = logits.log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1))
         total, tokens = total - gold.sum().item(), tokens + batch.target_tokens
-    assert result.loss == pytest.approx(total / tokens)
-    assert result.perplexity == pytest.approx(math.exp(total / tokens))
+    assert result.scores["loss"] == pytest.approx(total / tokens)
+    assert result.scores["perplexity"] == pytest.approx(math.exp(total / tokens))
 
 
 def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
@@ -44,7 +44,8 @@ def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
     sources, targets = (list(read_lines(folder / f"validation.{side}"))[:7] for side in ("low", "up"))
     hypotheses = [each.text for each in oracle(trainer.validator.translator, sources, trainer.validator.options)]
     assert hypotheses != targets
-    assert result.bleu == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
+    assert result.scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
+    assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [targets]).score)
 
 
 def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:
@@ -56,22 +57,19 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
     [*_, problem, heading, row, unsaved] = said
     assert unsaved == "update 1: the weights are not finite and are not saved"
     assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
-    assert heading.split() == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "time"]
-    assert row.split()[:2] + row.split()[3:6] + row.split()[-1:] == ["validation", "1", "nan", "nan", "0.00", "best"]
+    assert heading.split() == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "chrF", "time"]
+    cells = row.split()
+    assert cells[:2] + cells[3:7] + cells[-1:] == ["validation", "1", "nan", "nan", "0.00", "0.00", "best"]
 
 
-@pytest.mark.parametrize("metric", ["loss", "bleu"])
-def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str) -> None:
+@pytest.mark.parametrize(("metric", "label", "merit"), [("chrf", "chrF", -1.0), ("perplexity", "perplexity", -math.e)])
+def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str, label: str, merit: float) -> None:
     said: list[str] = []
     trainer = make(said, updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
     trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
     trainer.fit()
-    name = {"bleu": "BLEU", "loss": "loss"}[metric]
-    assert said[-1] == (
-        f"stopped early after update 8: the validation {name} has not improved in 2 validations "
-        "(training.validation.patience); the best is that of update 4"
-    )
-    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, -1.0)
+    assert said[-1].startswith(f"stopped early after update 8: the validation {label} has not improved")
+    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, merit)
     assert [line["best"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [
         True,
         True,

@@ -39,7 +39,7 @@ def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationRes
 
     def validate(update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         loss = next(left)
-        return ValidationResult(loss, math.exp(loss), -loss, seconds)
+        return ValidationResult({"loss": loss, "perplexity": math.exp(loss), "bleu": -loss, "chrf": -loss}, seconds)
 
     return validate
 
