@@ -575,13 +575,13 @@ def test_a_limit(corpora: Corpora) -> None:
 
 
 def test_swapped_sides_are_told_every_time(corpora: Corpora) -> None:
-    corpora.write("train", list(demo_pairs(1)))
-    corpora.write("validation", [Pair(pair.target, pair.source) for pair in demo_pairs(2, 50)])
+    corpora.write("train", [Pair(pair.target, pair.source) for pair in demo_pairs(1)])
+    corpora.write("validation", list(demo_pairs(2, 50)))
     corpora.write("test", list(demo_pairs(3, 50)))
     for _ in ("made", "found in the cache"):
         said: list[str] = []
         prepared = prepare(corpora.config(), said.append)
         warnings = [line for line in said if line.startswith("warning: ")]
         assert warnings == [f"warning: {line}" for line in prepared.report["languages"]["warnings"]]
-        assert len(warnings) == 1 and warnings[0].startswith("warning: data.validation: source and target seem to be")
+        assert len(warnings) == 1 and warnings[0].startswith("warning: data.train: source and target seem to be")
         assert prepared.language_id is not None

@@ -12,7 +12,7 @@ import pytest
 
 from demo_language.generator import Generator
 from nmt.data.corpus import Pair
-from nmt.data.language_id import FILE_NAME, LEAST_LETTERS, LanguageId
+from nmt.data.language_id import FILE_NAME, LEAST_LETTERS, LanguageId, language_of
 from nmt.errors import FileError
 
 LANGUAGES = "en", "fr"
@@ -75,24 +75,50 @@ def test_sides_that_are_alike_or_tiny_are_never_told_apart(pairs: list[Pair]) ->
     assert learned.likeness([ENGLISH] * 10) is None
 
 
-def test_the_report_names_the_splits_that_are_wrong(language_id: LanguageId) -> None:
-    right = demo_pairs(2, 50)
+RIGHT = demo_pairs(2, 50)
+
+
+@pytest.mark.parametrize("wrong", [("train",), ("train", "validation", "test"), ("test",), ()])
+def test_named_languages_tell_which_splits_are_swapped(wrong: Sequence[str]) -> None:
+    splits = {name: swapped(RIGHT) if name in wrong else RIGHT for name in ("train", "validation", "test")}
+    report = LanguageId.learn([*splits["train"], *splits["train"]]).report(splits, LANGUAGES)
+    assert [line.partition(":")[0] for line in report["warnings"]] == [f"data.{name}" for name in wrong]
+    assert all("the source looks like fr and the target like en" in line for line in report["warnings"])
+
+
+def test_unknown_languages_disagree_with_the_training_text(language_id: LanguageId) -> None:
     splits = {
-        "right": right,
-        "swapped": swapped(right),
-        "source": [Pair(pair.target, pair.target) for pair in right],
-        "target": [Pair(pair.source, pair.source) for pair in right],
-        "short": right[:1],
+        "train": RIGHT,
+        "swapped": swapped(RIGHT),
+        "source": [Pair(pair.target, pair.target) for pair in RIGHT],
+        "short": RIGHT[:1],
     }
-    report = language_id.report(splits, LANGUAGES)
-    assert report["warnings"] == [
-        "data.swapped: source and target seem to be swapped: the source looks like fr and the target like en, "
-        "compared with data.train",
-        "data.source: the source looks like fr, the other side of data.train",
-        "data.target: the target looks like en, the other side of data.train",
+    report = language_id.report(splits, ("xx", "yy"))
+    assert [line.partition(":")[0] for line in report["warnings"]] == [
+        f"data.train and data.{name} disagree" for name in ("swapped", "source")
     ]
-    assert report["likeness_to_source"]["right"] == pytest.approx({"source": 1.0, "target": 0.0}, abs=0.1)
+    assert "swapped" in report["warnings"][0]
+    assert report["warnings"][1].endswith("the source of data.source looks like the target of data.train")
+    assert report["likeness_to_source"]["train"] == pytest.approx({"source": 1.0, "target": 0.0}, abs=0.1)
     assert report["likeness_to_source"]["short"] == {"source": None, "target": None}
+
+
+@pytest.mark.parametrize(
+    ("languages", "lines", "language"),
+    [
+        (("en", "fr"), [ENGLISH], 0),
+        (("en_GB", "fr-CA"), [FRENCH], 1),
+        (("fr", "de"), [FRENCH.upper()], 0),
+        (("en", "fr"), [GERMAN], None),
+        (("en", "xx"), [ENGLISH], None),
+        (("en", "ru"), [ENGLISH], 0),
+        (("en", "ru"), ["да"], 1),
+        (("en", "fr"), [ENGLISH, FRENCH], None),
+    ],
+)
+def test_a_text_is_in_one_of_two_languages(languages: tuple[str, str], lines: list[str], language: int | None) -> None:
+    assert language_of(lines * 100, languages) == language
+    assert language_of(lines[:0], languages) is None
 
 
 def test_lines_are_handed_on_and_a_warning_comes_once(language_id: LanguageId) -> None:

@@ -28,9 +28,9 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import Recipe, encode_rows, text_reason
+from nmt.data.language_id import script_share
 from nmt.data.lines import file_sha256
 from nmt.data.report import REASONS, repeated
-from nmt.data.script import script_share
 from nmt.data.storage import MappedTable, write_table
 from nmt.data.units import Text, encode_split, finished
 from nmt.errors import DataError

@@ -126,7 +126,7 @@ def _build(
         _require_pairs(key, corpus, counted[key].counts)
     training_keys = list(data.training_corpora)
     most = FIRST_PAIRS // len(training_keys)
-    language_id = LanguageId.learn(chain.from_iterable(heads.pop(key)[:most] for key in training_keys))
+    language_id = LanguageId.learn(chain.from_iterable(heads[key][:most] for key in training_keys))
     language_id.save(folder)
     held_out = {name: counted[name] for name in _held_out(data)}
     splits = {"train": Counted.sum([counted[key] for key in training_keys])} | held_out

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from nmt.config.schema import Filter
 from nmt.config.scripts import scripts_of
+from nmt.data.language_id import script_share
 from nmt.data.report import KEPT, REASONS, SIDES, Counts, Hashes
-from nmt.data.script import script_share
 from nmt.data.tokenizer import Tokenizers
 
 ENCODE_BATCH = 1_000
