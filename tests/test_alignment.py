@@ -1,15 +1,33 @@
-"""Attention to word links, the Pharaoh format."""
+"""Attention to word links, the Pharaoh format, gold links and their scores."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.links import piece_words
-from nmt.evaluation.alignment import format_pharaoh, labelled_weights, likeliest_links, word_weights
-from nmt.evaluation.links import parse_gold
+from nmt.data.corpus import Pair
+from nmt.data.links import Link, piece_words
+from nmt.errors import DataError
+from nmt.evaluation.alignment import (
+    AlignmentScore,
+    Gold,
+    GoldPairs,
+    alignment_report,
+    best_threshold,
+    diagonal,
+    format_alignment,
+    format_pharaoh,
+    labelled_weights,
+    likeliest_links,
+    links_from,
+    parse_gold,
+    read_gold,
+    score_alignments,
+    word_weights,
+)
 from tests.small_translator import small_tokenizers
 
 
@@ -28,10 +46,7 @@ def test_word_weights_by_hand() -> None:
     weights = word_weights(attention, source, target, "the president.", "le président.")
     # summed over pre, sident and the full stop; averaged over pré, sident and the full stop
     np.testing.assert_allclose(weights, [[0.5, 0.3], [0.5 / 3, (0.6 + 0.4 + 0.1) / 3]])
-    assert likeliest_links(word_weights(attention, source, target, "the president.", "le président.")) == [
-        (0, 0),
-        (1, 1),
-    ]
+    assert likeliest_links(weights) == [(0, 0), (1, 1)]
     unfinished = likeliest_links(word_weights(attention[:2], source, target[:2], "the president.", "le pré"))
     assert unfinished == [(0, 0), (1, 1)]
 
@@ -116,9 +131,6 @@ def test_a_very_long_line_is_matched_quickly() -> None:
     assert piece_words(["▁a", "▁b"] * 300, text) == list(range(600))
 
 
-LINKS = st.frozensets(st.tuples(st.integers(0, 9), st.integers(0, 9)))
-
-
 def test_words_that_were_not_read_take_no_memory() -> None:
     """A raw line of a million words, of which the model has read two."""
     source, target = "a b " * 500_000, "x y " * 500_000
@@ -128,6 +140,95 @@ def test_words_that_were_not_read_take_no_memory() -> None:
     tracemalloc.stop()
     assert weights.tolist() == [[1, 0], [0, 1]]
     assert peak < 2.5 * len(source), "no more than a copy of each line's rest"
+
+
+# --- gold links -------------------------------------------------------------------------------------------------------
+
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
+
+
+def test_gold_by_hand() -> None:
+    gold = parse_gold("1-1 2p3 10-4", "gold:1", first=1)
+    assert gold == Gold(frozenset({(0, 0), (9, 3)}), frozenset({(0, 0), (1, 2), (9, 3)}))
+    assert parse_gold("", "gold:1") == Gold(frozenset(), frozenset())
+    assert parse_gold("0-0", "gold:1").sure == {(0, 0)}
+
+
+@pytest.mark.parametrize("text", ["0-1", "1:1", "1-1x", "1" * 5000])
+def test_what_is_no_link_is_named(text: str) -> None:
+    with pytest.raises(DataError, match=f"gold:7: '{text[:40]}.* is not a link of words counted from 1"):
+        parse_gold(f"1-1 {text}", "gold:7", first=1)
+
+
+def test_scores_by_hand() -> None:
+    gold = [parse_gold("0-0 1-1 2p1", "x"), parse_gold("0-0", "x")]
+    proposed: list[set[Link]] = [{(0, 0), (2, 1), (3, 3)}, set()]
+    # three proposed, two of them possible, one of three sure ones found; AER = 1 - (1 + 2) / (3 + 3)
+    assert score_alignments(gold, proposed) == AlignmentScore(0.5, 2 / 3, 1 / 3, 3)
+    assert score_alignments(gold, [gold[0].sure, gold[1].sure]) == AlignmentScore(0.0, 1.0, 1.0, 3)
+    assert score_alignments([], []) == AlignmentScore(0.0, 1.0, 1.0, 0)
+
+
+def test_error_rate_by_hand() -> None:
+    gold = [parse_gold("0-0 1-1 1p2", "x"), parse_gold("0-0 0p1", "x")]
+    proposed: list[set[Link]] = [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]
+    # A has 4 links, S 3; A and S share 1, A and P 3: 1 - (1 + 3) / (4 + 3)
+    assert score_alignments(gold, proposed).error_rate == pytest.approx(3 / 7)
+    assert score_alignments(gold, [set(), set()]).error_rate == 1
+    with pytest.raises(ValueError):
+        score_alignments(gold, [set()])
+
+
+def test_gold_is_read_line_by_line(tmp_path: Path) -> None:
+    files = {"source": "a b\nc\n", "target": "A\nB C\n", "links": "1-1 2p1\n1-2\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in files]
+    gold = read_gold(*paths, first=1)
+    assert gold.pairs == [Pair("a b", "A"), Pair("c", "B C")]
+    assert gold.links == [parse_gold("0-0 1p0", "x"), parse_gold("0-1", "x")]
+    assert read_gold(*paths, first=1, limit=1) == GoldPairs(gold.pairs[:1], gold.links[:1])
+    with pytest.raises(DataError, match=r"links:1: 1-1 links a missing word: the pair has 2 and 1 words, cou"):
+        read_gold(*paths)
+    (tmp_path / "links").write_text("1-1\n")
+    with pytest.raises(DataError, match=r"source 2, .*target 2, .*links 1 lines: line n of each file must belong to"):
+        read_gold(*paths, first=1)
+    with pytest.raises(DataError, match="no such file"):
+        read_gold(paths[0], paths[1], tmp_path / "none")
+
+
+def test_a_report_by_hand() -> None:
+    gold = GoldPairs([Pair("a b", "A B")], [parse_gold("0-0 1-1", "x")])
+    weights = [np.array([[0.9, 0.1], [0.6, 0.4]])]  # both target words look at the first source word
+    report = alignment_report(gold, weights)
+    assert (report["likeliest"]["error_rate"], report["diagonal"]["error_rate"]) == (pytest.approx(0.5), 0)
+    assert best_threshold(report)["threshold"] == 0.15  # from there on (1, 0) is gone
+    assert best_threshold(report)["links"] == 3
+    assert [line.split()[1] for line in format_alignment(report).splitlines()] == ["0.500", "0.200", "0.000"]
+    assert set(report) == {"likeliest", "diagonal", "thresholds", "gold"}
+
+
+def test_links_of_weights_by_hand() -> None:
+    weights = np.array([[0.7, 0.3, 0.0], [0.1, 0.4, 0.5]])  # two target, three source words
+    assert links_from(weights, 0.4) == {(0, 0), (1, 1), (2, 1)}
+    assert links_from(weights, 0.6) == {(0, 0)}
+    assert len(links_from(weights, 0.0)) == 6
+
+
+def test_the_diagonal() -> None:
+    assert diagonal(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert diagonal(2, 4) == {(0, 0), (0, 1), (1, 2), (1, 3)}
+    assert diagonal(4, 2) == {(1, 0), (3, 1)}
+    assert diagonal(0, 2) == diagonal(2, 0) == frozenset()
+
+
+@given(LINKS, LINKS, LINKS)
+def test_scores_lie_where_they_must(sure: frozenset[Link], possible: frozenset[Link], found: frozenset[Link]) -> None:
+    score = score_alignments([Gold(sure, sure | possible)], [found])
+    assert 0 <= score.precision <= 1 and 0 <= score.recall <= 1 and 0 <= score.error_rate <= 1
+    hits = score.recall * len(sure) + score.precision * len(found)
+    assert score.error_rate == pytest.approx(1 - hits / (len(sure) + len(found)) if sure or found else 0.0)
 
 
 @given(LINKS)

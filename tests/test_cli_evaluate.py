@@ -17,8 +17,8 @@ from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.data.language_id import LanguageId
+from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
-from nmt.evaluation.links import diagonal
 from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
 from tests.test_cli_translate import save_run
 from tests.test_language_id import demo_pairs
@@ -347,23 +347,6 @@ def test_attention_is_scored_as_alignment(
     assert counts == sorted(counts, reverse=True)
 
 
-def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(models)
-    save_run(tmp_path / "back", ATTENTIONS[0], ("y", "x"))
-    (tmp_path / "gold").write_text("0-0\n" * 9 + "\n")
-    options = ("--model", "bahdanau", "--device", "cpu", "--beam-size", "1", "--gold", str(tmp_path / "gold"))
-    scores = tmp_path / "scores"
-    code, out, _ = run(evaluate.main, *TEST_SET, *options, "--reverse", str(tmp_path / "back"), "--json", str(scores))
-    assert code == 0
-    names = ["opposite direction", "intersection", "grow-diag-final-and of both", "weights of at least"]
-    assert all(any(name in line for line in out.splitlines()) for name in names)
-    report = json.loads(scores.read_text("utf-8"))["alignment"]
-    assert report["intersection"]["links"] <= report["grow_diag_final_and"]["links"]
-    assert report["grow_diag_final_and"]["links"] <= report["likeliest"]["links"] + report["reverse"]["links"]
-    words = [len(line.split()) for line in Path("src").read_text("utf-8").splitlines()]
-    assert report["reverse"]["links"] == sum(words)  # one for each source word
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -373,12 +356,7 @@ def test_two_directions_are_joined(models: Path, tmp_path: Path, run: Run, monke
         ),
         (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect without --gold"),
         (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
-        (("--hypotheses", "ref", "--reverse", "none"), "--reverse: has no effect without --gold"),
         (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each file must"),
-        (
-            ("--model", "bahdanau", "--gold", "blank", "--reverse", "none"),
-            "--reverse: none translates x to y; it must translate y to x, the opposite direction of bahdanau",
-        ),
         (
             ("--model", "bahdanau", "none", "--gold", "blank"),
             "--gold: scores the attention of one run; give --model one run",
@@ -553,7 +531,6 @@ def test_no_text_is_written_over(
     ("main", "options", "written"),
     [
         (evaluate.main, ("--model", "run", "--json", "run/config.yaml"), "--json run/config.yaml"),
-        (evaluate.main, ("--model", "other", "--reverse", "run", "--output", "run/x"), "--output run/x"),
         (length_curve.main, ("--system", "a=run", "--output", "run/x"), "--output run/x: run/x.png"),
         (diagnose.main, ("--system", "a=run", "--output", "run/x"), "--output run/x: run/x.recall.png"),
     ],

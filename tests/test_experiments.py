@@ -14,8 +14,7 @@ from nmt.cli.experiment import main
 from nmt.cli.experiment_results import draw_all
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import UNTRAINED
-from nmt.evaluation.half_length import CurvePoint
+from nmt.evaluation.by_length import UNTRAINED, CurvePoint
 from nmt.evaluation.significance import FEWEST
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs

@@ -15,7 +15,6 @@ from nmt.errors import ConfigError
 from nmt.evaluation import writing
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
-from nmt.evaluation.scoring import tokenizer_of_runs
 from nmt.evaluation.significance import compare_by_length
 from nmt.evaluation.writing import (
     BinnedBy,
@@ -23,6 +22,7 @@ from nmt.evaluation.writing import (
     lengths,
     tokenizer_for,
     tokenizer_of_run,
+    tokenizer_of_runs,
     unit_of,
 )
 from nmt.translation.translator import Translator

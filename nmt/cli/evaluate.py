@@ -9,7 +9,6 @@ examples:
 
 import argparse
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from nmt.cli.common import command, importing, say
@@ -20,14 +19,11 @@ from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.data.corpus import Pair
 from nmt.data.test_set import read_aligned, read_test_set
 from nmt.errors import ConfigError
-from nmt.evaluation.alignment import Weights
+from nmt.evaluation.alignment import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
-from nmt.evaluation.links import GoldPairs, alignment_report, format_alignment, read_gold
-from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import BinnedBy
+from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import run_name
 
 
@@ -57,9 +53,6 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--gold-first", type=int, choices=(0, 1), metavar="N", help="index of the first word in --gold (default: 0)"
     )
-    arguments.add_argument(
-        "--reverse", metavar="RUN", help="run of the opposite direction, whose links are combined with those of --model"
-    )
     arguments.add_argument("--json", metavar="FILE", help="also write the scores to this file")
     arguments.add_argument("--output", metavar="FILE", help="write the translations of the run to this file")
     add_decoding_options(arguments)
@@ -70,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> None:
     """Score one system and print the scores."""
     runs: list[str] = arguments.model or []
-    options = ("source", "reference", "hypotheses", "gold", "reverse")
+    options = ("source", "reference", "hypotheses", "gold")
     read = [*((f"--{option}", getattr(arguments, option)) for option in options), *(("--model", run) for run in runs)]
     refuse_overwriting(read, [("--output", arguments.output), ("--json", arguments.json)])
     sources, references = read_test_set(arguments.source, arguments.reference)
@@ -111,7 +104,7 @@ def main(arguments: argparse.Namespace) -> None:
 def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
     """Read the gold links, if any. Raises ConfigError for options without effect, DataError for files."""
     if arguments.gold is None:
-        refuse_useless(arguments, ("gold_first", "reverse"), "without --gold")
+        refuse_useless(arguments, ("gold_first",), "without --gold")
         return None
     if arguments.model is None:
         raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
@@ -123,7 +116,7 @@ def check_gold(arguments: argparse.Namespace) -> GoldPairs | None:
 def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
     """Score the attention of a run, forced to read the references, as word alignment.
 
-    Raises ConfigError for a run without attention, and if ``--reverse`` does not translate in the opposite direction.
+    Raises ConfigError for a run without attention.
     """
     with importing():
         from nmt.device import resolve_device  # noqa: PLC0415
@@ -132,20 +125,8 @@ def align(arguments: argparse.Namespace, gold: GoldPairs) -> dict[str, Any]:
 
     device = resolve_device(arguments.device or "auto")
 
-    def attention(option: str, run: str, pairs: Sequence[Pair]) -> list[Weights]:
-        loaded = load_run(run, device)
-        if not loaded.model.attends:
-            raise ConfigError(f"{option}: {run} has no attention (model.attention.type is none)")
-        return word_attention(loaded.network, loaded.tokenizers, pairs, device)
-
-    backward = None
-    if arguments.reverse is not None:
-        [run], reverse = arguments.model, arguments.reverse
-        data, other = load_run_config(run).data, load_run_config(reverse).data
-        if (data.source_language, data.target_language) != (other.target_language, other.source_language):
-            raise ConfigError(
-                f"--reverse: {reverse} translates {other.source_language} to {other.target_language}; it must "
-                f"translate {data.target_language} to {data.source_language}, the opposite direction of {run}"
-            )
-        backward = attention("--reverse", reverse, [Pair(pair.target, pair.source) for pair in gold.pairs])
-    return alignment_report(gold, attention("--gold", arguments.model[0], gold.pairs), backward)
+    [run] = arguments.model
+    loaded = load_run(run, device)
+    if not loaded.model.attends:
+        raise ConfigError(f"--gold: {run} has no attention (model.attention.type is none)")
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, device))

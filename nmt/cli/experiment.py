@@ -24,7 +24,7 @@ from nmt.cli.options import CommandParser, add_config_options, whole
 from nmt.cli.train import StopRequest
 from nmt.data.test_set import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.evaluation.links import read_gold
+from nmt.evaluation.alignment import read_gold
 from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.runs import Run

@@ -16,7 +16,7 @@ from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config.schema import Evaluation
 from nmt.data.test_set import read_test_set
 from nmt.evaluation.retention import Range
-from nmt.evaluation.scoring import scoring
+from nmt.evaluation.writing import scoring
 from nmt.library.length_curve import measure
 from nmt.plots.files import KINDS, make_folder
 

@@ -30,8 +30,7 @@ from nmt.config.schema import Evaluation
 from nmt.data.test_set import read_test_set
 from nmt.evaluation.gains import NAMES, Gains, SentenceMetric, format_gains, gains, sentence_scores
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.evaluation.writing import BinnedBy, lengths, scoring
 from nmt.plots.files import make_folder
 from nmt.plots.gains import KINDS, Compared, write_gains
 

@@ -1,18 +1,25 @@
-"""Attention as word alignment.
+"""Word alignment: attention between words, its likeliest links, gold links, and their scores.
 
 Shapes: S source pieces, T target pieces, I source words, J target words. A link (i, j) joins source word i and target
 word j, both counted from 0 among the whitespace words of the raw text.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.links import Link, piece_words
+from nmt.data.corpus import Pair
+from nmt.data.lines import read_lines
+from nmt.data.links import Link, parse_links, piece_words, refuse_missing_words
+from nmt.errors import DataError
 
 Weights = npt.NDArray[np.floating]
+Alignment = frozenset[Link]
 
 END = "</s>"
 """SentencePiece's end symbol."""
@@ -102,3 +109,138 @@ def _membership(words: Sequence[int], text: str) -> Weights:
 def format_pharaoh(links: Iterable[Link]) -> str:
     """Format links as ``i-j i-j ...``, in the given order."""
     return " ".join(f"{i}-{j}" for i, j in links)
+
+
+# --- gold links and their scores --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Gold alignment of one pair of sentences."""
+
+    sure: Alignment
+    possible: Alignment
+    """Includes the sure links."""
+
+
+def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
+    """Parse links such as ``1-2 2p3``: ``i-j`` is sure, ``ipj`` is possible; words are counted from ``first``.
+
+    Raises DataError, which names ``place``, for any other text.
+    """
+    links = list(parse_links(line, place, first=first))
+    return Gold(frozenset(link for link, sure in links if sure), frozenset(link for link, _ in links))
+
+
+@dataclass(frozen=True)
+class GoldPairs:
+    """Pairs of sentences and their gold alignments."""
+
+    pairs: list[Pair]
+    links: list[Gold]
+
+
+def read_gold(
+    source: str | Path, target: str | Path, links: str | Path, *, first: int = 0, limit: int | None = None
+) -> GoldPairs:
+    """Read the first ``limit`` lines, or all, of three files that are aligned line by line.
+
+    Raises DataError for an unreadable file, different line counts, an invalid link (see :func:`parse_gold`), and a link
+    to a word beyond the end of its sentence.
+    """
+    columns = [list(islice(read_lines(path), limit)) for path in (source, target, links)]
+    if len(set(map(len, columns))) > 1 or not columns[0]:
+        counts = ", ".join(f"{path} {len(c):,}" for path, c in zip((source, target, links), columns, strict=True))
+        raise DataError(f"{counts} lines: line n of each file must belong to line n of the others")
+    pairs, gold = [], []
+    for number, (source_line, target_line, line) in enumerate(zip(*columns, strict=True), 1):
+        place = f"{links}:{number}"
+        pairs.append(Pair(source_line, target_line))
+        gold.append(parse_gold(line, place, first=first))
+        refuse_missing_words(gold[-1].possible, pairs[-1], place, first=first)
+    return GoldPairs(pairs, gold)
+
+
+@dataclass(frozen=True)
+class AlignmentScore:
+    """Scores over all sentences (Och & Ney 2003)."""
+
+    error_rate: float
+    """AER: 0 is perfect."""
+    precision: float
+    """Share of the proposed links that are possible."""
+    recall: float
+    """Share of the sure links that were proposed."""
+    links: int
+    """Number of proposed links."""
+
+
+def score_alignments(gold: Sequence[Gold], proposed: Sequence[Set[Link]]) -> AlignmentScore:
+    """Compute AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), precision and recall of links A, sure S and possible P.
+
+    A precision or recall without any links is 1.
+    """
+    links = sum(map(len, proposed))
+    sure = sum(len(each.sure) for each in gold)
+    right = sum(len(each.possible & one) for each, one in zip(gold, proposed, strict=True))
+    right_sure = sum(len(each.sure & one) for each, one in zip(gold, proposed, strict=True))
+    rate = 1.0 - (right + right_sure) / (links + sure) if links + sure else 0.0
+    return AlignmentScore(rate, right / links if links else 1.0, right_sure / sure if sure else 1.0, links)
+
+
+def links_from(weights: Weights, threshold: float) -> Alignment:
+    """Return the links whose attention between words, (J, I), is at least the threshold."""
+    return frozenset((int(i), int(j)) for j, i in np.argwhere(weights >= threshold))
+
+
+def diagonal(source_words: int, target_words: int) -> Alignment:
+    """Link each target word to the source word at the same relative position: a baseline."""
+    return frozenset(((2 * j + 1) * source_words // (2 * target_words), j) for j in range(target_words) if source_words)
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+THRESHOLDS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+
+
+def likeliest(weights: Sequence[Weights]) -> list[Alignment]:
+    """Link each target word to the source word it attends to most, given attention between words (J, I)."""
+    return [frozenset(likeliest_links(each)) for each in weights]
+
+
+def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, Any]:
+    """Score attention between words, (J, I) for each pair, as word alignment, as a JSON object.
+
+    The links are each target word's most attended source word, all weights above a threshold, and the diagonal.
+    """
+    proposed = {
+        "likeliest": likeliest(weights),
+        "diagonal": [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs],
+    }
+    by_threshold = [
+        {"threshold": each} | asdict(score_alignments(gold.links, [links_from(one_pair, each) for one_pair in weights]))
+        for each in THRESHOLDS
+    ]
+    scores = {name: asdict(score_alignments(gold.links, links)) for name, links in proposed.items()}
+    links = {name: sum(len(getattr(each, name)) for each in gold.links) for name in ("sure", "possible")}
+    return {**scores, "thresholds": by_threshold, "gold": {"pairs": len(gold.pairs), **links}}
+
+
+def best_threshold(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the threshold row of :func:`alignment_report` with the lowest error rate."""
+    best: dict[str, float] = min(report["thresholds"], key=lambda row: float(row["error_rate"]))
+    return best
+
+
+def format_alignment(report: Mapping[str, Any]) -> str:
+    """Format the error rates as text."""
+    best = best_threshold(report)
+    rows = {
+        "most attended source word": report["likeliest"],
+        f"weights of at least {best['threshold']:.2f}": best,
+        "diagonal": report["diagonal"],
+    }
+    return "\n".join(
+        f"AER {row['error_rate']:.3f}  precision {row['precision']:.3f}  recall {row['recall']:.3f}  {name}"
+        for name, row in rows.items()
+    )

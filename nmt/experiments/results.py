@@ -12,8 +12,16 @@ import numpy as np
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import NmtError
-from nmt.evaluation.by_length import LEAST_BLEU, PERCENTILES, SEED, UNTRAINED, bins_by_length, training_statistics
-from nmt.evaluation.half_length import CurvePoint, half_length
+from nmt.evaluation.by_length import (
+    LEAST_BLEU,
+    PERCENTILES,
+    SEED,
+    UNTRAINED,
+    CurvePoint,
+    bins_by_length,
+    half_length,
+    training_statistics,
+)
 from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import FEWEST, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of

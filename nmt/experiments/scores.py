@@ -6,8 +6,8 @@ from typing import Any
 from nmt.config.schema import Decoding
 from nmt.data.lines import read_lines
 from nmt.device import resolve_device
+from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.evaluation.by_length import score_system
-from nmt.evaluation.links import alignment_report, read_gold
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan
 from nmt.experiments.runs import Run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_test_set
 from nmt.evaluation.by_length import SystemScores
-from nmt.evaluation.scoring import scoring
+from nmt.evaluation.writing import scoring
 from nmt.files import run_name
 from nmt.library.systems import System, config_of, hypotheses_of, refuse_useless, warn
 

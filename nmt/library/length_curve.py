@@ -15,7 +15,6 @@ from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, SystemScores, format_rows, format_scores, score_system
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.retention import Range, Retention, format_retention, ranges, retention
-from nmt.evaluation.scoring import Scoring, scoring
 from nmt.evaluation.significance import (
     Comparison,
     OverallComparison,
@@ -24,7 +23,7 @@ from nmt.evaluation.significance import (
     format_comparisons,
     format_overall,
 )
-from nmt.evaluation.writing import BinnedBy, lengths
+from nmt.evaluation.writing import BinnedBy, Scoring, lengths, scoring
 from nmt.library.systems import System, config_of, hypotheses_of, origin_of, refuse_useless, warn
 from nmt.plots.about import About, Origin
 from nmt.plots.length_curve import draw_length_curve, write_length_curve

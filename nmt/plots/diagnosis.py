@@ -138,8 +138,8 @@ def draw_error_rates(
     """Draw the error rate of each system by threshold, a dotted line for its most attended source words, and a gray
     line for the diagonal.
 
-    The reports are those of :func:`~nmt.evaluation.links.alignment_report` on the same pairs, which the caption calls
-    ``test_set``. With the ``systems`` of related figures, each system has the same colors in all of them.
+    The reports are those of :func:`~nmt.evaluation.alignment.alignment_report` on the same pairs, which the caption
+    calls ``test_set``. With the ``systems`` of related figures, each system has the same colors in all of them.
     """
     any_report = next(iter(reports.values()))
     gold = any_report["gold"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config.schema import BleuTokenizer, FileCorpus
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, FileError, tried
-from nmt.evaluation.scoring import tokenizer_of_runs
+from nmt.evaluation.writing import tokenizer_of_runs
 from nmt.files import printable
 from nmt.report.systems import Files, Found, TestSet, Trained, find_systems, name_of, read_test_set
 from nmt.runs.metrics import last_progress, read_metrics

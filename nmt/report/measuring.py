@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nmt.evaluation.alignment import word_weights
+from nmt.evaluation.alignment import likeliest, score_alignments, word_weights
 from nmt.evaluation.by_length import SystemScores, score_system
 from nmt.evaluation.diagnosis import failure, most_frequent, sentence_measures
-from nmt.evaluation.links import likeliest, score_alignments
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
 from nmt.report.collecting import Collected, kept_translations

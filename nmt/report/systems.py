@@ -13,7 +13,7 @@ from nmt.config import Config, load_run_config
 from nmt.data.corpus import Pair
 from nmt.data.test_set import read_aligned, read_text
 from nmt.errors import CheckpointError, DataError, FileError, tried
-from nmt.evaluation.links import Gold, read_gold
+from nmt.evaluation.alignment import Gold, read_gold
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.schema import load_experiment
 from nmt.experiments.scores import is_translated

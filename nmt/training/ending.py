@@ -13,8 +13,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.device import resolve_device
 from nmt.evaluation.metrics import METRICS, format_values
-from nmt.evaluation.scoring import scoring
-from nmt.evaluation.writing import BinnedBy
+from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import write_json, write_text
 from nmt.messages import Result
 from nmt.model import build_model

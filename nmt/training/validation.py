@@ -14,9 +14,9 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.device import autocast, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, of_key
+from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
 from nmt.evaluation.diagnosis import BITS
-from nmt.evaluation.links import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.messages import Caution, counted, duration

@@ -20,8 +20,8 @@ from nmt.config import Config
 from nmt.data.lines import read_lines
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
+from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.evaluation.diagnosis import BITS, entropy
-from nmt.evaluation.links import alignment_report, read_gold
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import last_progress
