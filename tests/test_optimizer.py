@@ -43,6 +43,7 @@ def test_plateau_is_the_rate_times_what_it_has_come_down_to() -> None:
     assert learning_rate(schedule, 2.0, 1, scale=0.25) == 0.25
     assert learning_rate(schedule, 2.0, 2, scale=0.25) == 0.5
     assert learning_rate(schedule, 2.0, 100, scale=0.25) == 0.5
+    assert learning_rate(ConstantSchedule(), 2.0, 100, scale=0.25) == 2.0, "of a run that began with plateau"
 
 
 # --- optimizers -------------------------------------------------------------------------------------------------------

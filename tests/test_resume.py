@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nmt.config import Config
 from nmt.errors import CheckpointError
+from nmt.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
 from nmt.training.checkpointing import Checkpointing
@@ -78,6 +79,36 @@ def test_a_run_that_is_made_longer_is_one_that_was_longer(folder: Path) -> None:
     train(config(folder, output="two", updates=2, log_every=2))
     train(config(folder, output="two", updates=4, log_every=2), resume=True)
     assert_same_run(folder / "two", folder / "four")
+
+
+def test_a_crash_after_a_change_repeats_the_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of another size begin the epoch again, also where the next checkpoint came later than a crash."""
+    smaller: dict[str, Any] = {"updates": 6, "batch_tokens": 50, "optimizer": {"type": "adam", "learning_rate": 0.01}}
+    for output in ("changed", "changed and crashed"):
+        train(config(folder, output=output, updates=6), stop_after=3)
+    run = RunDirectory(folder / "changed")
+    assert run.training("last").state["position"] != {"epoch": 0, "batch": 0}
+    train(config(folder, output="changed", **smaller), resume=True)
+    assert run.training("last").state["position"] == {"epoch": 0, "batch": 3}
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(config(folder, output="changed and crashed", **smaller), resume=True)
+    train(config(folder, output="changed and crashed", **smaller), resume=True)
+    assert_same_run(folder / "changed", folder / "changed and crashed")
+
+
+def test_an_older_checkpoint_is_from_before_later_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"output": "rewound", "save_every": 1}
+    train(config(folder, updates=4, **how))
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(config(folder, updates=5, **how), resume=True)
+    run = RunDirectory(folder / "rewound")
+    run.delete("last")
+    train(config(folder, updates=6, **how), resume=True)
+    assert read_json(run.manifest)["changes"] == [{"update": 3, "key": "training.updates", "old": 4, "new": 6}]
 
 
 def test_a_crash_goes_back_to_the_last_save(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from nmt.errors import ConfigError, NmtError
 from nmt.experiments.jobs import Say
 from nmt.experiments.runs import Run
 from nmt.files import read_json
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
 from nmt.runs.directory import RunDirectory
 from nmt.training.ending import Ending
 from nmt.training.progress import Progress
@@ -57,7 +58,7 @@ def _refuse_another_experiment(run: Run, directory: RunDirectory, made: Progress
     """Raise ConfigError if the run is not an earlier stage of the run that the experiment describes."""
     problems: list[str] = []
     try:
-        refuse_other_config(directory, run.config)
+        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
     except ConfigError as error:
         problems += error.problems[:-1]  # the last one is advice for nmt-train
     try:

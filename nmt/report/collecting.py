@@ -11,6 +11,7 @@ from nmt.errors import ConfigError, DataError, FileError, tried
 from nmt.evaluation.writing import tokenizer_of_runs
 from nmt.files import printable
 from nmt.report.systems import Files, Found, TestSet, Trained, find_systems, name_of, read_test_set
+from nmt.runs.changes import History
 from nmt.runs.metrics import last_progress, read_metrics
 
 Say = Callable[[str], None]
@@ -69,7 +70,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         ),
         bins=files.bins or found.bins.get(Path(files.source).name) or first.bins,
         resamples=first.bootstrap,
-        notes=notes,
+        notes=notes + _changed_in_training(systems),
     )
 
 
@@ -81,6 +82,16 @@ def _refuse_different(systems: Sequence[Trained]) -> None:
     if len(set(directions.values())) > 1:
         named = ", ".join(f"{name} {' to '.join(languages)}" for name, languages in directions.items())
         raise ConfigError(f"the systems of a report translate in one direction; found {named}")
+
+
+def _changed_in_training(systems: Sequence[Trained]) -> list[str]:
+    """Return what was changed in the model or the training of a run after its first update."""
+    notes = []
+    for system in systems:
+        with suppress(FileError):  # a system is measured without its manifest, too
+            changes = [each for each in History.of(system.run).changes if each.key.startswith(("training.", "model."))]
+            notes += [f"{printable(system.name)}, {printable(str(change))}" for change in changes]
+    return notes
 
 
 def _planned(found: Found, wanted: Files) -> Files:

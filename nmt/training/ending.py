@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.config import Config, load_run_config
+from nmt.config import Config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.device import resolve_device
@@ -17,6 +17,7 @@ from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import write_json, write_text
 from nmt.messages import Result
 from nmt.model import build_model
+from nmt.runs.changes import History, is_one_of
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, read_metrics
@@ -60,12 +61,12 @@ class Ending:
     def of(cls, run: RunDirectory, config: Config, progress: Progress) -> "Ending":
         """Look into the directory of a run that has come as far as ``progress``; ``config`` is the wanted one.
 
-        Raises CheckpointError for a configuration that cannot be read.
+        Raises FileError for a manifest that cannot be read.
         """
         if not progress.finished(config.training) or not run.has("best"):
             return NOTHING_DONE
         last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
-        tested, before = last.get("test") == progress.update, load_run_config(run.path)
+        tested, changed = last.get("test") == progress.update, History.of(run).changed_to(config, progress.update)
         written = run.test_hypotheses.exists() and run.test_scores.exists()
         return cls(
             trained=True,
@@ -74,7 +75,7 @@ class Ending:
             or len(progress.averaged(config.training)) < 2
             or last.get("average") == progress.update,
             scored=config.data.test is None or (tested and written),
-            same_options=(before.decoding, before.evaluation) == (config.decoding, config.evaluation),
+            same_options=not any(is_one_of(change.key, ("decoding", "evaluation")) for change in changed),
         )
 
 

@@ -18,8 +18,9 @@ from nmt.device import keep_freed_memory, name_of, product_rate, resolve_device,
 from nmt.errors import FileError, Stopped
 from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import write_text
+from nmt.files import read_json, write_json, write_text
 from nmt.model import Seq2Seq, build_model
+from nmt.runs.changes import Change, History, changes_as_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import cut_metrics
 from nmt.training.checkpointing import saved_progress
@@ -95,7 +96,7 @@ def train_run(
         trust = None if resume else decide()
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
-        update, steps = on_writer(
+        update, steps, epoch_again = on_writer(
             world, lambda: _open(run, config, prepared, trust, resume=resume, overwrite=overwrite, say=say, world=world)
         )
         ending = Ending(**steps)
@@ -114,7 +115,7 @@ def train_run(
             trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds, threads)
             _say_all(summary(used, prepared, model, device, trainer.extent, rate), say)
             if resume:
-                trainer.resume("last")
+                trainer.resume("last", epoch_again=epoch_again)
                 _say_all([f"resumed after update {trainer.progress.update}", *ending.left], say)
             else:
                 trainer.save()  # makes the run resumable, and fails now if the disk is full
@@ -174,8 +175,9 @@ def _open(
     overwrite: bool,
     say: Say,
     world: World,
-) -> tuple[int, dict[str, bool]]:
-    """Create or repair the run directory; -> the updates that are made, and which steps of its ending, as JSON.
+) -> tuple[int, dict[str, bool], bool]:
+    """Create or repair the run directory; -> the updates that are made, which steps of its ending, and whether the
+    epoch begins again, as JSON.
 
     ``trust`` says in which precision a new run begins.
     """
@@ -191,11 +193,13 @@ def _open(
             run.fall_back()
         ending = _ending(run, config, progress)
         if not ending.complete:
-            _cut(run, progress, ending)  # first: the configuration says how the results that are left were made
-        write_text(run.config, dump_config(config))
+            _cut(run, progress, ending)  # first: the manifest says how the results that are left were made
+        changes = _record_changes(run, config, progress.update, say)
         prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
         _save_language_id(run, prepared)
-        return progress.update, asdict(ending)
+        # also if a crash came between the change and the next checkpoint
+        rebatched = any((change.update, change.key) == (progress.update, "training.batch_tokens") for change in changes)
+        return progress.update, asdict(ending), rebatched
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
@@ -204,7 +208,19 @@ def _open(
         manifest["precision"] = trust.config.precision
     run.create(config, prepared.tokenizers, prepared.report, manifest)
     _save_language_id(run, prepared)
-    return 0, asdict(NOTHING_DONE)
+    return 0, asdict(NOTHING_DONE), False
+
+
+def _record_changes(run: RunDirectory, config: Config, update: int, say: Say) -> tuple[Change, ...]:
+    """Write the configuration of a run that resumes after an update, and what has changed in it; return all changes
+    since the run began."""
+    history = History.of(run).until(update)
+    new = history.changed_to(config, update)
+    for change in new:
+        say(str(change))
+    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
+    write_json(run.manifest, read_json(run.manifest) | {"changes": changes_as_json(history.changes + new)})
+    return history.changes + new
 
 
 def _ending(run: RunDirectory, config: Config, progress: Progress) -> Ending:
@@ -289,10 +305,12 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: version(name) for name in packages},
         },
+        "config": config.model_dump(mode="json"),
         "seed": config.seed,
         "device": name_of(device),
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
         "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
+        "changes": [],
     }

@@ -1,63 +1,42 @@
 """Whether a run may go on: with this configuration and text, and with these processes."""
 
-import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from nmt import __version__
-from nmt.config import Config, load_run_config
+from nmt.config import Config
 from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluation.writing import DEFAULT
 from nmt.files import read_json
+from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, History, as_yaml, flat, is_one_of
 from nmt.runs.directory import RunDirectory
 from nmt.training.progress import Progress
 from nmt.training.world import World
 
-CHANGEABLE_KEYS = {
-    "output",
-    "device",
-    "threads",
-    "data.cache",
-    "data.processes",
-    "training.epochs",
-    "training.updates",
-    "training.accumulation",
-    "training.save_every",
-    "training.log_every",
-    "training.timeout",
-    "training.validation.patience",
-    "training.validation.samples",
-    "decoding.beam_size",
-    "decoding.batch_tokens",
-    "evaluation",
-}
-"""Dotted keys, or sections of them, that may change when a run resumes.
 
-The other keys of ``decoding`` also affect validation, whose BLEU decides which checkpoint is best. Another device,
-number of threads or translation batch changes the order of additions: results are then equal only up to rounding.
-"""
-
-
-def refuse_other_config(run: RunDirectory, config: Config) -> None:
-    """Raise ConfigError that lists the keys, except CHANGEABLE_KEYS, that differ from those of a run."""
-    before = _flat(load_run_config(run.path).model_dump(mode="json"))
-    now = _flat(config.model_dump(mode="json"))
-    changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+def refuse_other_config(
+    run: RunDirectory, config: Config, allowed: Sequence[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
+) -> None:
+    """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
+    the one with which a run was trained."""
+    changed = {change.key: change for change in History.of(run).changed_to(config, 0)}
     # a section of another type has other keys
     others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     differences = [
-        f"{run.path}: {key} was {_format_value(before.get(key))} and is now {_format_value(now.get(key))}"
-        for key in sorted(changed)
-        if not any(key == known or key.startswith(known + ".") for known in CHANGEABLE_KEYS)
+        f"{run.path}: {key} was {as_yaml(change.old)} and is now {as_yaml(change.new)}"
+        for key, change in changed.items()
+        if not is_one_of(key, allowed)
         and not any(key.startswith(section) and key != f"{section}type" for section in others)
     ]
     if differences:
         raise ConfigError(
-            *differences, "a run resumes with the configuration it started with; restore it, or use a new --output"
+            *differences,
+            "a run resumes with the configuration it started with, but for learning rate, schedule, batch size, "
+            "dropout, patience and length; restore it, or use a new --output",
         )
 
 
@@ -101,13 +80,13 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
 def refuse_unequal(world: World, config: Config) -> None:
     """Raise ConfigError, in all processes, that lists what differs between the configurations or versions of two."""
     host = platform.node()
-    mine = _flat(config.model_dump(mode="json")) | {
+    mine = flat(config.model_dump(mode="json")) | {
         "the version of nmt-attention": __version__,
         "the version of PyTorch": str(torch.__version__),
     }
     (first, first_host), *others = world.gather([mine, host])
     differences = [
-        f"{key}: {_format_value(first.get(key))} in rank 0 on {first_host}, {_format_value(other.get(key))} in rank "
+        f"{key}: {as_yaml(first.get(key))} in rank 0 on {first_host}, {as_yaml(other.get(key))} in rank "
         f"{rank} on {other_host}"
         for rank, (other, other_host) in enumerate(others, 1)
         for key in sorted(first.keys() | other.keys())
@@ -146,18 +125,3 @@ def say_other_number(run: RunDirectory, world: World, accumulation: int, say: Ca
 
 def _processes(number: int) -> str:
     return f"{number} process{'es' if number > 1 else ''}"
-
-
-def _format_value(value: Any) -> str:
-    """Format a value as in YAML."""
-    return repr(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {
-        dotted: leaf
-        for key, child in value.items()
-        for dotted, leaf in _flat(child, f"{prefix}.{key}" if prefix else key).items()
-    }

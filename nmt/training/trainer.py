@@ -244,8 +244,8 @@ class Trainer:
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
-                f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Start again with "
-                "training.clip or a lower training.optimizer.learning_rate"
+                f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
+                "training.optimizer.learning_rate, or start again with training.clip"
             )
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:
@@ -275,9 +275,14 @@ class Trainer:
         """Save ``last``."""
         self.checkpointing.save(self.progress)
 
-    def resume(self, checkpoint: str) -> None:
-        """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
+    def resume(self, checkpoint: str, *, epoch_again: bool = False) -> None:
+        """Load a checkpoint and repair the others. Raises CheckpointError, in all processes.
+
+        ``epoch_again``: begin the epoch in progress again, because it is cut into other batches now.
+        """
         self.progress = self.checkpointing.mend(self.checkpointing.restore(checkpoint))
+        if epoch_again:
+            self.progress = replace(self.progress, position=Position(self.progress.position.epoch))
 
     def _current_update(self) -> str:
         """The number of the update in progress, and the position of its text."""

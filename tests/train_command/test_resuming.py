@@ -1,11 +1,13 @@
 """What ``nmt-train --resume`` goes on with, and what it refuses."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from nmt.cli.train import main
+from nmt.report.collecting import collect
 from tests.small_run import metrics
 from tests.torture.comparison import snapshot
 from tests.train_command.commands import Train, refused
@@ -22,18 +24,59 @@ def test_there_must_be_something_to_resume(train: Train, run: Path, tmp_path: Pa
     ]
 
 
-def test_a_run_is_resumed_as_it_was_begun(train: Train, run: Path) -> None:
+REFUSED = ["seed=2", "model.attention={type: none}", "training.label_smoothing=0.1"]
+DIFFERENCES = [
+    "model.attention.type was 'bahdanau' and is now 'none'",
+    "seed was 1 and is now 2",
+    "training.label_smoothing was 0.0 and is now 0.1",
+]
+CHANGES = {
+    "training.optimizer.learning_rate": 0.5,
+    "training.schedule.type": "plateau",
+    "training.batch_tokens": 50,
+    "model.dropout.readout": 0.3,
+    "training.validation.patience": 9,
+    "training.updates": 4,
+}
+
+
+def test_another_configuration_is_refused(train: Train, run: Path) -> None:
     before = snapshot(run)
-    changed = ["seed=2", "model.attention={type: none}", "training.batch_tokens=99", "training.label_smoothing=0.1"]
-    arguments = [word for change in changed for word in ("--set", change)]
-    assert refused(train("--output", run, "--resume", *arguments)) == [
-        f"{run}: model.attention.type was 'bahdanau' and is now 'none'",
-        f"{run}: seed was 1 and is now 2",
-        f"{run}: training.batch_tokens was 100 and is now 99",
-        f"{run}: training.label_smoothing was 0.0 and is now 0.1",
-        "a run resumes with the configuration it started with; restore it, or use a new --output",
-    ]
+    arguments = [word for change in REFUSED for word in ("--set", change)]
+    [*problems, _] = refused(train("--output", run, "--resume", *arguments))
+    assert problems == [f"{run}: {each}" for each in DIFFERENCES]
     assert snapshot(run) == before
+
+
+def test_an_edited_configuration_is_held_to_the_same_rule(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(written.replace("label_smoothing: 0.0", "label_smoothing: 0.1"))
+    assert main(["--resume", "--output", str(run)]) == 2
+    assert f"{run}: {DIFFERENCES[-1]}" in capsys.readouterr().err
+    (run / "config.yaml").write_text(written.replace("learning_rate: 0.001", "learning_rate: 0.5"))
+    assert main(["--resume", "--output", str(run), "--set", "training.updates=3"]) == 0
+    assert "after update 2: training.optimizer.learning_rate changed from 0.001 to 0.5" in capsys.readouterr().err
+    assert metrics(run, "train")[-1]["learning_rate"] == 0.5
+
+
+def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path) -> None:
+    arguments = [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
+    code, err = train("--output", run, "--resume", *arguments)
+    assert code == 0
+    recorded = {each["key"]: each for each in json.loads((run / "manifest.json").read_text())["changes"]}
+    assert {key: recorded[key]["new"] for key in CHANGES} == CHANGES
+    assert {each["update"] for each in recorded.values()} == {2}
+    assert recorded["training.batch_tokens"]["old"] == 100
+    assert all(f"after update 2: {key} changed from " in err for key in CHANGES)
+    assert metrics(run, "train")[-1]["learning_rate"] == 0.5
+    notes = collect([str(run)], None, (None, 0), print).notes
+    assert "run, after update 2: training.optimizer.learning_rate changed from 0.001 to 0.5" in notes
+    code, err = train("--output", run, "--resume", *arguments, "--set", "model.dropout.readout=0.1")
+    changes = json.loads((run / "manifest.json").read_text())["changes"]
+    assert changes[-1] == {"update": 4, "key": "model.dropout.readout", "old": 0.3, "new": 0.1}
+    assert len(changes) == len(recorded) + 1, "what was changed before is no change"
 
 
 def test_what_changes_no_number_may_change(train: Train, run: Path, tmp_path: Path) -> None:
