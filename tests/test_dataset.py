@@ -474,7 +474,7 @@ def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest
     prepare(corpora.config(cache=None))
     assert (corpora.folder / "home/.cache/nmt").is_dir()
     monkeypatch.setenv("HOME", "")
-    assert cache_folder(corpora.config(cache=None).data) == Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/nmt")
+    assert cache_folder(None) == Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/nmt")
 
 
 def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import pwd
+import re
 import shutil
 import tempfile
 import time
@@ -11,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nmt.config.schema import Data
 from nmt.data.lines import file_sha256
-from nmt.errors import DataError, NmtError
+from nmt.errors import DataError, FileError, NmtError
 from nmt.files import fingerprint, printable, read_json, unchanged, write_checksums, write_json
 
 BUILDING = "building-"
@@ -24,6 +25,10 @@ ABANDONED = 24 * 3600
 """Age in seconds at which an unfinished entry counts as left behind by a killed process."""
 DIGESTS = "digests"
 """The folder of remembered digests."""
+ABOUT = "about.json"
+"""The file of an entry that says what each of its parts was made of."""
+ENTRY = re.compile(rf"({BUILDING})?(corpus|tokenizer)-[0-9a-f]{{64}}")
+"""Names of whole and unfinished entries."""
 REMEMBERED_FROM = 1 << 20
 """Bytes of a file whose digest is remembered; a smaller one is read within a few milliseconds."""
 SETTLED = 2_000_000_000
@@ -102,7 +107,11 @@ def cached(
 def _loaded(folder: Path, load: Callable[[Path], Content], digests: Digests) -> Content | None:
     """Load an entry; None if anything in it is damaged or missing."""
     try:
-        return load(folder) if unchanged(folder, digests.of) else None
+        if not unchanged(folder, digests.of):
+            return None
+        with suppress(OSError):  # another person's cache
+            os.utime(folder)  # the last use
+        return load(folder)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             raise  # the entry is whole
@@ -166,9 +175,67 @@ def remove_abandoned(place: Path, prefix: str, but: Path | None = None) -> None:
                 shutil.rmtree(scratch, ignore_errors=True)
 
 
+class Part(NamedTuple):
+    """A part of a cache entry: an encoded corpus, or the tokenizers."""
+
+    name: str
+    """The split, ``tokenizer``, or ``unfinished``."""
+    text: str
+    """The corpora it was made of; "" if unknown."""
+    size: int
+    """Bytes."""
+    used: float
+    """Seconds since the epoch, at its last use."""
+
+
+def contents(cache: Path) -> list[Part]:
+    """List what a cache holds, the entries that were used last at the end."""
+    parts = []
+    for folder in sorted(_entries(cache), key=lambda entry: entry.stat().st_mtime):
+        used, about = folder.stat().st_mtime, {"unfinished": ""}
+        with suppress(FileError):  # not finished, or damaged
+            about = read_json(folder / ABOUT)
+        for name, text in about.items():
+            part = folder / name if (folder / name).is_dir() else folder
+            size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
+            parts.append(Part(name, text, size, used))
+    return parts
+
+
+def clean(cache: Path) -> None:
+    """Remove all entries of a cache except those that another process is building, and the remembered digests.
+
+    Whoever has mapped an entry goes on reading it. Raises DataError if the cache cannot be written.
+    """
+    try:
+        for folder in _entries(cache):
+            if folder.name.startswith(BUILDING) and _is_locked(folder):
+                continue
+            shutil.rmtree(folder)
+        if (cache / DIGESTS).exists():
+            shutil.rmtree(cache / DIGESTS)
+    except OSError as error:
+        raise unwritable(cache, error) from error
+
+
+def _entries(cache: Path) -> list[Path]:
+    return [path for path in cache.glob("*") if path.is_dir() and ENTRY.fullmatch(path.name)]
+
+
+def _is_locked(scratch: Path) -> bool:
+    try:
+        with (scratch / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # never locked
+        return False
+    return False
+
+
 def try_cache(data: Data) -> None:
     """Raise DataError if the cache is not writable; leave nothing behind."""
-    cache = cache_folder(data)
+    cache = cache_folder(data.cache)
     missing: list[Path] = []
     try:
         missing += (folder for folder in (cache, *cache.parents) if not folder.exists())
@@ -182,9 +249,12 @@ def try_cache(data: Data) -> None:
                 folder.rmdir()
 
 
-def cache_folder(data: Data) -> Path:
-    """The directory of the cache. Raises DataError if there is no home directory or the name cannot be used."""
-    named = data.cache or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
+def cache_folder(named: str | None) -> Path:
+    """The directory of the cache; ``named`` is ``data.cache`` of a configuration.
+
+    Raises DataError if there is no home directory or the name cannot be used.
+    """
+    named = named or os.environ.get("NMT_CACHE") or "~/.cache/nmt"
     try:
         if named.startswith("~/") and os.environ.get("HOME") == "":  # an empty HOME is not the root
             named = pwd.getpwuid(os.getuid()).pw_dir + named[1:]

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
-from nmt.data.cache import Digests, Say, cache_folder, cached
+from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, TextCorpus
 from nmt.data.encoding import Recipe
@@ -27,11 +27,12 @@ from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
 from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
+from nmt.files import write_json
 from nmt.messages import Caution, counted
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
-CACHE_FORMAT = 4
+CACHE_FORMAT = 5
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
@@ -61,7 +62,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data = config.data
-    cache = cache_folder(data)
+    cache = cache_folder(data.cache)
     remembered = Digests(cache)
     digests = _digests(data, remembered)
     tokenizers = replace(_tokenizers(config, cache, digests, remembered, say), reverse_source=data.reverse_source)
@@ -133,6 +134,8 @@ def _build(
     corpora = {key.partition(".")[2]: counted[key] for key in training_keys if isinstance(data.train, Mix)}
     report = make_report(splits, tokenizers, corpora) | {"languages": language_id.report(heads, languages)}
     (folder / "report.json").write_text(json.dumps(report, indent=2))
+    parts = enumerate(_corpora(data).items())
+    write_json(folder / ABOUT, {_folder_name(key, place): corpus_name(corpus) for place, (key, corpus) in parts})
     for place, key in enumerate(_corpora(data)):
         remove_notes(folder / _folder_name(key, place))
 
@@ -178,7 +181,7 @@ def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
 
 def corpus_sha256(data: Data) -> str:
     """``Prepared.corpus_sha256``, by reading the corpora alone. Raises DataError where one cannot be read."""
-    return _key(CORPUS_HASH, _digests(data, Digests(cache_folder(data))))
+    return _key(CORPUS_HASH, _digests(data, Digests(cache_folder(data.cache))))
 
 
 def _held_out(data: Data) -> dict[str, AnyCorpus]:
@@ -222,10 +225,12 @@ def _tokenizers(config: Config, cache: Path, digests: Mapping[str, str], remembe
     languages = data.source_language, data.target_language
 
     def build(folder: Path) -> None:
-        say(f"learning the {config.tokenizer.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
+        names = "; ".join(map(corpus_name, corpora.values()))
+        say(f"learning the {config.tokenizer.type} tokenizer: {names}")
         texts = (read_pairs(corpus, *languages, digests[key]) for key, corpus in corpora.items())
         pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
         learn(config.tokenizer, pairs, tags).save(folder)
+        write_json(folder / ABOUT, {"tokenizer": names})
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))

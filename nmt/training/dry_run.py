@@ -212,7 +212,7 @@ def _disk(config: Config, run: RunDirectory, folder: Path) -> str:
     kept = 0 if average == 1 else average + (config.training.average_of == "last")  # then the best one, too
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
-    real = cache_folder(config.data)
+    real = cache_folder(config.data.cache)
     entries = (entry for entry in cache.iterdir() if entry.name != PASSED)
     encoded = sum(_size(entry) for entry in entries if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}

@@ -89,7 +89,7 @@ def _verdict(config: Config, prepared: PreparedData, device: torch.device, setti
     """Find the record of a trial, or make one."""
     where = f"{setting['device']['name']} in {setting['precision']}"
     name = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()
-    memory = cache_folder(config.data) / PASSED / f"{name}.json"
+    memory = cache_folder(config.data.cache) / PASSED / f"{name}.json"
     if passed := _passed(memory, setting):
         line = f"kernels: the fast ones passed their trial on {where} on {passed} (recorded in {memory})"
         return {"lines": [line], "problem": None, "failed": None}
