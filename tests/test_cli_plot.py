@@ -176,12 +176,12 @@ def learned(folder: Path, run: str, *, timed: bool = True) -> Path:
 def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None:
     """A validation between two lines of training has the time of its update."""
     curves = read_learning(learned(tmp_path / "a", runs["none"]))
-    assert curves["loss"].values.tolist() == [5, 4] and curves["loss"].updates.tolist() == [100, 200]
-    assert curves["loss"].hours is not None and curves["perplexity"].hours is not None
-    np.testing.assert_allclose(curves["loss"].hours * 3600, [120, 320])
+    assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
+    assert curves["training"].hours is not None and curves["perplexity"].hours is not None
+    np.testing.assert_allclose(curves["training"].hours * 3600, [120, 320])
     np.testing.assert_allclose(curves["perplexity"].hours * 3600, [70, 360])
     assert curves["bleu"].values.tolist() == [3.0]
-    assert read_learning(learned(tmp_path / "b", runs["none"], timed=False))["loss"].hours is None
+    assert read_learning(learned(tmp_path / "b", runs["none"], timed=False))["training"].hours is None
 
 
 def test_learning_of_several_runs(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def learning(name: str, points: int = 5, hours: bool = True, bleu: bool = True) 
     updates = np.arange(1, points + 1).astype(np.float64) * 100
     at = updates / 50 if hours else None
     curves = {
-        "loss": Curve(updates, at, np.log(updates)),
+        "training": Curve(updates, at, np.log(updates)),
         "perplexity": Curve(updates, at, 900 / np.sqrt(updates)),
         "bleu": Curve(updates, at, 40 - np.abs(updates / 100 - points / 2)),
     }
-    return Learning(name, curves if bleu else {"loss": curves["loss"]})
+    return Learning(name, curves if bleu else {"training": curves["training"]})
 
 
 @pytest.mark.parametrize(("count", "points"), [(1, 1), (5, 30), (9, 400)])
@@ -85,7 +85,7 @@ def test_learning_curves_show_every_point_by_update_and_hour(count: int, points:
     with style():
         figure.draw_without_rendering()
     panels = np.array(figure.axes).reshape(3, 2)
-    for row, measure in zip(panels, ("loss", "perplexity", "bleu"), strict=True):
+    for row, measure in zip(panels, ("training", "perplexity", "bleu"), strict=True):
         for axes, places in zip(row, ("updates", "hours"), strict=True):
             lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
             for line, run in zip(lines, runs, strict=True):
@@ -93,11 +93,11 @@ def test_learning_curves_show_every_point_by_update_and_hour(count: int, points:
                 np.testing.assert_array_equal(line.get_ydata(), run.curves[measure].values)
     rings = [line for line in panels[2, 0].get_lines() if line.get_linestyle() == "None"]
     assert [float(ring.get_ydata()[0]) for ring in rings] == [run.curves["bleu"].values.max() for run in runs]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [run.label for run in runs]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [run.name for run in runs]
+    assert panels[1, 0].get_yscale() == ("log" if points == 400 else "linear") and panels[2, 0].get_ylim()[0] <= 0
 
 
 def test_learning_curves_without_hours_or_bleu() -> None:
     assert len(draw_learning([learning("a", hours=False)]).axes) == 3
     mixed = draw_learning([learning("a", hours=False, bleu=False), learning("b")])
-    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 1, 1, 1, 2, 2]
-    assert learning("a", bleu=False).label == "a" and learning("b").label == "b (best BLEU 39.5)"
+    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 1, 2, 2, 2, 2]

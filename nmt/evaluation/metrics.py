@@ -63,6 +63,10 @@ class Metric:
     """None if the evidence lacks what the metric reads."""
     higher_is_better: bool = True
     decimals: int = 2
+    of_sentence: Callable[[str, str, BleuTokenizer], float] | None = None
+    """Scores one hypothesis against its reference; None if the metric means little for a single sentence."""
+    meaning: str = ""
+    """What a reader of a page should know: what a value says, and which one is perfect."""
 
     def merit(self, value: float) -> float:
         """Convert a value to a number that is higher for a better system; NaN is worse than any other value."""
@@ -113,6 +117,15 @@ def of_sacrebleu(metric: BLEU | CHRF, evidence: Evidence) -> Score:
     return Score(value, str(metric.get_signature()))
 
 
+def sentence_scores(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> dict[str, float]:
+    """Score one hypothesis by every metric that suits a sentence, by the label of the metric."""
+    return {
+        metric.label: metric.of_sentence(hypothesis, reference, tokenizer)
+        for metric in METRICS.values()
+        if metric.of_sentence is not None
+    }
+
+
 def _loss(evidence: Evidence) -> Score | None:
     return None if evidence.loss is None else Score(evidence.loss)
 
@@ -126,9 +139,18 @@ def _bleu(evidence: Evidence) -> Score:
     return of_sacrebleu(BLEU(tokenize=evidence.tokenizer), evidence)
 
 
+def _sentence_bleu(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> float:
+    """BLEU of one sentence, with effective order (Lin & Och 2004)."""
+    return float(BLEU(tokenize=tokenizer, effective_order=True).sentence_score(hypothesis, [reference]).score)
+
+
 def _chrf(evidence: Evidence) -> Score:
     """Popović 2015."""
     return of_sacrebleu(CHRF(), evidence)
+
+
+def _sentence_chrf(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> float:
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
 def _alignment_error_rate(evidence: Evidence) -> Score | None:
@@ -136,11 +158,53 @@ def _alignment_error_rate(evidence: Evidence) -> Score | None:
     return None if evidence.alignment_error_rate is None else Score(evidence.alignment_error_rate)
 
 
-register(Metric("loss", "loss", _loss, higher_is_better=False, decimals=3))
-register(Metric("perplexity", "perplexity", _perplexity, higher_is_better=False))
-register(Metric("bleu", "BLEU", _bleu))
-register(Metric("chrf", "chrF", _chrf))
-register(Metric("aer", "AER", _alignment_error_rate, higher_is_better=False, decimals=3))
+register(
+    Metric(
+        "loss",
+        "loss",
+        _loss,
+        higher_is_better=False,
+        decimals=3,
+        meaning="How improbable the system finds the reference, in nats per piece; 0 is certain.",
+    )
+)
+register(
+    Metric(
+        "perplexity",
+        "perplexity",
+        _perplexity,
+        higher_is_better=False,
+        meaning="Among how many equally probable pieces the system seems to choose at each step; 1 is certain.",
+    )
+)
+register(
+    Metric(
+        "bleu",
+        "BLEU",
+        _bleu,
+        of_sentence=_sentence_bleu,
+        meaning="How many word sequences of the reference a translation has; 100 is the reference itself.",
+    )
+)
+register(
+    Metric(
+        "chrf",
+        "chrF",
+        _chrf,
+        of_sentence=_sentence_chrf,
+        meaning="How many character sequences of the reference a translation has; 100 is the reference itself.",
+    )
+)
+register(
+    Metric(
+        "aer",
+        "AER",
+        _alignment_error_rate,
+        higher_is_better=False,
+        decimals=3,
+        meaning="Alignment error rate: how far the attention differs from word links that people drew; 0 is perfect.",
+    )
+)
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:

@@ -1,4 +1,4 @@
-"""Learning curves: training loss, validation perplexity and BLEU of several runs, by update and by time."""
+"""Learning curves: the training loss and the metrics of the validation set of several runs, by update and by time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,17 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from nmt.evaluation.metrics import Floats
+from nmt.evaluation.metrics import METRICS, Floats, Metric
 from nmt.plots.about import write_caption
 from nmt.plots.files import numbers, write_all
 from nmt.plots.style import DPI, legend_above, looks, plain, png, style, svg
 
 KINDS = (".png", ".svg", ".json")
 """Endings of the files of :func:`write_learning`."""
-MEASURES = {
-    "loss": "Training loss\n(nats per token)",
-    "perplexity": "Validation perplexity",
-    "bleu": "Validation BLEU\n(0 to 100)",
-}
-"""Each measure with the label of its axis."""
+TRAINING = "training"
+"""Name of the curve of the training loss."""
+STEEP = 10
+"""A metric that falls by a larger factor, such as perplexity, has a logarithmic axis."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +39,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Learning:
-    """The curves of a run, by measure; a measure may be missing."""
+    """The curves of a run: the training loss by the name ``TRAINING``, and metrics of the validation set by theirs."""
 
     name: str
     curves: Mapping[str, Curve]
-
-    @property
-    def label(self) -> str:
-        """The name, with the best BLEU if there is any."""
-        name, bleu = plain(self.name, 40), self.curves.get("bleu")
-        return name if bleu is None else f"{name} (best BLEU {bleu.values.max():.1f})"
 
 
 def write_learning(
@@ -73,40 +65,40 @@ def _numbers(curve: Curve) -> dict[str, Any]:
 
 
 def draw_learning(runs: Sequence[Learning], *, title: str | None = None, caption: Sequence[str] = ()) -> Figure:
-    """Draw a row for each measure that any run has: against updates and, where hours are known, against them.
+    """Draw a row for each curve that any run has: against updates and, where hours are known, against them.
 
-    A ring marks the best BLEU of each run.
+    A ring marks the best value of each run, by the direction of the metric.
     """
-    measures = [name for name in MEASURES if any(name in run.curves for run in runs)]
+    names = [name for name in (TRAINING, *METRICS) if any(name in run.curves for run in runs)]
     timed = any(curve.hours is not None for run in runs for curve in run.curves.values())
     look = looks(run.name for run in runs)
     with style():
         columns = 2 if timed else 1
         figure = Figure(
-            figsize=(3.9 * columns + 0.4, 1.9 * len(measures) + 1.2),
+            figsize=(3.9 * columns + 0.4, 1.7 * len(names) + 1.2),
             layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06),
         )
-        panels = figure.subplots(len(measures), columns, sharex="col", sharey="row", squeeze=False)
+        panels = figure.subplots(len(names), columns, sharex="col", sharey="row", squeeze=False)
         handles: dict[str, Line2D] = {}
-        for row, measure in zip(panels, measures, strict=True):
-            for run in runs:
-                if measure in run.curves:
-                    handles[run.name] = _draw_curve(row, run.curves[measure], measure, look[run.name])
-            row[0].set_ylabel(MEASURES[measure])
-            _scale(row[0], measure, runs)
+        for row, name in zip(panels, names, strict=True):
+            drawn = {run.name: run.curves[name] for run in runs if name in run.curves}
+            for run, curve in drawn.items():
+                handles[run] = _draw_curve(row, curve, METRICS.get(name), look[run])
+            metric = METRICS.get(name)
+            row[0].set_ylabel("Training loss\n(nats per token)" if metric is None else f"Validation {metric.label}")
+            _scale(row[0], metric, list(drawn.values()))
         for axes, label in zip(panels[-1], ("Updates", "Hours"), strict=False):
             axes.set_xlabel(label)
             axes.set_xlim(left=0)
         panels[-1][0].xaxis.set_major_formatter("{x:,.0f}")
         figure.align_ylabels()
-        drawn = [run for run in runs if run.name in handles]
-        legend_above(figure, [handles[run.name] for run in drawn], [run.label for run in drawn], title)
+        legend_above(figure, list(handles.values()), [plain(name, 40) for name in handles], title)
         write_caption(figure, caption)
     return figure
 
 
-def _draw_curve(row: Sequence[Axes], curve: Curve, measure: str, look: dict[str, Any]) -> Line2D:
-    """Draw a curve against updates and hours; points that are many have no markers."""
+def _draw_curve(row: Sequence[Axes], curve: Curve, metric: Metric | None, look: dict[str, Any]) -> Line2D:
+    """Draw a curve against updates and hours; of many points only some have markers."""
     marked = {"markersize": 4, "linewidth": 1.3, "markeredgecolor": "white", "markeredgewidth": 0.5}
     marked["markevery"] = max(1, len(curve.values) // 8)
     lines = []
@@ -114,18 +106,19 @@ def _draw_curve(row: Sequence[Axes], curve: Curve, measure: str, look: dict[str,
         if places is None:
             continue
         lines += axes.plot(places, curve.values, **look | marked)
-        if measure == "bleu":
-            best = int(curve.values.argmax())
+        if metric is not None:
+            best = int(np.argmax([metric.merit(value) for value in curve.values.tolist()]))
             ring = {"markersize": 9, "markerfacecolor": "none", "markeredgecolor": look["color"], "clip_on": False}
             axes.plot(places[best], curve.values[best], "o", **ring)
     return lines[0]
 
 
-def _scale(axes: Axes, measure: str, runs: Sequence[Learning]) -> None:
-    """Let BLEU begin at 0, and perplexity rise in equal factors, with plain numbers."""
-    if measure == "bleu":
-        axes.set_ylim(bottom=0)
-    elif measure == "perplexity":
+def _scale(axes: Axes, metric: Metric | None, curves: Sequence[Curve]) -> None:
+    """Let scores begin at 0, and values that fall by large factors, such as perplexity, fall in equal factors."""
+    values = np.concatenate([curve.values for curve in curves])
+    if metric is not None and metric.higher_is_better:
+        axes.set_ylim(bottom=min(0.0, values.min()))
+    elif metric is not None and 0 < STEEP * values.min() < values.max():
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

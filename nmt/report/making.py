@@ -1,10 +1,12 @@
 """From collected runs to the record of a page."""
 
 import json
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from nmt.config.schema import ScoredAttention
 from nmt.errors import CheckpointError
 from nmt.evaluation.by_length import PERCENTILES, SEED, UNTRAINED, bins_by_length
 from nmt.evaluation.diagnosis import diagnose
-from nmt.evaluation.metrics import Integers
+from nmt.evaluation.metrics import METRICS, Integers
 from nmt.evaluation.significance import OverallComparison, compare_overall, mean_bleu
 from nmt.evaluation.writing import BinnedBy, lengths, unit_of
 from nmt.plots import diagnosis
@@ -23,11 +25,10 @@ from nmt.plots.about import About
 from nmt.plots.learning import Curve, Learning, draw_learning
 from nmt.plots.length_curve import draw_length_curve
 from nmt.plots.style import svg
-from nmt.report.collecting import Collected, Say
+from nmt.report.collecting import Collected, Say, Trained
 from nmt.report.measuring import Measured, choose, measure, translated
 from nmt.report.reading import Readings, read, sentence_records
-from nmt.report.records import Figure, Languages, Report, Row, Sentence, System
-from nmt.report.systems import Trained, right_to_left
+from nmt.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
 from nmt.runs.directory import RunDirectory
 from nmt.runs.learning import read_learning
 from nmt.runs.loading import load_run
@@ -39,7 +40,6 @@ MOST_SAMPLES = 24
 """Validations whose samples are shown."""
 LEVEL = 0.05
 """Largest p of a difference that is taken to be more than chance."""
-Item = TypeVar("Item")
 
 
 def make_report(collected: Collected, sentences: int, device: torch.device, command: str, say: Say) -> Report:
@@ -47,27 +47,24 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
 
     Raises CheckpointError for a run that cannot be loaded.
     """
-    test, systems = collected.test, collected.systems
-    data = systems[0].config.data
+    systems, data = collected.systems, collected.systems[0].config.data
     unit = unit_of(data.source_language)
-    by_words = lengths(test.sources, unit)
+    by_words = lengths(collected.sources, unit)
     measured = []
     for system in systems:
-        say(f"{system.name}: measuring on {len(test.pairs):,} sentences")
+        say(f"{system.name}: measuring on {len(collected.pairs):,} sentences")
         measured.append(measure(system, load_run(system.run.path, device), collected, by_words, device))
     bins = bins_by_length(by_words, collected.bins)
-    selection = choose(
-        sentences,
-        by_words,
-        [each.members.tolist() for each in bins.values()],
-        np.stack([one.bleu for one in measured]),
-        np.array([list(map(bool, one.failures)) for one in measured]),
-    )
+    selection = choose(sentences, by_words, [each.members for each in bins.values()], measured)
     readings = []
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(selection.indices):,} sentences")
-        readings.append(_reading(system, one, test.sources, selection.indices, device))
+        readings.append(_reading(system, one, collected.sources, selection.indices, device))
     settings = differing_settings([system.config for system in systems])
+    facts = [
+        _facts(system, one, differing, each.views, collected.resamples)
+        for system, one, differing, each in zip(systems, measured, settings, readings, strict=True)
+    ]
     trained = [one.scores for one in measured if one.scores.comparable]
     compared = compare_overall(trained, resamples=collected.resamples) if trained else []
     records = sentence_records(collected, selection.indices, readings)
@@ -77,15 +74,14 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         languages=Languages(
             data.source_language,
             data.target_language,
-            right_to_left(test.sources),
-            right_to_left(test.references),
+            right_to_left(collected.sources),
+            right_to_left(collected.references),
             unit,
             unit_of(data.target_language),
         ),
-        systems=[
-            _system(system, one, differing, each.views, collected.resamples)
-            for system, one, differing, each in zip(systems, measured, settings, readings, strict=True)
-        ],
+        metrics=[metric for name, metric in METRICS.items() if any(name in each.scores for each in facts)],
+        score=next(each.label for each in METRICS.values() if each.of_sentence and each.higher_is_better),
+        systems=facts,
         pairs=[
             {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_randomization}
             for each in compared
@@ -113,29 +109,44 @@ def _reading(
     return Readings(loaded.tokenizers, read(loaded, translations, device))
 
 
-def _system(system: Trained, measured: Measured, settings: dict[str, str], views: list[str], resamples: int) -> System:
-    metrics = read_metrics(system.run.metrics)
-    facts = facts_of(system.run, metrics)
-    validated = facts.pop("aer")
-    aer = validated if measured.aer is None else measured.aer
-    [[bleu], [resampled]] = mean_bleu([measured.scores.statistics], resamples, SEED)
-    low, high = np.percentile(resampled, PERCENTILES)
-    of_bleu, of_chrf = measured.scores.bleu, measured.scores.scores["chrf"]
+def _facts(
+    system: Trained, measured: Measured, settings: dict[str, str], views: list[str], resamples: int
+) -> SystemFacts:
+    metrics, progress = read_metrics(system.run.metrics), last_progress(system.run.path)
+    tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
     attention = system.config.model.attention
-    return System(
+    return SystemFacts(
         name=system.name,
         settings=settings,
-        **facts,
-        bleu={"value": float(bleu), "low": float(low), "high": float(high), "signature": of_bleu.signature},
-        chrf={"value": of_chrf.value, "signature": of_chrf.signature},
-        aer=aer,
-        aer_of=None if aer is None else "validation" if measured.aer is None else "test",
-        attends=bool(views),
+        parameters=system.run.parameters("best"),
+        update=max(updates_of_best(metrics), default=None),
+        seconds=seconds,
+        tokens_per_second=tokens / seconds if tokens and seconds else None,
+        scores=_scores(measured, best_validation(metrics), resamples),
         hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
         views=views,
         length=[asdict(row) for row in measured.scores.rows],
         samples=samples(system.run),
     )
+
+
+def _scores(measured: Measured, validated: Mapping[str, Any], resamples: int) -> dict[str, Row]:
+    """Return every metric of the test set, and those of the validation set that the test set has no value of."""
+    test: dict[str, Row] = {
+        name: {"value": score.value, "signature": score.signature, "split": "test"}
+        for name, score in measured.scores.scores.items()
+    }
+    _, [resampled] = mean_bleu([measured.scores.statistics], resamples, SEED)
+    low, high = np.percentile(resampled, PERCENTILES)
+    test["bleu"] |= {"low": float(low), "high": float(high)}
+    if measured.aer is not None:
+        test["aer"] = {"value": measured.aer, "signature": "", "split": "test"}
+    validation = {
+        name: {"value": validated[name], "signature": "", "split": "validation"}
+        for name in METRICS
+        if validated.get(name) is not None
+    }
+    return {name: (validation | test)[name] for name in METRICS if name in validation | test}
 
 
 # --- what the overview says -------------------------------------------------------------------------------------------
@@ -189,18 +200,10 @@ def differing_settings(configs: Sequence[Config]) -> list[dict[str, str]]:
     return [{key: one.get(key, "") for key in differing} for one in every]
 
 
-def facts_of(run: RunDirectory, metrics: Sequence[Row]) -> dict[str, Any]:
-    """Describe a run, also one that is still in training: None for what its files do not say."""
-    progress, best = last_progress(run.path), best_validation(metrics)
-    tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
-    return {
-        "parameters": run.parameters("best"),
-        "update": max(updates_of_best(metrics), default=None),
-        "seconds": seconds,
-        "tokens_per_second": tokens / seconds if tokens and seconds else None,
-        "perplexity": best.get("perplexity"),
-        "aer": best.get("aer"),
-    }
+def right_to_left(lines: Iterable[str]) -> bool:
+    """Whether most letters of a text are written from right to left."""
+    counts = Counter(unicodedata.bidirectional(letter) for letter in "".join(lines) if letter.isalpha())
+    return 2 * (counts["R"] + counts["AL"]) > counts.total()
 
 
 # --- length and training ----------------------------------------------------------------------------------------------
@@ -209,7 +212,7 @@ def facts_of(run: RunDirectory, metrics: Sequence[Row]) -> dict[str, Any]:
 def _figures(collected: Collected, measured: Sequence[Measured], by_words: Integers) -> list[Figure]:
     """Draw the figures of ``nmt-length-curve``, and the learning curves."""
     data, resamples = collected.systems[0].config.data, collected.resamples
-    name = collected.test.files.source.rpartition("/")[2]
+    name = collected.test.source.rpartition("/")[2]
     about = About(name, resamples, BinnedBy("source", unit_of(data.source_language)))
     bins = bins_by_length(by_words, collected.bins)
     diagnoses = [diagnose(one.scores.name, bins, [one.measures], resamples) for one in measured]
@@ -227,15 +230,8 @@ def _figures(collected: Collected, measured: Sequence[Measured], by_words: Integ
             continue
         runs.append(Learning(system.name, {key: Curve(*each) for key, each in curves.items()}))
     if runs:
-        found.append(Figure("training", "Loss, perplexity and BLEU in training", svg(draw_learning(runs))))
+        found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs))))
     return found
-
-
-def thinned(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most ``most`` items (two or more), evenly spaced, the first and the last among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
 
 
 def samples(run: RunDirectory) -> list[Row]:

@@ -1,15 +1,12 @@
-"""A system on the whole test set: its translations, its scores by length, and the reasons for them; and which sentences
-the page shows.
+"""A system on the whole test set: its translations, its scores by length, and the reasons for them.
 
 Shapes: N sentences.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from nmt.evaluation.alignment import likeliest, score_alignments, word_weights
@@ -17,33 +14,30 @@ from nmt.evaluation.by_length import SystemScores, score_system
 from nmt.evaluation.diagnosis import failure, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
-from nmt.report.collecting import Collected, kept_translations
-from nmt.report.systems import Trained
+from nmt.report.collecting import Collected, Trained, kept_translations
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 
-SAME = 1e-6
-"""Difference up to which a BLEU that was written is that of the translations beside it."""
 FAILURES = ("stops early", "runs on", "repeats")
 """What is visible in the form of a translation, in the order of ``nmt.evaluation.diagnosis.Failure``."""
+SEED = 1
+"""Seed of the random sentences: the same test set gives the same sentences."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the whole test set says about a system."""
+    """The scores of a system on the whole test set."""
 
-    hypotheses: list[str]
-    """N."""
     translations: list[Translation] | None
-    """N, with their pieces; None where the hypotheses were there before, as text."""
+    """N, with their pieces; None if the hypotheses existed before, as text."""
     scores: SystemScores
     bleu: Floats
-    """Of each sentence, (N,): exponential smoothing, effective order."""
-    failures: list[list[str]]
-    """Of each sentence."""
+    """BLEU of each sentence, (N,): exponential smoothing, effective order."""
+    failing: list[bool]
+    """Whether each translation stops early, runs on or repeats itself."""
     measures: Floats
     """The columns of ``nmt.evaluation.diagnosis.MEASURES`` for each sentence, (N, MEASURES)."""
     aer: float | None
@@ -51,52 +45,39 @@ class Measured:
 
 
 def measure(
-    system: Trained,
-    loaded: LoadedRun,
-    collected: Collected,
-    lengths: npt.NDArray[np.int64],
-    device: torch.device,
+    system: Trained, loaded: LoadedRun, collected: Collected, lengths: Integers, device: torch.device
 ) -> Measured:
-    """Translate, unless the translations are there, and score; force the references for the reasons.
+    """Translate the test set, unless current translations exist, and score it; force the references for the reasons.
 
     ``lengths`` are those of the sources, (N,).
     """
-    test, bins, resamples = collected.test, collected.bins, collected.resamples
-
-    def score(lines: list[str]) -> SystemScores:
-        return score_system(
-            system.name,
-            lengths,
-            lines,
-            test.references,
-            tokenizer=collected.tokenizer,
-            bins=bins,
-            resamples=resamples,
-        )
-
-    kept, translations = kept_translations(system, test), None
-    scores = score(kept.lines) if kept else None
-    if kept and scores and (kept.bleu is None or abs(kept.bleu - scores.bleu.value) <= SAME):
-        hypotheses = kept.lines
-    else:  # there are none, or a text or the scoring has changed
-        translations = translated(loaded, test.sources, device)
+    hypotheses, translations = kept_translations(system, collected), None
+    if hypotheses is None:
+        translations = translated(loaded, collected.sources, device)
         hypotheses = [each.text for each in translations]
-        scores = score(hypotheses)
+    scores = score_system(
+        system.name,
+        lengths,
+        hypotheses,
+        collected.references,
+        tokenizer=collected.tokenizer,
+        bins=collected.bins,
+        resamples=collected.resamples,
+    )
     unit = unit_of(system.config.data.target_language)
     measures, aer = _forced(loaded, collected, hypotheses, unit, device)
     return Measured(
-        hypotheses,
         translations,
         scores,
         bleu_of_statistics(scores.statistics[0], effective_order=True),
-        [failures_of(*each, unit) for each in zip(hypotheses, test.references, strict=True)],
+        [bool(failures_of(*each, unit)) for each in zip(hypotheses, collected.references, strict=True)],
         measures,
         aer,
     )
 
 
 def translated(loaded: LoadedRun, sources: Sequence[str], device: torch.device) -> list[Translation]:
-    """Translate lines as the run's own decoding options say."""
+    """Translate lines with the run's own decoding options."""
     translator = Translator.of(loaded, device, torch.float32)
     return list(translator.translate(sources, SearchOptions.from_config(translator.decoding)))
 
@@ -110,25 +91,21 @@ def _forced(
     loaded: LoadedRun, collected: Collected, hypotheses: Sequence[str], unit: Unit, device: torch.device
 ) -> tuple[Floats, float | None]:
     """Let the network read the references: the measures of each sentence, and the error rate of its alignments."""
-    test, measures, weights = collected.test, [], []
-    function_words = most_frequent(test.references, unit=unit)
-    forced = force(loaded.network, loaded.tokenizers, test.pairs, device)
-    for pair, each, hypothesis in zip(test.pairs, forced, hypotheses, strict=True):
+    pairs, measures, weights = collected.pairs, [], []
+    function_words = most_frequent(collected.references, unit=unit)
+    forced = force(loaded.network, loaded.tokenizers, pairs, device)
+    for pair, each, hypothesis in zip(pairs, forced, hypotheses, strict=True):
         log_probabilities = each.log_probabilities[:-1]
         measures.append(
             sentence_measures(log_probabilities, each.attention, hypothesis, pair.target, function_words, unit)
         )
-        if each.attention is not None and test.gold is not None:
+        if each.attention is not None and collected.gold is not None:
             weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
-    aer = score_alignments(test.gold, likeliest(weights)).error_rate if test.gold and weights else None
+    aer = score_alignments(collected.gold, likeliest(weights)).error_rate if collected.gold and weights else None
     return np.stack(measures), aer
 
 
-Booleans = npt.NDArray[np.bool_]
-SEED = 1
-"""Of the random sentences: the same test set gives the same sentences."""
-TELLING = 0.5
-"""Share of the sentences that are chosen for what happens in them; the others are random, as many of each length."""
+# --- the sentences that the page shows --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -141,65 +118,43 @@ class Selection:
     """How they were chosen, in words."""
 
 
-def choose(
-    count: int,
-    lengths: Integers,
-    bins: Sequence[Sequence[int]],
-    bleu: Floats,
-    failing: Booleans,
-) -> Selection:
-    """Choose ``count`` sentences, the same at each call.
+def choose(count: int, lengths: Integers, bins: Sequence[Integers], measured: Sequence[Measured]) -> Selection:
+    """Choose ``count`` sentences, the same at each call: half of them at random, as many of each length, and half that
+    fail, differ most between the systems, or are the worst or the best by sentence BLEU.
 
     Args:
-        count: how many; all if there are no more.
+        count: all sentences if there are no more.
         lengths: of each of N sources, (N,); a blank source is left out.
         bins: the sentences of each bin of length.
-        bleu: sentence-level BLEU of each system, (systems, N).
-        failing: whether the translation stops early, runs on or repeats itself, (systems, N).
+        measured: of each system.
     """
     usable = np.flatnonzero(lengths > 0)
-    total = len(lengths)
     if len(usable) <= count:
-        blank = "" if len(usable) == total else " that are not blank"
+        blank = "" if len(usable) == len(lengths) else " that are not blank"
         return Selection(usable.tolist(), f"all {len(usable):,} sentences{blank}")
     generator = np.random.default_rng(SEED)
-    shuffled = [generator.permutation([each for each in members if lengths[each]]).tolist() for members in bins]
+    by_length = [generator.permutation(np.intersect1d(members, usable)) for members in bins]
+    bleu = np.stack([each.bleu for each in measured])
+    least, most = bleu.min(axis=0), bleu.max(axis=0)
+    failing = np.flatnonzero(np.any([each.failing for each in measured], axis=0) & (lengths > 0))
+    telling = [
+        failing[np.argsort(least[failing], kind="stable")],
+        *(usable[np.argsort(values[usable], kind="stable")] for values in (least - most, least, -most)),
+    ]
+    random = count - count // 2
     chosen: dict[int, None] = {}
-    random = count - round(TELLING * count)
-    _take(chosen, _in_turn(shuffled), random)
-    _take(chosen, _in_turn([list(_in_turn(kind)) for kind in _telling(usable, lengths, bleu, failing)]), count)
-    several = len(bleu) > 1
-    described = (
-        f"{count:,} of {total:,} sentences: {random:,} at random, as many of each length (seed {SEED}), and "
-        f"{count - random:,} whose translations fail, are the worst or the best by sentence BLEU"
-        + (", or differ most between two systems" if several else "")
+    _take(chosen, by_length, random)
+    _take(chosen, telling, count)
+    return Selection(
+        sorted(chosen),
+        f"{count:,} of {len(lengths):,} sentences: {random:,} at random, as many of each length (seed {SEED}), and "
+        f"{count - random:,} that fail, differ most between systems, or are the worst or the best by sentence BLEU",
     )
-    return Selection(sorted(chosen), described)
 
 
-def _telling(usable: Integers, lengths: Integers, bleu: Floats, failing: Booleans) -> Iterator[list[list[int]]]:
-    """Rank the sentences by each reason to show them: failures, worst, best, and differences, each once for a system or
-    a pair of systems. Of equal sentences the longer comes first."""
-
-    def ranked(values: Floats, among: Integers) -> list[int]:
-        order = np.lexsort((among, -lengths[among], -values[among]))
-        return [int(each) for each in among[order]]
-
-    yield [ranked(-one, usable[fails[usable]]) for one, fails in zip(bleu, failing, strict=True)]
-    yield [ranked(-one, usable) for one in bleu]
-    yield [ranked(one, usable) for one in bleu]
-    yield [ranked(one - other, usable[(one > other)[usable]]) for one, other in permutations(bleu, 2)]
-
-
-def _in_turn(lists: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Yield the first of each list, then the second of each, and so on."""
-    for place in range(max(map(len, lists), default=0)):
-        yield from (each[place] for each in lists if place < len(each))
-
-
-def _take(chosen: dict[int, None], candidates: Iterable[int], count: int) -> None:
-    """Add candidates until there are ``count``."""
-    for each in candidates:
-        if len(chosen) >= count:
-            return
-        chosen[each] = None
+def _take(chosen: dict[int, None], lists: Sequence[Integers], count: int) -> None:
+    """Add the first of each list, then the second of each, and so on, until ``count`` are chosen."""
+    for place in range(max(map(len, lists))):
+        for each in lists:
+            if len(chosen) < count and place < len(each):
+                chosen[int(each[place])] = None

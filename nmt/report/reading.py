@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sacrebleu.metrics.chrf import CHRF
 
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.links import Link, piece_words
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
-from nmt.evaluation.metrics import Floats, bleu_of_statistics, sentence_statistics
+from nmt.evaluation.metrics import sentence_scores
 from nmt.evaluation.writing import Unit, unit_of, units
 from nmt.model.by_head import by_head
 from nmt.report.collecting import Collected
 from nmt.report.measuring import failures_of
-from nmt.report.records import Reading, Sentence, Words
+from nmt.report.rendering import Reading, Sentence, Words
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
 from nmt.translation.results import Translation
@@ -119,29 +118,26 @@ def candidates(forced: ForcedDecoding, target: Tokenizer, rows: int) -> list[lis
 
 
 RANGE = 16.0
-"""-ln of the smallest weight that a byte could say."""
+"""-ln of the smallest weight that a byte can hold."""
 ZERO = 255
-FAINT, STEP = 136, 4
-TAIL, TAIL_STEP = 192, 16
 Bytes = npt.NDArray[np.uint8]
 
 
-def quantized(weights: npt.NDArray[np.floating]) -> Bytes:
-    """Weights (T, S) -> bytes (T, S)."""
+def quantized(weights: Matrix) -> Bytes:
+    """Weights (T, S) -> bytes (T, S): ``255 sqrt(-ln(a) / 16)``, which is fine for large weights and coarse for faint
+    ones."""
     with np.errstate(divide="ignore"):
         energies = -np.log(weights.astype(np.float64))
-    codes = np.rint(ZERO * np.sqrt(np.clip(energies, 0.0, RANGE) / RANGE))
-    codes = np.where(codes > FAINT, np.rint(codes / STEP) * STEP, codes)
-    codes = np.where(codes > TAIL, np.rint(codes / TAIL_STEP) * TAIL_STEP, codes)
-    return np.where(codes > ZERO, ZERO, codes).astype(np.uint8)
+    codes: Bytes = np.rint(ZERO * np.sqrt(np.clip(energies, 0.0, RANGE) / RANGE)).astype(np.uint8)
+    return codes
 
 
 def restored(codes: Bytes) -> npt.NDArray[np.float64]:
-    """Return what the page reads of bytes (T, S), before it normalizes the rows."""
+    """Invert :func:`quantized`, as the page does before it normalizes the rows."""
     return np.where(codes == ZERO, 0.0, np.exp(-RANGE * (codes / ZERO) ** 2))
 
 
-def packed(weights: npt.NDArray[np.floating]) -> str:
+def packed(weights: Matrix) -> str:
     """Weights (T, S) -> base64 of the bytes, row by row."""
     return base64.b64encode(quantized(weights).tobytes()).decode("ascii")
 
@@ -197,39 +193,30 @@ class Readings:
 
 def sentence_records(collected: Collected, shown: Sequence[int], readings: Sequence[Readings]) -> list[Sentence]:
     """Return a record of each sentence of the test set that is ``shown``, as every system read it."""
-    test, data = collected.test, collected.systems[0].config.data
-    source_unit, target_unit = unit_of(data.source_language), unit_of(data.target_language)
+    data = collected.systems[0].config.data
+    units_of = unit_of(data.source_language), unit_of(data.target_language)
     names = [system.name for system in collected.systems]
-    scores = [_bleu(collected, shown, each.sentences) for each in readings]
     records = []
     for place, index in enumerate(shown):
-        pair = test.pairs[index]
-        first = readings[0]
-        groups, words = _source_words(first.tokenizers.source, first.sentences[place], source_unit)
+        pair = collected.pairs[index]
+        words = [_source_words(each.tokenizers.source, each.sentences[place], units_of[0]) for each in readings]
+        groups, indices = words[0]
         gold = None
-        if test.gold is not None:
-            gold = gold_groups(test.gold[index].possible, words, pair.target, target_unit)
+        if collected.gold is not None:
+            gold = gold_groups(collected.gold[index].possible, indices, pair.target, units_of[1])
         systems = {}
-        for name, each, bleu in zip(names, readings, scores, strict=True):
-            own, _ = _source_words(each.tokenizers.source, each.sentences[place], source_unit)
+        for name, each, (own, _) in zip(names, readings, words, strict=True):
             systems[name] = _reading(
                 each.sentences[place],
                 pair,
                 each.tokenizers.target,
-                target_unit,
-                float(bleu[place]),
+                units_of[1],
+                sentence_scores(each.sentences[place].translation.text, pair.target, collected.tokenizer),
                 None if own == groups else own,
             )
-        length = len(units(pair.source, source_unit))
+        length = len(units(pair.source, units_of[0]))
         records.append(Sentence(index + 1, pair.source, pair.target, length, groups, gold, systems))
     return records
-
-
-def _bleu(collected: Collected, shown: Sequence[int], sentences: Sequence[ReadSentence]) -> Floats:
-    """BLEU of each sentence, exponential smoothing, effective order."""
-    references = [collected.test.pairs[index].target for index in shown]
-    statistics = sentence_statistics([each.translation.text for each in sentences], references, collected.tokenizer)
-    return bleu_of_statistics(statistics, effective_order=True)
 
 
 def _source_words(tokenizer: Tokenizer, sentence: ReadSentence, unit: Unit) -> tuple[Words, list[int]]:
@@ -241,21 +228,25 @@ def _end(tokenizer: Tokenizer) -> str:
 
 
 def _reading(
-    sentence: ReadSentence, pair: Pair, target: Tokenizer, unit: Unit, bleu: float, source_words: Words | None
+    sentence: ReadSentence,
+    pair: Pair,
+    target: Tokenizer,
+    unit: Unit,
+    scores: dict[str, float],
+    source_words: Words | None,
 ) -> Reading:
     best, forced = sentence.translation.hypotheses[0], sentence.forced
     rows = len(best.pieces)
     groups, _ = grouped(best.pieces, best.text, unit, _end(target))
-    probabilities = np.exp(forced.log_probabilities[:rows]).tolist()
+    log_probabilities = forced.log_probabilities[:rows].astype(np.float64)
     return Reading(
         text=best.text,
-        bleu=bleu,
-        chrf=float(CHRF().sentence_score(best.text, [pair.target]).score),
-        log_probability=float(forced.log_probabilities[:rows].sum(dtype=np.float64)),
+        scores={label: round(score, DECIMALS) for label, score in scores.items()},
+        log_probability=round(float(log_probabilities.sum()), DECIMALS),
         failures=failures_of(best.text, pair.target, unit),
         target_words=groups,
         source_words=source_words,
         steps=candidates(forced, target, rows),
-        chosen=[round(each, DECIMALS) for each in probabilities],
+        chosen=np.exp(log_probabilities).round(DECIMALS).tolist(),
         attention={name: packed(matrix) for name, matrix in sentence.views.items()} or None,
     )

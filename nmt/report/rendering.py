@@ -1,4 +1,4 @@
-"""The page as one file: the template, its style, script and figures, and the data; the network has to fetch none.
+"""The records of a report, and its page: one HTML file that loads nothing.
 
 Style and script are inlined; a content security policy allows these two by their digests and nothing else. The data are
 JSON, compressed and in base64, which has no character of markup; the template escapes all other text.
@@ -8,32 +8,154 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from nmt.evaluation.metrics import Metric
 from nmt.messages import duration
-from nmt.report.making import thinned
-from nmt.report.records import Report, Sentence, plain
 
-PAGE = "page"
-TEMPLATE = "report.html"
-EXPLORED = ("languages", "systems", "bins", "sentences")
+EXPLORED = ("languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
 MOST_BYTES = 5_000_000
 """A larger page would open slowly and could not be sent by mail."""
 SHARES = (3 / 4, 1 / 2, 1 / 4, 1 / 8)
+"""Shares of the sentences that are tried if the page is too large."""
+
+Words = list[list[str]]
+"""The pieces of each word, in order; the end symbol is a word of its own."""
+Row = dict[str, Any]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The languages of the test set, and the units in which the lengths of their sentences are counted."""
+
+    source: str
+    target: str
+    source_rtl: bool
+    target_rtl: bool
+    unit: str
+    """Unit of the source: words or characters."""
+    target_unit: str
+
+
+@dataclass(frozen=True)
+class SystemFacts:
+    """One trained run, measured on the whole test set."""
+
+    name: str
+    settings: dict[str, str]
+    """Dotted keys of the configuration whose values differ between the systems; "" where unset."""
+    parameters: int
+    update: int | None
+    """The update of the weights that translated; the last one of those that were averaged."""
+    seconds: float | None
+    """Seconds of training."""
+    tokens_per_second: float | None
+    """Target tokens per second of training."""
+    scores: dict[str, Row]
+    """By the name of the metric: value, signature; split, test or validation, that was measured; for BLEU also low and
+    high, the ends of the 95% interval."""
+    hard: bool
+    """Whether the attention looks at one position in each step, so that no temperature changes it."""
+    views: list[str]
+    """Names of the attention matrices of a sentence; empty without attention."""
+    length: list[Row]
+    """Scores by source length: the rows of a length curve."""
+    samples: list[Row]
+    """Translations of the same sentences over time: source, reference, and a step and text for each validation."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing on the page."""
+
+    panel: str
+    title: str
+    svg: bytes
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A sentence translated by one system: T target and S source pieces."""
+
+    text: str
+    scores: dict[str, float]
+    """Scores of the sentence, by the label of the metric."""
+    log_probability: float
+    """The sum over the translation, the end symbol included if it was emitted; nats."""
+    failures: list[str]
+    target_words: Words
+    source_words: Words | None
+    """None: the sentence's own."""
+    steps: list[list[list[Any]]]
+    """For each target piece the likeliest next pieces, each with its probability, given the translation so far."""
+    chosen: list[float]
+    """The probability of each target piece, (T,)."""
+    attention: dict[str, str] | None
+    """By view, T x S weights, packed by :func:`nmt.report.reading.packed`; None without attention."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the test set under every system."""
+
+    id: int
+    """Line number, from 1."""
+    source: str
+    reference: str
+    length: int
+    """Length of the source, in the unit of the report."""
+    source_words: Words
+    """As the first system reads them."""
+    gold: list[list[int]] | None
+    """Gold links: index of the group in ``source_words``, index of the reference's word."""
+    systems: dict[str, Reading]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that the page shows."""
+
+    title: str
+    made: dict[str, str]
+    """Date, version of the toolkit, command."""
+    languages: Languages
+    metrics: list[Metric]
+    """The columns of scores."""
+    score: str
+    """Label of the metric by which sentences are sorted; higher is better."""
+    systems: list[SystemFacts]
+    pairs: list[Row]
+    """a, b, difference (BLEU of b minus that of a), p: of systems that are trained enough to be compared."""
+    findings: list[str]
+    """Sentences that say which system is better."""
+    figures: list[Figure]
+    bins: list[Row]
+    """low, high: source lengths."""
+    sentences: list[Sentence]
+    example: Sentence | None
+    """A sentence for the overview."""
+    selection: str
+    """How the sentences were chosen, in words."""
+    notes: list[str]
+    """Remarks on single systems, below the table of scores."""
+
+
+# --- the size of the page ---------------------------------------------------------------------------------------------
 
 
 def fitted(report: Report, most: int = MOST_BYTES) -> tuple[Report, str]:
     """Return the report with as much as a page of ``most`` bytes holds, and the page.
 
-    First the views of single heads are left out, then more and more sentences; ``selection`` says so. If the rest is
-    larger, it is returned.
+    First the views of single heads are left out, then more and more sentences; ``selection`` describes it. If the rest
+    is larger, it is returned.
     """
     for smaller in _smaller(report):
         page = render(smaller)
@@ -63,24 +185,38 @@ def _with_first_view(sentence: Sentence) -> Sentence:
     return replace(sentence, systems=systems)
 
 
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most ``most`` items (two or more), evenly spaced, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
 def render(report: Report) -> str:
     """Return the page."""
     style, script = _joined(".css"), _joined(".js")
     environment = Environment(
-        loader=PackageLoader("nmt.report", PAGE),
+        loader=PackageLoader("nmt.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": duration, "base64": lambda data: base64.b64encode(data).decode("ascii")}
-    return environment.get_template(TEMPLATE).render(
-        title=report.title,
+    bars = [score for each in report.systems for score in each.scores.values() if "low" in score]
+    lowest = min((score["low"] for score in bars), default=0.0)
+    highest = max((score["high"] for score in bars), default=0.0)
+    return environment.get_template("report.html").render(
         csp=policy(style, script),
         style=Markup(style),
         script=Markup(script),
         data=Markup(encoded(report)),
         report=report,
+        lowest=lowest,
+        span=max(highest - lowest, 0.1),
     )
 
 
@@ -93,23 +229,23 @@ def policy(style: str, script: str) -> str:
 
 
 def encoded(report: Report) -> str:
-    """Return what the script reads as JSON, compressed by gzip, in base64."""
+    """Return the fields that the script reads as JSON, compressed by gzip, in base64."""
     content = {"title": report.title, **{name: getattr(report, name) for name in EXPLORED}}
-    text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
 def decoded(data: str) -> Any:
-    """Return what :func:`encoded` was given, as JSON has it."""
+    """Invert :func:`encoded`, up to the types of JSON."""
     return json.loads(gzip.decompress(base64.b64decode(data)))
 
 
 def _joined(ending: str) -> str:
     """The page's files with an ending, in the order of their names."""
-    parts = sorted((each for each in files("nmt.report").joinpath(PAGE).iterdir()), key=lambda each: each.name)
+    parts = sorted(files("nmt.report").joinpath("page").iterdir(), key=lambda each: each.name)
     return "\n".join(each.read_text("utf-8") for each in parts if each.name.endswith(ending))
 
 
 def _digest(text: str) -> str:
-    """The digest of an inlined text, as a policy has it."""
+    """The digest of an inlined text, in the form of a policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import CheckpointError
+from nmt.evaluation.metrics import METRICS
 from nmt.runs.metrics import read_metrics
 
 Floats = npt.NDArray[np.float64]
-SOURCES = {"loss": "train", "perplexity": "validation", "bleu": "validation"}
-"""The split of metrics.jsonl that has each measure."""
+TRAINING = "training"
+"""Name of the curve of the training loss; the others have the names of metrics of the validation set."""
 
 
 class Points(NamedTuple):
@@ -32,7 +33,7 @@ def values_of(records: Iterable[Mapping[str, Any]], split: str, names: Sequence[
 
 
 def read_learning(path: str | Path) -> dict[str, Points]:
-    """Read the learning curves of the run directory ``path``, by measure; a measure may be missing.
+    """Read the learning curves of the run directory ``path``: the training loss, and every metric of the validations.
 
     Raises CheckpointError if the run has no metrics.
     """
@@ -41,11 +42,12 @@ def read_learning(path: str | Path) -> dict[str, Points]:
     hours = _hours(records)
     timed = [{**record, "hours": hour} for record, hour in zip(records, hours, strict=True)]
     curves = {}
-    for measure, split in SOURCES.items():
-        points = [row for row in values_of(timed, split, ("step", "hours", measure)) if row[-1] is not None]
+    sources = {TRAINING: ("train", "loss"), **{name: ("validation", name) for name in METRICS}}
+    for curve, (split, name) in sources.items():
+        points = [row for row in values_of(timed, split, ("step", "hours", name)) if row[-1] is not None]
         if points:
             updates, at, values = (np.array(each, np.float64) for each in zip(*points, strict=True))
-            curves[measure] = Points(updates, None if np.isnan(at).any() else at, values)
+            curves[curve] = Points(updates, None if np.isnan(at).any() else at, values)
     if not curves:
         raise CheckpointError(f"{file}: has no losses; nmt-train writes the first after training.log_every updates")
     return curves

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demo_language.generator import Generator
+from nmt.evaluation.metrics import METRICS
 
 END = "</s>"
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40))
@@ -88,8 +89,7 @@ def output(
     right = sum(a == b for a, b in zip(words, reference.split(), strict=True)) / len(words)
     return {
         "text": " ".join(words),
-        "bleu": round(100 * right**2, 1),
-        "chrf": round(100 * right, 1),
+        "scores": {"BLEU": round(100 * right**2, 1), "chrF": round(100 * right, 1)},
         "log_probability": float(np.log(chosen).sum()),
         "failures": [failure for failure in FAILURES if dice.random() < wrong / 6],
         "target_words": target_words,
@@ -145,12 +145,12 @@ def fake_report() -> dict[str, Any]:
                 "update": 1000,
                 "seconds": 640.5,
                 "tokens_per_second": 7650.0,
-                "perplexity": round(2 + 10 * wrong, 2),
-                "bleu": {"value": bleu, "low": bleu - 2, "high": bleu + 2, "signature": "nrefs:1|case:mixed|tok:13a"},
-                "chrf": {"value": min(bleu + 5, 99.0), "signature": "nrefs:1|nc:6"},
-                "aer": round(0.5 - peak_share(name), 3) if attends else None,
-                "aer_of": "test" if attends else None,
-                "attends": attends,
+                "scores": {
+                    "perplexity": score(round(2 + 10 * wrong, 2), "", "validation"),
+                    "bleu": score(bleu, "nrefs:1|case:mixed|tok:13a") | {"low": bleu - 2, "high": bleu + 2},
+                    "chrf": score(min(bleu + 5, 99.0), "nrefs:1|nc:6"),
+                    **({"aer": score(round(0.5 - peak_share(name), 3))} if attends else {}),
+                },
                 "hard": False,
                 "views": views,
                 "length": length,
@@ -162,7 +162,7 @@ def fake_report() -> dict[str, Any]:
         )
     names = list(SYSTEMS)
     pairs = [
-        {"a": a, "b": b, "difference": round(systems[j]["bleu"]["value"] - systems[i]["bleu"]["value"], 2), "p": p}
+        {"a": a, "b": b, "difference": round(value_of(systems[j]) - value_of(systems[i]), 2), "p": p}
         for (i, a), p in zip(enumerate(names), (0.0009, 0.02, 0.4, 0.6), strict=True)
         for j, b in enumerate(names)
         if i < j
@@ -174,6 +174,8 @@ def fake_report() -> dict[str, Any]:
             "source": "en", "target": "fr", "source_rtl": False, "target_rtl": False,
             "unit": "words", "target_unit": "words",
         },
+        "metrics": [METRICS[name] for name in ("perplexity", "bleu", "chrf", "aer")],
+        "score": "BLEU",
         "systems": systems,
         "pairs": pairs,
         "findings": ["luong-64 is better than vector-64 by 9.1 BLEU (95% interval 5.0 to 12.0)."],
@@ -184,6 +186,14 @@ def fake_report() -> dict[str, Any]:
         "selection": f"{len(sentences)} of 1,000 sentences: some of each length.",
         "notes": ["luong-64 has no data.test: it is measured on test.en, the test set of the others"],
     }  # fmt: skip
+
+
+def score(value: float, signature: str = "", split: str = "test") -> dict[str, Any]:
+    return {"value": value, "signature": signature, "split": split}
+
+
+def value_of(system: dict[str, Any]) -> float:
+    return float(system["scores"]["bleu"]["value"])
 
 
 def peak_share(name: str) -> float:

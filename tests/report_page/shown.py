@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import numpy.typing as npt
 
-from nmt.report.records import Figure, Languages, Reading, Report, Sentence, System
+from nmt.report.rendering import Figure, Languages, Reading, Report, Sentence, SystemFacts
 from tests.browser import Page
 from tests.report_page.made_up import decoded, fake_report
 
@@ -28,7 +28,7 @@ def as_record(report: dict[str, Any]) -> Report:
     def sentence(each: dict[str, Any]) -> Sentence:
         return Sentence(**each | {"systems": {name: Reading(**reading) for name, reading in each["systems"].items()}})
 
-    systems = [System(**each) for each in report["systems"]]
+    systems = [SystemFacts(**each) for each in report["systems"]]
     languages = Languages(**report["languages"])
     made = {"languages": languages, "systems": systems, "figures": [Figure(**each) for each in report["figures"]]}
     shown = {"sentences": list(map(sentence, report["sentences"])), "example": sentence(report["example"])}

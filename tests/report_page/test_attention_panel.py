@@ -205,7 +205,9 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
     page.open(path, f"#attention=100&system={LUONG}")
     this = sentence(100)
     assert page.texts(".translation a bdi") == list(SYSTEMS)
-    assert page.texts(".translation > :last-child")[2:] == [f"{each['bleu']:.1f}" for each in this["systems"].values()]
+    assert page.texts(".translation > :last-child")[2:] == [
+        f"{each['scores']['BLEU']:.1f}" for each in this["systems"].values()
+    ]
     assert page.texts(".translation > :nth-child(2) > span:first-child") == [
         this["source"], this["reference"], *[each["text"] for each in this["systems"].values()]
     ]  # fmt: skip

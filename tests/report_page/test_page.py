@@ -59,7 +59,11 @@ def test_overview_length_and_training_are_there_without_javascript(page: Page, p
         page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     rows = page.texts("section[data-panel=overview] table:first-of-type tbody tr")
     for row, system in zip(rows, REPORT["systems"], strict=False):
-        assert system["name"] in row and f"{system['bleu']['value']:.1f}" in row and f"{system['parameters']:,}" in row
+        assert (
+            system["name"] in row
+            and f"{system['scores']['bleu']['value']:.2f}" in row
+            and f"{system['parameters']:,}" in row
+        )
         assert "10m 40s" in row  # as everywhere: 640.5 s
     overview = page.text("section[data-panel=overview]")
     assert "nrefs:1|case:mixed|tok:13a" in overview and REPORT["findings"][0] in overview
@@ -207,7 +211,7 @@ def test_sentences_sorted_filtered_searched(page: Page, path: Path) -> None:
     everything = REPORT["sentences"]
 
     def bleu(each: dict[str, Any], system: str = LUONG) -> float:
-        return float(each["systems"][system]["bleu"])
+        return float(each["systems"][system]["scores"]["BLEU"])
 
     assert ids(page) == [each["id"] for each in sorted(everything, key=bleu)]
     page.choose("Sort by", "Longest first")

@@ -133,7 +133,7 @@ function describeTemperature(temperature) {
 function exploredSentence(report, state) {
   const sentence = report.sentences.find(({ id }) => String(id) === state.attention) ?? report.sentences[0];
   const translated = report.systems.filter(({ name }) => sentence.systems[name]);
-  const first = translated.find((system) => system.attends) ?? translated[0];
+  const first = translated.find((system) => system.views.length) ?? translated[0];
   const system = translated.find(({ name }) => name === state.system) ?? first;
   const output = sentence.systems[system.name];
   const view = choice(
@@ -237,14 +237,14 @@ function translationsOf(report, sentence, chosen) {
   const reference = marked(sentence.reference, sentence.systems[chosen].text);
   return [
     row(false, "Source", plainText(sentence.source), ""),
-    row(false, "Reference", reference, "BLEU"),
+    row(false, "Reference", reference, report.score),
     ...report.systems
       .filter(({ name }) => sentence.systems[name])
       .map(({ name }) => {
         const output = sentence.systems[name];
         const link = explorerLink(sentence, name, element("bdi", {}, name));
         const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
-        return row(name === chosen, link, text, decimal(output.bleu));
+        return row(name === chosen, link, text, decimal(output.scores[report.score]));
       }),
   ];
 }

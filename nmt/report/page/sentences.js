@@ -18,8 +18,8 @@ function sentencesPanel(report, go) {
     ...kinds.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]),
   ];
   const sorts = (against) => [
-    ["worst", "BLEU, lowest first"],
-    ["best", "BLEU, highest first"],
+    ["worst", `${report.score}, lowest first`],
+    ["best", `${report.score}, highest first`],
     ...(against
       ? [
           ["gain", `Gain over ${against}`],
@@ -82,7 +82,7 @@ function sentencesPanel(report, go) {
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
     list.replaceChildren(
-      ...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(sentence, query, report.languages.unit)),
+      ...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(report, sentence, query)),
     );
   }
 
@@ -92,11 +92,12 @@ function sentencesPanel(report, go) {
 /** The sentences that a query asks for, in its order. */
 function selectSentences(report, { system, against, show, sort, search }) {
   const output = (sentence) => sentence.systems[system];
-  const gain = (sentence) => output(sentence).bleu - (sentence.systems[against]?.bleu ?? 0);
+  const score = (sentence) => output(sentence).scores[report.score];
+  const gain = (sentence) => score(sentence) - (sentence.systems[against]?.scores[report.score] ?? 0);
   const perPiece = (sentence) => output(sentence).log_probability / Math.max(output(sentence).chosen.length, 1);
   const keys = {
-    worst: (s) => output(s).bleu,
-    best: (s) => -output(s).bleu,
+    worst: score,
+    best: (s) => -score(s),
     gain: (s) => -gain(s),
     loss: gain,
     longest: (s) => -s.length,
@@ -105,7 +106,7 @@ function selectSentences(report, { system, against, show, sort, search }) {
     order: (s) => s.id,
   };
   let rows = report.sentences.filter(output);
-  if (show === "extremes") rows = extremes(report, rows, (s) => output(s).bleu);
+  if (show === "extremes") rows = extremes(report, rows, score);
   else if (show === "failures") rows = rows.filter((s) => output(s).failures.length);
   else if (show !== "all") rows = rows.filter((s) => output(s).failures.includes(show));
   if (search) rows = rows.filter((s) => textsOf(s).some((text) => text.toLowerCase().includes(search)));
@@ -132,14 +133,13 @@ function extremes(report, rows, score) {
   });
 }
 
-function sentenceRow(sentence, { system, against }, unit) {
+function sentenceRow(report, sentence, { system, against }) {
   const output = sentence.systems[system];
   const other = sentence.systems[against];
   const facts = [
-    `${sentence.length} ${unit}`,
-    `BLEU ${decimal(output.bleu)}`,
-    other ? `${signed(output.bleu - other.bleu)} over ${against}` : null,
-    `chrF ${decimal(output.chrf)}`,
+    `${sentence.length} ${report.languages.unit}`,
+    ...Object.entries(output.scores).map(([label, value]) => `${label} ${decimal(value)}`),
+    other ? `${report.score} ${signed(output.scores[report.score] - other.scores[report.score])} over ${against}` : null,
     `log p ${decimal(output.log_probability)}`,
   ].filter(Boolean);
   const pairs = [
