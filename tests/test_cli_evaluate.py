@@ -16,7 +16,6 @@ from nmt.cli.systems import system_argument
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
-from nmt.data.language_id import LanguageId
 from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
 from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
@@ -611,8 +610,7 @@ def test_what_will_fail_fails_before_translating(
 
 
 def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> None:
-    model = save_run(files / "run", ATTENTIONS[2])
-    LanguageId.learn(demo_pairs(1)).save(model)
+    save_run(files / "run", ATTENTIONS[2], ("en", "fr"))
     for name, side in (("en", 0), ("fr", 1)):
         (files / name).write_text("".join(f"{pair[side]}\n" for pair in demo_pairs(2, 10)), "utf-8")
     decoding = ("--model", "run", "--device", "cpu", "--beam-size", "1")

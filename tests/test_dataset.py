@@ -582,6 +582,5 @@ def test_swapped_sides_are_told_every_time(corpora: Corpora) -> None:
         said: list[str] = []
         prepared = prepare(corpora.config(), said.append)
         warnings = [line for line in said if line.startswith("warning: ")]
-        assert warnings == [f"warning: {line}" for line in prepared.report["languages"]["warnings"]]
+        assert warnings == [f"warning: {line}" for line in prepared.report["warnings"]]
         assert len(warnings) == 1 and warnings[0].startswith("warning: data.train: source and target seem to be")
-        assert prepared.language_id is not None

@@ -22,13 +22,11 @@ import nmt.data.report
 import nmt.data.units
 from nmt.config import Config
 from nmt.config.schema import FileCorpus, Filter
-from nmt.config.scripts import LANGUAGES, scripts_of
 from nmt.data.cache import Digests
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import Recipe, encode_rows, text_reason
-from nmt.data.language_id import script_share
 from nmt.data.lines import file_sha256
 from nmt.data.report import REASONS, repeated
 from nmt.data.storage import MappedTable, write_table
@@ -214,7 +212,7 @@ def test_pages_that_were_read_do_not_stay(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_memory_does_not_grow_with_the_pairs_that_are_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.data.units, "UNIT", 200)
-    monkeypatch.setattr(nmt.data.units, "FIRST_PAIRS", 100)
+    monkeypatch.setattr(nmt.data.units, "HEAD", 100)
     monkeypatch.setattr(nmt.data.report, "COMPARED", 200)
     recipe = Recipe(small_tokenizers(), ("en", "fr"), Filter(duplicates=True))
     peaks: list[int] = []
@@ -295,38 +293,6 @@ def test_reasons_of_the_text_by_hand() -> None:
     assert text_reason(("abc", "ЖЖab"), True, rule, languages) == "script"
     assert text_reason(("abc", "ЖЖЖ"), True, rule, languages) == "duplicate"
     assert text_reason(("abc", "abc"), True, Filter(), languages) == "kept"
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "share"),
-    [
-        ("abc", "en", 1.0),
-        ("Straße, 12.", "de", 1.0),
-        ("où ça ?", "fr", 1.0),
-        ("мир", "en", 0.0),
-        ("мир w", "ru", 0.75),
-        ("12 + 3!", "ru", 1.0),
-        ("", "ru", 1.0),
-        ("日本語のテスト", "ja", 1.0),
-        ("ｶﾅ ＡＢ", "ja", 0.5),
-        ("中文", "zh-TW", 1.0),
-        ("हिन्दी", "hi", 1.0),  # vowel signs are marks
-        ("العربية", "ar", 1.0),
-        ("Ωμέγα", "el", 1.0),
-        ("жь", "sr-Latn", 0.0),
-        ("žь", "sr", 1.0),
-    ],
-)
-def test_shares_of_a_script(text: str, language: str, share: float) -> None:
-    assert script_share(text, scripts_of(language)) == share
-
-
-def test_languages_and_their_scripts() -> None:
-    assert scripts_of("pt_BR") == scripts_of("PT") == {"LATIN"}
-    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}
-    assert scripts_of("sr") == {"LATIN", "CYRILLIC"} and scripts_of("sr-cyrl") == {"CYRILLIC"}
-    assert scripts_of("demo") == frozenset()
-    assert all(len(codes.split()) == len(set(codes.split())) for codes in LANGUAGES.values())
 
 
 # --- remembered digests -----------------------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import importing, say
 from nmt.cli.options import given, number, whole
+from nmt.config import load_run_config
 from nmt.config.schema import (
     LARGEST_BATCH,
     LARGEST_BEAM,
@@ -16,7 +16,7 @@ from nmt.config.schema import (
     LARGEST_NGRAM,
     LARGEST_REPETITION_PENALTY,
 )
-from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, LanguageId
+from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, watched
 from nmt.messages import counted_early
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -178,17 +178,16 @@ def watched_lines(
     """Say at once which precision was chosen, or that the named one is slow. While the lines pass, warn if the text
     looks like the language that ``run`` translates into; the language of lines ``typed`` by a person is judged early.
 
-    Raises FileError if the run's language identification cannot be read.
+    Raises FileError or ConfigError if the run's configuration cannot be read.
     """
 
     def warn_of_language() -> None:
         warn(arguments, f"{source}: looks like the language that {run} translates into, not the one it translates from")
 
     tell_precision(translator, arguments)
-    language_id = LanguageId.load(Path(run))
-    if language_id is None:
-        return lines
-    return language_id.watched(lines, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
+    data = load_run_config(run).data
+    languages = data.source_language, data.target_language
+    return watched(lines, languages, warn_of_language, LEAST_LETTERS if typed else MOST_LETTERS)
 
 
 def tell_precision(translator: "Translator", arguments: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, TextCorpus
 from nmt.data.encoding import Recipe
-from nmt.data.language_id import FIRST_PAIRS, LANGUAGE_ID_FORMAT, LanguageId
+from nmt.data.language_id import HEAD, swapped_sides
 from nmt.data.mix import MixedCorpus, pairs_per_epoch
 from nmt.data.report import REASONS, Counted, Counts, make_report
 from nmt.data.storage import MappedTable
@@ -32,7 +32,7 @@ from nmt.messages import Caution, counted
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
-CACHE_FORMAT = 5
+CACHE_FORMAT = 6
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
@@ -49,7 +49,6 @@ class PreparedData:
     corpus_sha256: str
     digests: dict[str, str]
     """The digest of each corpus, by its key in the section ``data``; ``corpus_sha256`` is that of all of them."""
-    language_id: LanguageId | None
 
 
 def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
@@ -75,7 +74,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     with_text = sampling is not None or linked
     sha256 = tokenizers.source.sha256, tokenizers.target.sha256
     extra = ["text"] if with_text else []
-    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), LANGUAGE_ID_FORMAT, *extra)
+    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), *extra)
 
     def build(folder: Path) -> None:
         _build(folder, data, digests, tokenizers, say, text=with_text, links=linked)
@@ -93,7 +92,6 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
             report=report,
             corpus_sha256=_key(CORPUS_HASH, digests),
             digests=digests,
-            language_id=LanguageId.load(folder),
         )
 
     folder = cache / f"corpus-{key}"
@@ -104,7 +102,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
         train = SubstitutedCorpus(prepared.train, tokenizers, data.substitution, seed=config.seed)
         prepared = replace(prepared, train=train)
     say(f"encoded corpus: {folder}")
-    for problem in prepared.report["languages"]["warnings"]:
+    for problem in prepared.report["warnings"]:
         say(Caution(f"warning: {problem}"))
     return prepared
 
@@ -126,13 +124,11 @@ def _build(
         counted[key], heads[key] = encode_split(folder / _folder_name(key, place), part, recipes[key], data.processes)
         _require_pairs(key, corpus, counted[key].counts)
     training_keys = list(data.training_corpora)
-    most = FIRST_PAIRS // len(training_keys)
-    language_id = LanguageId.learn(chain.from_iterable(heads[key][:most] for key in training_keys))
-    language_id.save(folder)
     held_out = {name: counted[name] for name in _held_out(data)}
     splits = {"train": Counted.sum([counted[key] for key in training_keys])} | held_out
     corpora = {key.partition(".")[2]: counted[key] for key in training_keys if isinstance(data.train, Mix)}
-    report = make_report(splits, tokenizers, corpora) | {"languages": language_id.report(heads, languages)}
+    head = chain.from_iterable(heads[key][: HEAD // len(training_keys)] for key in training_keys)
+    report = make_report(splits, tokenizers, corpora) | {"warnings": swapped_sides(heads, languages, list(head))}
     (folder / "report.json").write_text(json.dumps(report, indent=2))
     parts = enumerate(_corpora(data).items())
     write_json(folder / ABOUT, {_folder_name(key, place): corpus_name(corpus) for place, (key, corpus) in parts})

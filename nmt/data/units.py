@@ -25,7 +25,7 @@ from nmt.config.schema import AnyCorpus
 from nmt.data.cache import Unfinished
 from nmt.data.corpus import Pair, corpus_size, read_pairs
 from nmt.data.encoding import Recipe, encode_rows, pair_hash
-from nmt.data.language_id import FIRST_PAIRS
+from nmt.data.language_id import HEAD
 from nmt.data.links import linked_pairs
 from nmt.data.report import Counted, Counts, Hashes, repeated
 from nmt.data.storage import write_table
@@ -67,7 +67,7 @@ class Text(NamedTuple):
 def encode_split(folder: Path, text: Text, recipe: Recipe, processes: int | None) -> tuple[Counted, list[Pair]]:
     """Write the kept pairs of a split to ``folder``, unit by unit; units that are finished there are left alone.
 
-    Returns what the report needs, and the text of the first ``FIRST_PAIRS`` pairs, kept or dropped. Raises DataError as
+    Returns what the report needs, and the text of the first ``HEAD`` pairs, kept or dropped. Raises DataError as
     :func:`read_pairs` and :func:`linked_pairs` do.
     """
     folder.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ def encode_split(folder: Path, text: Text, recipe: Recipe, processes: int | None
         rows = text.rows(reading.seen)
         while unit := list(islice(rows, UNIT)):
             reading.found(len(unit))
-            head.extend(Pair(*row[:2]) for row in unit[: FIRST_PAIRS - len(head)])
+            head.extend(Pair(*row[:2]) for row in unit[: HEAD - len(head)])
             yield dict(zip(("source_text", "target_text", "links"), map(list, zip(*unit, strict=True)), strict=True))
 
     def jobs(units: Iterator[Rows]) -> Iterator[Job]:

@@ -1,6 +1,6 @@
 """The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
 
-RUN/config.yaml  manifest.json  data_report.json  language_id.json  metrics.jsonl  samples.jsonl
+RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl  samples.jsonl
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
 RUN/checkpoints/previous                             the ``last`` before this one
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config, dump_config
-from nmt.data import language_id
 from nmt.data.tokenizer import Tokenizers
 from nmt.files import read_json, refuse_links_outside, sync, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
@@ -35,7 +34,6 @@ class RunDirectory(Checkpoints):
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
-        self.language_id = self.path / language_id.FILE_NAME
         self.test_hypotheses = self.path / "test.hypotheses.txt"
         self.test_scores = self.path / "test.scores.json"
         self.plain_kernels = self.path / "plain_kernels.json"
@@ -98,6 +96,6 @@ class RunDirectory(Checkpoints):
     @property
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
-        files = (self.config, self.metrics, self.samples, self.data_report, self.manifest, self.language_id)
+        files = (self.config, self.metrics, self.samples, self.data_report, self.manifest)
         results = (self.test_hypotheses, self.test_scores, self.plain_kernels)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)

@@ -196,7 +196,6 @@ def _open(
             _cut(run, progress, ending)  # first: the manifest says how the results that are left were made
         changes = _record_changes(run, config, progress.update, say)
         prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
-        _save_language_id(run, prepared)
         # also if a crash came between the change and the next checkpoint
         rebatched = any((change.update, change.key) == (progress.update, "training.batch_tokens") for change in changes)
         return progress.update, asdict(ending), rebatched
@@ -207,7 +206,6 @@ def _open(
     if trust is not None:
         manifest["precision"] = trust.config.precision
     run.create(config, prepared.tokenizers, prepared.report, manifest)
-    _save_language_id(run, prepared)
     return 0, asdict(NOTHING_DONE), False
 
 
@@ -232,11 +230,6 @@ def _ending(run: RunDirectory, config: Config, progress: Progress) -> Ending:
         except FileError:
             return NOTHING_DONE  # resuming replaces it and says so
     return ending
-
-
-def _save_language_id(run: RunDirectory, prepared: PreparedData) -> None:
-    if prepared.language_id:
-        prepared.language_id.save(run.path)
 
 
 def _cut(run: RunDirectory, progress: Progress, ending: Ending) -> None:

@@ -42,7 +42,7 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     run = folder / "contract"
     said = train(config(folder, output="contract", log_every=2, average=2))
     assert {path.name for path in run.iterdir()} == {
-        *("checkpoints", "config.yaml", "data_report.json", "language_id.json", "manifest.json", "metrics.jsonl"),
+        *("checkpoints", "config.yaml", "data_report.json", "manifest.json", "metrics.jsonl"),
         *("tensorboard", "test.hypotheses.txt", "test.scores.json", "tokenizer"),
     }
     assert pickles(run) == []
