@@ -28,17 +28,16 @@ import uvicorn
 from nmt.cli import serve
 from nmt.errors import Stopped
 from nmt.serving.app import LOCAL, application
-from nmt.serving.batches import SECONDS, Answer, Batches, Metrics
-from nmt.serving.requests import Limits, Refused, Request, parse
+from nmt.serving.batches import Answer, Batches, Limits, Refused, Request, parse
 from nmt.serving.server import About, known_of, listen, make_server
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
-from tests.test_cli_translate import rates_of, save_run
+from tests.test_cli_translate import save_run
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
-ABOUT = About("tiny", ("low", "up"), [{"name": "tiny", "update": 1200, "bleu": 31.25, "bleu_of": "test"}])
+ABOUT = About("tiny", ("low", "up"), [{"name": "tiny", "update": 1200, "scores": "BLEU 31.25", "scored_on": "test"}])
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -143,17 +142,21 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def asked(*lines: str, **options: Any) -> Request:
+    return Request(text=list(lines), **options)
+
+
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ({"text": "a"}, Request(["a"])),
-        ({"text": ["a", ""], "beam_size": 3, "attention": True}, Request(["a", ""], 3, True)),
-        ({"text": [], "beam_size": None}, Request([])),
-        ({"text": "a", "sampling_temperature": 2, "seed": 7}, Request(["a"], temperature=2.0, seed=7)),
-        ({"text": "tab\tand\u2028separator é 日本"}, Request(["tab\tand\u2028separator é 日本"])),
+        ({"text": "a"}, asked("a")),
+        ({"text": ["a", ""], "beam_size": 3, "attention": True}, asked("a", "", beam_size=3, attention=True)),
+        ({"text": [], "beam_size": None}, asked()),
+        ({"text": "a", "sampling_temperature": 2, "seed": 7}, asked("a", sampling_temperature=2.0, seed=7)),
+        ({"text": "tab\tand\u2028separator é 日本"}, asked("tab\tand\u2028separator é 日本")),
     ],
 )
 def test_requests_are_read(content: dict[str, Any], expected: Request) -> None:
@@ -162,30 +165,20 @@ def test_requests_are_read(content: dict[str, Any], expected: Request) -> None:
 
 HOSTILE: dict[str, tuple[bytes, int]] = {
     "nothing": (b"", 400),
-    "no JSON": (b"{", 400),
     "not UTF-8": (b'{"text": "\xff"}', 400),
     "deep": (b"[" * 100000, 400),
-    "deep and right": (b'{"text": ' + b"[" * 50000 + b"]" * 50000 + b"}", 400),
     "a number of many digits": (b'{"text": ' + b"9" * 100000 + b"}", 400),
-    "a list": (b"[]", 400),
     "no text": (b"{}", 400),
     "a number": (b'{"text": 1}', 400),
-    "null": (b'{"text": null}', 400),
-    "a list in a list": (b'{"text": [["a"]]}', 400),
     "unknown key": (b'{"text": "a", "beam": 3}', 400),
     "line end": (b'{"text": "a\\nb"}', 400),
     "NUL": (b'{"text": ["a", "b\\u0000c"]}', 400),
     "lone surrogate": (b'{"text": "a\\ud800"}', 400),
     "beam of no hypothesis": (b'{"text": "a", "beam_size": 0}', 400),
-    "large beam": (b'{"text": "a", "beam_size": 17}', 400),
-    "beam of text": (b'{"text": "a", "beam_size": "5"}', 400),
     "beam of truth": (b'{"text": "a", "beam_size": true}', 400),
     "not a number": (b'{"text": "a", "beam_size": NaN}', 400),
-    "no temperature": (b'{"text": "a", "sampling_temperature": 0}', 400),
     "heat": (b'{"text": "a", "sampling_temperature": Infinity}', 400),
-    "a temperature of text": (b'{"text": "a", "sampling_temperature": "1"}', 400),
     "a seed without samples": (b'{"text": "a", "seed": 1}', 400),
-    "a negative seed": (b'{"text": "a", "sampling_temperature": 1, "seed": -1}', 400),
     "a beam of samples": (b'{"text": "a", "sampling_temperature": 1, "beam_size": 2}', 400),
     "attention of text": (b'{"text": "a", "attention": "yes"}', 400),
     "10,000 lines": (json.dumps({"text": ["a"] * 10000}).encode(), 413),
@@ -227,16 +220,11 @@ def test_another_content_type_is_refused(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1", "localhost@evil.example", "ö"],
+    ["evil.example", "127.0.0.1.evil.example", "", "[::1", "localhost@evil.example", "ö"],
 )
 def test_foreign_host_names_are_refused(client: Client, host: str) -> None:
     found = client.send(b"GET /health HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 400 ")
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000"])
-def test_names_of_this_machine_are_known(client: Client, host: str) -> None:
-    assert client.ask("GET", "/health", Host=host).status == 200
 
 
 @pytest.mark.parametrize(
@@ -252,11 +240,6 @@ def test_names_of_this_machine_are_known(client: Client, host: str) -> None:
 )
 def test_every_loopback_address_refuses_foreign_names(asked: str, address: str, known: set[str] | None) -> None:
     assert serve.known_hosts(asked, address, LOCAL) == known
-
-
-def test_every_name_is_known_if_asked_for() -> None:
-    with serving(Fake(), hosts=None) as client:
-        assert client.ask("GET", "/health", Host="translator.example").status == 200
 
 
 def test_pages_of_other_sites_are_not_allowed_to_read(client: Client) -> None:
@@ -319,20 +302,30 @@ def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_
 
 
 def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> None:
-    """The page is 9 kB: the system's buffers hold no 1,500 of it."""
-    with serving(Fake(), replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
+    """Answers have 10 kB: the system's buffers hold no 1,500 of them."""
+    lines: list[str] = []
+
+    def answered(asked: Sequence[str], request: Request, check_stop: Callable[[], None]) -> Answer:
+        lines.extend(asked)
+        return [(upper("a" * 10_000), None) for _ in asked]
+
+    with serving(answered, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
         for _ in range(40):
             attacker = stack.enter_context(socket.create_connection(("127.0.0.1", client.port)))
             attacker.setblocking(False)
             with contextlib.suppress(OSError):
-                attacker.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1500)
-        assert [client.translate({"text": "a"}).status for _ in range(3)] == [200] * 3
-        requests = client.ask("GET", "/metrics").body.decode()
-        assert int(re.findall(r'path="/",status="200"} (\d+)', requests)[0]) <= 40, "one request a connection"
+                attacker.send((HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}') * 1500)
+        for _ in range(3):
+            started = time.monotonic()
+            assert client.translate({"text": "b"}).status == 200 and time.monotonic() - started < 2
+        assert lines.count("a") <= 40, "one request a connection"
 
 
 def test_an_answer_that_nobody_reads_is_dropped() -> None:
+    translated = threading.Event()
+
     def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+        translated.set()
         return [(upper("a" * (1 << 25)), None)]
 
     with (
@@ -340,7 +333,7 @@ def test_an_answer_that_nobody_reads_is_dropped() -> None:
         socket.create_connection(("127.0.0.1", client.port)) as connection,
     ):
         connection.sendall(HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}')
-        until(lambda: 'path="/translate",status="200"} 1' in client.ask("GET", "/metrics").body.decode())
+        assert translated.wait(20)
         until(lambda: not client.server.server_state.connections)
 
 
@@ -354,6 +347,17 @@ def test_the_weights_of_an_answer_are_limited() -> None:
         found = client.translate({"text": ["a"] * 4, "attention": True}).content["translations"]
     assert [each["attention"] is not None for each in found] == [True, True, False, False]
     assert ["warning" in each for each in found] == [False, False, True, True]
+
+
+def test_health(client: Client) -> None:
+    assert client.ask("GET", "/health").content == {
+        "status": "ok",
+        "model": "tiny",
+        "source_language": "low",
+        "target_language": "up",
+        "runs": [{"name": "tiny", "update": 1200, "scores": "BLEU 31.25", "scored_on": "test"}],
+        "waiting": 0,
+    }
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -386,59 +390,14 @@ def test_the_page_allows_its_own_script_and_no_other(client: Client) -> None:
     assert "server" not in reply.headers
 
 
-def test_health_and_metrics() -> None:
-    with serving(Fake()) as client:
-        client.translate({"text": ["a", "b"]})
-        client.translate({"text": 1})
-        client.ask("GET", "/no/such/" + "path")
-        assert client.ask("GET", "/health").content == {
-            "status": "ok",
-            "model": "tiny",
-            "source_language": "low",
-            "target_language": "up",
-            "runs": [{"name": "tiny", "update": 1200, "bleu": 31.25, "bleu_of": "test"}],
-            "waiting": 0,
-        }
-        reply = client.ask("GET", "/metrics")
-    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = reply.body.decode().splitlines()
-    for line in (
-        'nmt_requests_total{path="/translate",status="200"} 1',
-        'nmt_requests_total{path="/translate",status="400"} 1',
-        'nmt_requests_total{path="other",status="404"} 1',
-        'nmt_requests_total{path="/health",status="200"} 1',
-        "nmt_request_seconds_count 2",
-        "nmt_batches_total 1",
-        "nmt_lines_total 2",
-    ):
-        assert line in lines
-    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    for line in lines:
-        if not line.startswith("#"):
-            assert re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.]+', line), line
-            assert any(line.startswith(name) for name in named)
-
-
-def test_the_histogram_by_hand() -> None:
-    metrics = Metrics()
-    for seconds in (0.01, 0.02, 31.0):
-        metrics.request("/translate", 200, seconds)
-    metrics.request("/", 200, 5.0)
-    text = metrics.text(3)
-    buckets = [int(line.rpartition(" ")[2]) for line in text.splitlines() if "_bucket" in line]
-    assert buckets == [1, *[2] * (len(SECONDS) - 1), 3], "a bound belongs to its bucket, and buckets are cumulative"
-    assert "nmt_request_seconds_sum 31.030000\n" in text and text.endswith("nmt_waiting_requests 3\n")
-
-
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
-def in_loop(translate: Fake, limits: Limits, body: Any) -> tuple[Any, list[tuple[int, int]]]:
-    """Run ``body(batches)`` beside a queue; -> its result, and requests and lines of each batch."""
-    done: list[tuple[int, int]] = []
+def in_loop(translate: Fake, limits: Limits, body: Any) -> Any:
+    """Run ``body(batches)`` beside a queue; -> its result."""
 
     async def main() -> Any:
-        batches = Batches(translate, limits, lambda requests, lines: done.append((requests, lines)))
+        batches = Batches(translate, limits)
         worker = asyncio.create_task(batches.run())
         try:
             return await body(batches)
@@ -447,7 +406,7 @@ def in_loop(translate: Fake, limits: Limits, body: Any) -> tuple[Any, list[tuple
             batches.close()
             await worker
 
-    return asyncio.run(main()), done
+    return asyncio.run(main())
 
 
 async def first_begun(translate: Fake, batches: Batches, *requests: Request) -> list["asyncio.Task[Answer]"]:
@@ -463,51 +422,42 @@ def texts(answer: Answer) -> list[str]:
     return [translation.text for translation, _ in answer]
 
 
-def test_what_waits_becomes_one_batch() -> None:
+SMALL = replace(LIMITS, batch=10)
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "batches"),
+    [
+        (LIMITS, [asked(f"{i}", f"{i}x") for i in range(4)], [["0", "0x"], ["1", "1x", "2", "2x", "3", "3x"]]),
+        (
+            LIMITS,  # only requests for the same share a batch; samples have batches of their own
+            [asked("0"), asked("1"), asked("2", beam_size=3), asked("3", attention=True), asked("4"),
+             asked("5", beam_size=3), asked("6", sampling_temperature=1.0), asked("7", sampling_temperature=1.0)],
+            [["0"], ["1", "4"], ["2", "5"], ["3"], ["6"], ["7"]],
+        ),
+        (SMALL, [asked(letter * 4) for letter in "abcd"], [["aaaa"], ["bbbb", "cccc"], ["dddd"]]),
+    ],
+    ids=["one batch", "the same", "size"],
+)  # fmt: skip
+def test_what_waits_becomes_one_batch(limits: Limits, requests: list[Request], batches: list[list[str]]) -> None:
     translate = Fake(opened=False)
 
-    async def body(batches: Batches) -> list[list[str]]:
-        tasks = await first_begun(translate, batches, *(Request([f"{i}", f"{i}x"]) for i in range(5)))
-        assert batches.waiting == 4
+    async def body(queue: Batches) -> list[list[str]]:
+        tasks = await first_begun(translate, queue, *requests)
+        assert queue.waiting == len(requests) - 1
         translate.gate.set()
         return [texts(answer) for answer in await asyncio.gather(*tasks)]
 
-    found, done = in_loop(translate, LIMITS, body)
-    assert found == [[f"{i}", f"{i}X"] for i in range(5)]
-    assert translate.batches == [["0", "0x"], ["1", "1x", "2", "2x", "3", "3x", "4", "4x"]]
-    assert done == [(1, 2), (4, 8)]
-
-
-def test_only_requests_for_the_same_share_a_batch() -> None:
-    translate = Fake(opened=False)
-
-    async def body(batches: Batches) -> None:
-        asked = [Request(["0"]), Request(["1"]), Request(["2"], 3), Request(["3"], None, True), Request(["4"])]
-        tasks = await first_begun(translate, batches, *asked, Request(["5"], 3))
-        translate.gate.set()
-        await asyncio.gather(*tasks)
-
-    in_loop(translate, LIMITS, body)
-    assert translate.batches == [["0"], ["1", "4"], ["2", "5"], ["3"]]
-
-
-def test_a_batch_is_not_too_large() -> None:
-    translate = Fake(opened=False)
-
-    async def body(batches: Batches) -> None:
-        tasks = await first_begun(translate, batches, *(Request([letter * 4]) for letter in "abcdef"))
-        translate.gate.set()
-        await asyncio.gather(*tasks)
-
-    in_loop(translate, replace(LIMITS, batch=10), body)
-    assert translate.batches == [["aaaa"], ["bbbb", "cccc"], ["dddd", "eeee"], ["ffff"]]
+    found = in_loop(translate, limits, body)
+    assert found == [[line.upper() for line in each.text] for each in requests]
+    assert translate.batches == batches
 
 
 def test_a_request_that_is_given_up_is_not_translated() -> None:
     translate = Fake(opened=False)
 
     async def body(batches: Batches) -> None:
-        tasks = await first_begun(translate, batches, Request(["0"]), Request(["1"]), Request(["2"]))
+        tasks = await first_begun(translate, batches, asked("0"), asked("1"), asked("2"))
         tasks[1].cancel()
         await asyncio.sleep(0)
         translate.gate.set()
@@ -517,26 +467,15 @@ def test_a_request_that_is_given_up_is_not_translated() -> None:
     assert translate.batches == [["0"], ["2"]]
 
 
-def test_a_batch_that_nobody_waits_for_is_stopped() -> None:
-    translate = Fake(opened=False)
-
-    async def body(batches: Batches) -> None:
-        tasks = await first_begun(translate, batches, Request(["0"]))
-        tasks[0].cancel()
-        await asyncio.to_thread(until, lambda: translate.stopped == 1)
-
-    in_loop(translate, LIMITS, body)
-
-
 def test_a_failure_is_that_of_one_request(caplog: pytest.LogCaptureFixture) -> None:
     translate = Fake(opened=False)
 
     async def body(batches: Batches) -> list[Any]:
-        tasks = await first_begun(translate, batches, *(Request([line]) for line in ("0", "1", "fail", "3")))
+        tasks = await first_begun(translate, batches, *(asked(line) for line in ("0", "1", "fail", "3")))
         translate.gate.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    [first, second, failed, fourth], _ = in_loop(translate, LIMITS, body)
+    [first, second, failed, fourth] = in_loop(translate, LIMITS, body)
     assert [texts(each) for each in (first, second, fourth)] == [["0"], ["1"], ["3"]]
     assert isinstance(failed, Refused) and failed.status == 500
     assert "as if out of memory" in caplog.text, "the reason is in the log"
@@ -546,13 +485,13 @@ def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered(
     translate = Fake(opened=False)
 
     async def body(batches: Batches) -> None:
-        tasks = await first_begun(translate, batches, *(Request([f"{i}"]) for i in range(3)))
+        tasks = await first_begun(translate, batches, *(asked(f"{i}") for i in range(3)))
         with pytest.raises(Refused) as refusal:
-            await batches.answer(Request(["x"]))
+            await batches.answer(asked("x"))
         assert refusal.value.status == 429
         batches.close()
         with pytest.raises(Refused) as refusal:
-            await batches.answer(Request(["x"]))
+            await batches.answer(asked("x"))
         assert refusal.value.status == 503
         translate.gate.set()
         assert [texts(answer) for answer in await asyncio.gather(*tasks)] == [["0"], ["1"], ["2"]]
@@ -570,7 +509,6 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
     alone = {line: next(translator.stream([line], how)) for line in LINES}
     with serving(translate, replace(LIMITS, seconds=60.0)) as client, ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda line: client.translate({"text": line, "attention": True}), LINES * 2))
-        shared = client.ask("GET", "/metrics").body.decode()
     for line, reply in zip(LINES * 2, replies, strict=True):
         [found] = reply.content["translations"]
         expected = alone[line]
@@ -579,9 +517,6 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
         assert found["score"] == pytest.approx(expected.score, abs=1e-4)
         assert expected.attention is not None
         assert found["attention"] == pytest.approx(expected.attention, abs=2e-4)
-    counted = {name: float(value) for name, value in re.findall(r"^(nmt_\w+) ([\d.]+)$", shared, re.MULTILINE)}
-    assert counted["nmt_lines_total"] == len(LINES) * 2
-    assert counted["nmt_batches_total"] < counted["nmt_batched_requests_total"], "some requests shared a batch"
 
 
 def test_samples_depend_on_the_request_and_its_seed_alone() -> None:
@@ -605,15 +540,15 @@ def test_samples_depend_on_the_request_and_its_seed_alone() -> None:
 def test_a_run_is_described_as_far_as_its_metrics_go(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    assert known_of(run) == {"name": "run", "update": None, "bleu": None, "bleu_of": None}
+    assert known_of(run) == {"name": "run", "update": None, "scores": None, "scored_on": None}
     lines = [{"split": "validation", "step": 2, "bleu": 1.0, "best": True}]
     lines += [{"split": "validation", "step": 4, "bleu": 0.5, "best": False}]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert known_of(run) == {"name": "run", "update": 2, "bleu": 1.0, "bleu_of": "validation"}
+    assert known_of(run) == {"name": "run", "update": 2, "scores": "BLEU 1.00", "scored_on": "validation"}
     average = {"split": "average", "step": 4, "updates": [1, 3], "bleu": 1.5, "best": True}
     lines += [average, {"split": "test", "step": 4, "bleu": 3.0}]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert known_of(run) == {"name": "run", "update": 3, "bleu": 3.0, "bleu_of": "test"}
+    assert known_of(run) == {"name": "run", "update": 3, "scores": "BLEU 3.00", "scored_on": "test"}
 
 
 def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
@@ -668,7 +603,7 @@ def test_a_client_that_goes_away_is_not_waited_for() -> None:
             translate.begun.acquire(timeout=20)
         until(lambda: translate.stopped == 1)
         translate.gate.set()
-        assert 'status="499"} 1' in client.ask("GET", "/metrics").body.decode()
+        assert client.translate({"text": "b"}).status == 200
 
 
 def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -676,7 +611,6 @@ def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -
     with serving(Fake()) as client:
         reply = client.translate({"text": "a"})
         assert reply.status == 500 and reply.content == {"error": "the server has a defect; its log has the reason"}
-        assert 'path="/translate",status="500"} 1' in client.ask("GET", "/metrics").body.decode()
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -723,27 +657,7 @@ def test_wrong_options_are_errors_before_anybody_asks(tmp_path: Path, capsys: py
     assert "decoding.coverage_penalty: 0.2 needs attention weights" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("precision", "said"),
-    [
-        ("auto", "precision: fp32; target pieces a second on a thread: fp32 575, "),
-        ("bf16", "nmt-serve: warning: --precision bf16: slower than fp32 on this processor: 33 against 575 "),
-    ],
-)
-def test_the_precision_is_told_before_anybody_asks(
-    precision: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": True})
-    monkeypatch.setattr("nmt.fast.rates", rates_of(33.0, 33.0))
-    run = save_run(tmp_path / "run", ATTENTIONS[1])
-    with listen("127.0.0.1", 0) as taken:  # where the command ends
-        port = str(taken.getsockname()[1])
-        assert serve.main(["--model", str(run), "--port", port, "--device", "cpu", "--precision", precision]) == 2
-    assert capsys.readouterr().err.startswith(said)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_serves_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
     run = save_run(tmp_path / "run", ATTENTIONS[0])
     script = "import sys; from nmt.cli.serve import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "--model", str(run), "--port", "0", "--device", "cpu"]
@@ -756,7 +670,7 @@ def test_the_command_serves_until_a_signal(tmp_path: Path, number: signal.Signal
         client = Client(int(found[1]), None)  # type: ignore[arg-type]
         expected = next(Translator.load(run, "cpu").translate(iter([LINES[0]])))
         assert client.translate({"text": LINES[0]}).content["translations"][0]["text"] == expected.text
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "stopped; everything that was accepted has been answered\n"
         assert process.wait(30) == 0
     finally:

@@ -19,8 +19,7 @@ from nmt.cli.options import CommandParser, given, number, whole
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.serving.batches import Answer, Translate
-    from nmt.serving.requests import Request
+    from nmt.serving.batches import Answer, Request, Translate
     from nmt.translation.translator import Translator
 
 LOCALHOST = "127.0.0.1"
@@ -57,7 +56,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Serve until a signal asks to stop; requests that were accepted are answered first."""
     with importing():
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
-        from nmt.serving.requests import Limits, Request  # noqa: PLC0415
+        from nmt.serving.batches import Limits, Request  # noqa: PLC0415
         from nmt.serving.server import (  # noqa: PLC0415
             About,
             listen,
@@ -75,7 +74,8 @@ def main(arguments: argparse.Namespace) -> None:
         seconds=arguments.time_limit,
     )
     translate = translating(translator, arguments)
-    translate(["a"], Request(["a"]), lambda: None)  # wrong options are errors now; the first request finds all warm
+    # wrong options are errors now, and the first request finds all warm
+    translate(["a"], Request(text=["a"]), lambda: None)
     about = About.of(arguments.model)
     with listen(arguments.host, arguments.port) as listening:
         host, port = listening.getsockname()[:2]
@@ -95,7 +95,7 @@ def known_hosts(asked: str, address: str, local: Collection[str]) -> set[str] | 
 def translating(translator: "Translator", arguments: argparse.Namespace) -> "Translate":
     """Return what translates a batch with the decoding options of the command line."""
     from nmt.search import Sampling  # noqa: PLC0415
-    from nmt.serving.requests import Refused  # noqa: PLC0415
+    from nmt.serving.batches import Refused  # noqa: PLC0415
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
 
     chosen = given(arguments, SEARCH_OPTIONS)
@@ -103,9 +103,12 @@ def translating(translator: "Translator", arguments: argparse.Namespace) -> "Tra
     def translate(lines: Sequence[str], asked: "Request", check_stop: Callable[[], None]) -> "Answer":
         changes: dict[str, Any] = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
         what = f"beam_size {asked.beam_size}"
-        if asked.temperature is not None:
-            changes = {"beam_size": 1, "sampling": Sampling(asked.temperature, seed=asked.seed)}
-            what = f"sampling_temperature {asked.temperature:g}"
+        if asked.sampling_temperature is not None:
+            changes = {
+                "beam_size": 1,
+                "sampling": Sampling(asked.sampling_temperature, seed=asked.seed),
+            }
+            what = f"sampling_temperature {asked.sampling_temperature:g}"
         try:
             options = SearchOptions.from_config(translator.decoding, **chosen | changes, attention=asked.attention)
         except ConfigError as error:

@@ -1,11 +1,10 @@
-"""The routes, and the guard around them: host names, security headers, counters, and errors as JSON."""
+"""The routes, and the guard around them: host names, security headers, and errors as JSON."""
 
 import asyncio
 import base64
 import contextlib
 import hashlib
 import re
-import time
 from collections.abc import AsyncIterator, Collection, MutableMapping
 from importlib.resources import files
 from typing import Any
@@ -15,24 +14,22 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import has_words
-from nmt.serving.batches import Answer, Batches, Metrics, Translate
-from nmt.serving.requests import LIKE, Limits, Refused, parse
+from nmt.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
 from nmt.serving.server import About
 from nmt.translation.results import Translation
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of this machine, for itself."""
 CLIENT_GONE = 499
-"""The status that is counted when a client goes away before it is answered; nobody receives it."""
+"""The status of an answer to a client that went away; nobody receives it."""
 POLICY = "default-src 'none'; {} connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Content security policy, without the style and the script of the page."""
-PATHS = ("/", "/translate", "/health", "/metrics")
 
 
 def page() -> tuple[str, str]:
@@ -56,8 +53,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
         hosts: names by which clients may call the server; None: any. A page of another site that has its name point
             to this machine (DNS rebinding) calls it by that name.
     """
-    metrics = Metrics()
-    batches = Batches(translate, limits, metrics.batch)
+    batches = Batches(translate, limits)
     text, policy = page()
 
     @contextlib.asynccontextmanager
@@ -81,20 +77,16 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok", **about.as_dict(), "waiting": batches.waiting})
 
-    async def count(_: HttpRequest) -> Response:
-        return PlainTextResponse(metrics.text(batches.waiting), media_type="text/plain; version=0.0.4")
-
     app = Starlette(
         routes=[
             Route("/", show),
             Route("/translate", answer, methods=["POST"]),
             Route("/health", health),
-            Route("/metrics", count),
         ],
         exception_handlers={HTTPException: _http_error, Refused: _refusal, Exception: _defect},
         lifespan=working,
     )
-    return Guard(app, metrics, hosts)
+    return Guard(app, hosts)
 
 
 async def _body(request: HttpRequest, limits: Limits) -> bytes:
@@ -189,8 +181,8 @@ async def _refusal(_: HttpRequest, error: Exception) -> Response:
 
 async def _http_error(_: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    paths = ", ".join(PATHS).replace("/translate", "POST /translate")
-    return _error(error.status_code, f"{error.detail}; there are {paths}", dict(error.headers or {}))
+    paths = "there are /, POST /translate and /health"
+    return _error(error.status_code, f"{error.detail}; {paths}", dict(error.headers or {}))
 
 
 async def _defect(_: HttpRequest, error: Exception) -> Response:
@@ -201,7 +193,7 @@ async def _defect(_: HttpRequest, error: Exception) -> Response:
 
 
 class Guard:
-    """Refuses foreign host names, adds security headers, and counts."""
+    """Refuses foreign host names, and adds security headers."""
 
     HEADERS = (
         (b"x-content-type-options", b"nosniff"),
@@ -211,29 +203,22 @@ class Guard:
         (b"connection", b"close"),  # one request a connection: nobody can queue more than the limits allow
     )
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: Collection[str] | None) -> None:
-        self._app, self._metrics, self._hosts = app, metrics, hosts
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
+        self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status = time.monotonic(), 500
 
         async def with_headers(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *self.HEADERS]
             await send(message)
 
         app = self._app if self._knows(scope) else _error(400, "unknown host name in the Host header")
-        try:
-            await app(scope, receive, with_headers)
-        finally:
-            path = scope["path"] if scope["path"] in PATHS else "other"
-            self._metrics.request(path, status, time.monotonic() - started)
+        await app(scope, receive, with_headers)
 
     def _knows(self, scope: Scope) -> bool:
         """Whether the one Host header names this server."""

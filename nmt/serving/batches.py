@@ -1,23 +1,123 @@
-"""Requests that wait become one batch: the queue between the clients and the one thread that translates, and what it
-counts, in the text format of Prometheus (0.0.4).
+"""The requests of clients, checked, and the queue where those that wait become one batch.
 
 In fp32 a translation does not depend on its batch, so that nobody can tell with whom a line was translated.
 """
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from nmt.errors import Stopped
-from nmt.serving.requests import Limits, Refused, Request
 from nmt.translation.results import Translation
 
 LOG = logging.getLogger(__name__)
+LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "attention": true}'
+"""A valid request, for messages."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a client may ask for, and how long anything may take."""
+
+    body: int = 1 << 18
+    """Bytes of a request's body."""
+    lines: int = 100
+    """Lines of a request."""
+    characters: int = 2000
+    """Characters of a line."""
+    shown: int = 2000
+    """Characters of a request that asks for attention: the weights of a line grow with the square of its length."""
+    waiting: int = 256
+    """Requests that wait for translation; more are refused."""
+    connections: int = 512
+    """Connections at a time. One more takes the place of the client that has been waited for longest; if all wait for
+    their answers, it is refused."""
+    batch: int = 1 << 15
+    """Characters of a batch of several requests; a request of more is a batch of its own."""
+    weights: int = 1 << 16
+    """Attention weights of an answer; lines beyond have none."""
+    arrival: float = 10.0
+    """Seconds in which the head of a request must arrive, and likewise its body."""
+    seconds: float = 30.0
+    """Seconds from the arrival of a request to its answer."""
+    reading: float = 10.0
+    """Seconds in which a client must read its answer."""
+
+
+class Refused(Exception):
+    """A request that is not answered: the status of HTTP, and a message for the client."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+def _in_list(text: Any) -> Any:
+    return [text] if isinstance(text, str) else text
+
+
+class Request(BaseModel):
+    """Lines to translate: the body of a request."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    text: Annotated[list[str], BeforeValidator(_in_list)]
+    beam_size: Annotated[int, Field(ge=1, le=16)] | None = None
+    """None: that of the server."""
+    attention: bool = False
+    """Whether the answer has the weights."""
+    sampling_temperature: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Temperature of sampling; None: search."""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    """Seed of the samples."""
+
+    @property
+    def characters(self) -> int:
+        """The length of all lines; a blank one counts, too."""
+        return sum(len(line) + 1 for line in self.text)
+
+    def shares(self, other: "Request") -> bool:
+        """Whether both can be translated in one batch. A request that samples is a batch of its own: random numbers
+        depend on the seed and the place of a line, so that the answer is always the same."""
+        searched = self.sampling_temperature is None and other.sampling_temperature is None
+        return searched and (self.beam_size, self.attention) == (other.beam_size, other.attention)
+
+
+def parse(body: bytes, limits: Limits) -> Request:
+    """Read a request. Raises Refused with status 400 for a wrong one, 413 for one that asks for too much."""
+    try:
+        request = Request.model_validate_json(body)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise Refused(400, f"{place[:60] or 'the body'}: {problem['msg'][:200]}; send {LIKE}") from None
+    if request.sampling_temperature is None and "seed" in request.model_fields_set:
+        raise Refused(400, "seed: has no effect without sampling_temperature")
+    if request.sampling_temperature is not None and (request.beam_size or 1) > 1:
+        raise Refused(400, f"beam_size: sampling needs 1, not {request.beam_size}; leave it out")
+    if len(request.text) > limits.lines:
+        raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")
+    for number, line in enumerate(request.text, 1):
+        if len(line) > limits.characters:
+            size = f"{len(line):,} characters; it may have up to {limits.characters:,}"
+            raise Refused(413, f"text: line {number} has {size}")
+        if "\n" in line or "\0" in line:
+            what = "a line end; send a list with a string for each line" if "\n" in line else "a NUL character"
+            raise Refused(400, f"text: line {number} has {what}")
+    if request.attention and request.characters > limits.shown + len(request.text):
+        raise Refused(
+            413, f"text: with attention a request may have up to {limits.shown:,} characters; send fewer lines"
+        )
+    return request
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
 Answer = list[tuple[Translation, str | None]]
 """The translation of each line, and what is wrong with the line, if anything."""
 
@@ -31,7 +131,7 @@ class Translate(Protocol):
 
 
 @dataclass(eq=False)
-class Job:
+class Waiting:
     """A request that waits."""
 
     request: Request
@@ -46,12 +146,10 @@ class Job:
 class Batches:
     """The queue. :meth:`answer` is called for each request; :meth:`run` works until :meth:`close`."""
 
-    def __init__(self, translate: Translate, limits: Limits, done: Callable[[int, int], None]) -> None:
-        """``done`` receives the requests and the lines of each finished batch."""
+    def __init__(self, translate: Translate, limits: Limits) -> None:
         self._translate = translate
         self._limits = limits
-        self._done = done
-        self._waiting: list[Job] = []
+        self._waiting: list[Waiting] = []
         self._arrived = asyncio.Event()
         self._closed = False
 
@@ -69,9 +167,9 @@ class Batches:
             raise Refused(503, "the server is stopping; try again later")
         if len(self._waiting) >= self._limits.waiting:
             raise Refused(429, f"{len(self._waiting)} requests are waiting already; try again in a second")
-        if not request.lines:
+        if not request.text:
             return []
-        job = Job(request)
+        job = Waiting(request)
         self._waiting.append(job)
         self._arrived.set()
         return await job.answer
@@ -93,10 +191,10 @@ class Batches:
         self._closed = True
         self._arrived.set()
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[Waiting]:
         """Take the oldest request and those that can share its batch."""
         self._waiting = [job for job in self._waiting if job.wanted]
-        taken: list[Job] = []
+        taken: list[Waiting] = []
         characters = 0
         for job in self._waiting:
             fits = characters + job.request.characters <= self._limits.batch
@@ -106,9 +204,9 @@ class Batches:
         self._waiting = [job for job in self._waiting if job not in taken]
         return taken
 
-    async def _work(self, jobs: list[Job], thread: ThreadPoolExecutor) -> None:
+    async def _work(self, jobs: list[Waiting], thread: ThreadPoolExecutor) -> None:
         """Answer some requests by one batch; if that fails, each by a batch of its own."""
-        lines = [line for job in jobs for line in job.request.lines]
+        lines = [line for job in jobs for line in job.request.text]
         asked = jobs[0].request
 
         def check_stop() -> None:
@@ -132,69 +230,15 @@ class Batches:
             LOG.exception("a translation failed")
             _fail(jobs, Refused(500, "the translation failed; the log of the server has the reason"))
         else:
-            self._done(len(jobs), len(lines))
             start = 0
             for job in jobs:
-                end = start + len(job.request.lines)
+                end = start + len(job.request.text)
                 if job.wanted:
                     job.answer.set_result(answer[start:end])
                 start = end
 
 
-def _fail(jobs: Sequence[Job], refusal: Refused) -> None:
+def _fail(jobs: Sequence[Waiting], refusal: Refused) -> None:
     for job in jobs:
         if job.wanted:
             job.answer.set_exception(refusal)
-
-
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper bounds of the histogram's buckets."""
-
-
-class Metrics:
-    """What the server has done since it was started."""
-
-    def __init__(self) -> None:
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._buckets = [0] * (len(SECONDS) + 1)
-        self._seconds = 0.0
-        self._batches = 0
-        self._shared = 0
-        self._lines = 0
-
-    def request(self, path: str, status: int, seconds: float) -> None:
-        """Count an answer; ``path`` is one of a few words."""
-        self._requests[path, status] += 1
-        if path == "/translate":
-            self._buckets[bisect_left(SECONDS, seconds)] += 1
-            self._seconds += seconds
-
-    def batch(self, requests: int, lines: int) -> None:
-        """Count a batch."""
-        self._batches += 1
-        self._shared += requests
-        self._lines += lines
-
-    def text(self, waiting: int) -> str:
-        """Return all metrics; ``waiting`` requests have not been translated yet."""
-        found = [*_head("nmt_requests_total", "counter", "Requests answered.")]
-        for (path, status), number in sorted(self._requests.items()):
-            found.append(f'nmt_requests_total{{path="{path}",status="{status}"}} {number}')
-        found += _head("nmt_request_seconds", "histogram", "Seconds from a request to translate to its answer.")
-        below = 0
-        for bound, number in zip([*map(str, SECONDS), "+Inf"], self._buckets, strict=True):
-            below += number
-            found.append(f'nmt_request_seconds_bucket{{le="{bound}"}} {below}')
-        found += [f"nmt_request_seconds_sum {self._seconds:.6f}", f"nmt_request_seconds_count {below}"]
-        for name, kind, text, value in (
-            ("nmt_batches_total", "counter", "Batches translated.", self._batches),
-            ("nmt_batched_requests_total", "counter", "Requests in these batches.", self._shared),
-            ("nmt_lines_total", "counter", "Lines translated.", self._lines),
-            ("nmt_waiting_requests", "gauge", "Requests that wait for a batch.", waiting),
-        ):
-            found += [*_head(name, kind, text), f"{name} {value}"]
-        return "".join(f"{line}\n" for line in found)
-
-
-def _head(name: str, kind: str, text: str) -> tuple[str, str]:
-    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"

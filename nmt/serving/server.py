@@ -16,10 +16,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import load_run_config
 from nmt.errors import ConfigError
+from nmt.evaluation.metrics import format_values
 from nmt.files import run_name
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics, updates_of_best
-from nmt.serving.requests import Limits
+from nmt.serving.batches import Limits
 
 LARGEST_HEAD = 1 << 14
 """Bytes of the head of a request."""
@@ -157,14 +158,14 @@ class About:
 
 
 def known_of(path: Path) -> dict[str, Any]:
-    """Describe a run: its name; the update of its best weights; their BLEU, and of which set it is: that of the test
-    set, or else of the validation set. None for what its metrics do not say."""
+    """Describe a run: its name, the update of its best weights, and their scores on the test set, or else on the
+    validation set, as text; None for what its metrics do not say."""
     records = read_metrics(RunDirectory(path).metrics)
     best = best_validation(records)
     scored = [best, *(each for each in records if each.get("split") == "test")][-1]
     return {
         "name": run_name(path),
         "update": max(updates_of_best(records), default=None),
-        "bleu": None if (score := scored.get("bleu")) is None else round(score, 2),
-        "bleu_of": "test" if scored.get("split") == "test" else "validation" if scored else None,
+        "scores": format_values(scored) or None,
+        "scored_on": "test" if scored.get("split") == "test" else "validation" if scored else None,
     }
