@@ -1,7 +1,7 @@
 """Measure time and resident memory of encoding a corpus, of starting on it, and of reading an epoch of it.
 
-The corpus is encoded once, and killed half-way to be continued; memory is read from /proc while it runs, so that the
-peak up to each size is known. Epochs are read of the first units of the result. A cache that already holds a corpus is
+The corpus is encoded once; memory is read from /proc while it runs, so that the
+peak up to each size is known. Epochs are read of the first pairs of the result. A cache that already holds a corpus is
 refused. The table and the figure of docs/scaling.md come from here.
 
 examples:
@@ -13,7 +13,6 @@ import argparse
 import json
 import re
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -55,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         "--sizes", nargs="+", type=whole(1), default=SIZES, metavar="N", help=f"numbers of pairs (default: {SIZES})"
     )
     arguments.add_argument("--stage", choices=("encode", "start", "read"), help=argparse.SUPPRESS)
-    arguments.add_argument("--units", type=int, help=argparse.SUPPRESS)
+    arguments.add_argument("--pairs", type=int, help=argparse.SUPPRESS)
     return arguments
 
 
@@ -168,15 +167,16 @@ def _start(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> None:
     from nmt.data.batching import Position, Specials, training_batches  # noqa: PLC0415
-    from nmt.data.encoded import EncodedCorpus  # noqa: PLC0415
-    from nmt.data.storage import MappedTable  # noqa: PLC0415
+    from nmt.data.encoded import EncodedCorpus, MappedTable  # noqa: PLC0415
+    from nmt.data.splits import TABLE  # noqa: PLC0415
 
     config, peak, before = _config(arguments), Peak(), resident()
     entry = next(Path(arguments.cache).glob("corpus-*"))
     specials = Specials(source_pad=0, source_eos=3, target_pad=0, target_bos=2, target_eos=3)
     with watched(peak):
-        mapped = MappedTable.of_paths(sorted((entry / "train").glob("*.arrow"))[: arguments.units])
-        corpus = EncodedCorpus(mapped.table, mapped.release)
+        with (entry / "train" / TABLE).open("rb") as file:
+            mapped = MappedTable(file)
+        corpus = EncodedCorpus(mapped.table.slice(0, arguments.pairs), mapped.release)
         started = time.perf_counter()
         batches = training_batches(corpus, specials, config.training.batch_tokens, seed=1, position=Position())
         after, _ = next(batches)
@@ -198,11 +198,8 @@ def child(arguments: argparse.Namespace, name: str, *options: str) -> "subproces
     return subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True)
 
 
-def encode(arguments: argparse.Namespace, kill_at: int | None) -> list[dict[str, Any]]:
-    """Encode, reading the memory of all processes; -> a row for each line of progress.
-
-    With ``kill_at``, kill all processes after so many pairs.
-    """
+def encode(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Encode, reading the memory of all processes; -> a row for each line of progress."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_before = before.ru_utime + before.ru_stime
     process, rows, started = child(arguments, "encode"), [], time.perf_counter()
@@ -224,8 +221,6 @@ def encode(arguments: argparse.Namespace, kill_at: int | None) -> list[dict[str,
             if line.startswith("encoding train"):  # the peak of learning the tokenizers is in the row before
                 for peak in peaks.values():
                     peak.values = dict.fromkeys(peak.values, 0.0)
-            if pairs is not None and kill_at is not None and pairs >= kill_at:
-                process.send_signal(signal.SIGKILL)
         process.wait()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     end = {"line": "end", "pairs": None, "code": process.returncode, "seconds": time.perf_counter() - started}
@@ -244,19 +239,16 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """All stages, as JSON values."""
     if list(Path(arguments.cache).glob("corpus-*")):
         raise DataError(f"{arguments.cache}: holds an encoded corpus; name another --cache")
-    largest = max(arguments.sizes)
-    first = encode(arguments, largest // 2)
-    second = encode(arguments, None)
-    if second[-1]["code"]:
+    encoded = encode(arguments)
+    if encoded[-1]["code"]:
         raise DataError(f"{arguments.config}: cannot be encoded")
     starts = [answer(arguments, "start") for _ in range(2)]
-    units = 50_000
-    reads = [answer(arguments, "read", "--units", str(-(-size // units))) for size in arguments.sizes]
+    reads = [answer(arguments, "read", "--pairs", str(size)) for size in arguments.sizes]
     return {
         "machine": machine(),
         "commit": commit(),
         "sizes": list(arguments.sizes),
-        "encode": {"killed": first, "continued": second},
+        "encode": encoded,
         "start": starts,
         "read": reads,
     }
@@ -264,7 +256,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """A row of the table for each size: peaks in MiB, seconds."""
-    progress = [row for part in found["encode"].values() for row in part if row["pairs"] is not None]
+    progress = [row for row in found["encode"] if row["pairs"] is not None]
     rows = []
     for size, read in zip(found["sizes"], found["read"], strict=True):
         until = [row for row in progress if row["pairs"] <= size]

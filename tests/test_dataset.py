@@ -18,7 +18,7 @@ import pytest
 
 import nmt.data.corpus
 import nmt.data.dataset
-import nmt.data.units
+import nmt.data.splits
 from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.data.cache import cache_folder, try_cache
@@ -359,8 +359,8 @@ def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
     "damage",
     [
         "corpus-*/report.json",
-        "corpus-*/train/00000.arrow",
-        "corpus-*/validation/00000.arrow",
+        "corpus-*/train/pairs.arrow",
+        "corpus-*/validation/pairs.arrow",
         "tokenizer-*/target.model",
     ],
 )
@@ -412,7 +412,7 @@ def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
 
         return reading
 
-    module = nmt.data.dataset if stage == "tokenizer" else nmt.data.units
+    module = nmt.data.dataset if stage == "tokenizer" else nmt.data.splits
     with monkeypatch.context() as patch:
         patch.setattr(module, "read_pairs", while_cut(nmt.data.corpus.read_pairs))
         assert "changed while it was being read" in error_of(config)

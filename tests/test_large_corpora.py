@@ -33,10 +33,7 @@ def test_peaks_are_those_up_to_a_number_of_pairs() -> None:
     read = {"planned": 0.5, "seconds": 2.0, "RssAnon": 7.0, "RssFile": 8.0}
     found = {
         "sizes": [10, 20],
-        "encode": {
-            "killed": [progress(None, 99.0), progress(5, 2.0)],
-            "continued": [progress(10, 3.0), progress(20, 4.0)],
-        },
+        "encode": [progress(None, 99.0), progress(5, 2.0), progress(10, 3.0), progress(20, 4.0)],
         "read": [read, read | {"RssAnon": 9.0}],
     }
     rows = module.rows_of(found)
@@ -48,8 +45,8 @@ def test_peaks_are_those_up_to_a_number_of_pairs() -> None:
 def test_the_stage_that_encodes_says_how_many_pairs_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At these lines memory is read, and at one of them the process is killed; other splits have none."""
-    monkeypatch.setattr("nmt.data.encoding.ENCODE_BATCH", 120)
+    """At these lines memory is read; other splits have none."""
+    monkeypatch.setattr("nmt.data.splits.UNIT", 120)
     (tmp_path / "c.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
     chosen = ["--config", str(tmp_path / "c.yaml"), "--cache", str(tmp_path / "new"), "--output", "none"]
     assert script("measure_memory").main([*chosen, "--stage", "encode"]) in (0, None)

@@ -1,4 +1,4 @@
-"""The cache: entries that are built aside, by one process at a time, and continued after a kill."""
+"""The cache: entries that one process builds aside, and renames when they are whole."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from nmt.config.schema import Data
 from nmt.data.lines import file_sha256
-from nmt.errors import DataError, FileError, NmtError
+from nmt.errors import DataError, FileError
 from nmt.files import fingerprint, printable, read_json, unchanged, write_checksums, write_json
 
 BUILDING = "building-"
@@ -35,10 +35,6 @@ SETTLED = 2_000_000_000
 """Nanoseconds since the last change of a file from which on its times tell whether it has changed again."""
 Say = Callable[[str], None]
 Content = TypeVar("Content")
-
-
-class Unfinished(DataError):
-    """An error after which a cache entry can be continued."""
 
 
 class Digests:
@@ -75,8 +71,7 @@ def cached(
     """Load a cache entry; build it first if it is missing or damaged.
 
     An entry is built aside and then renamed, so that no process reads half of it. Of several processes one builds and
-    the others wait. ``build`` gets a folder that may hold what a killed process had made of the same entry; it must
-    verify that. An error in the text removes it.
+    the others wait.
     """
     if folder.exists():
         if (content := _loaded(folder, load, digests)) is not None:
@@ -88,7 +83,8 @@ def cached(
             if folder.exists() and (content := _loaded(folder, load, digests)) is not None:
                 return content  # another process has built it meanwhile
             built = scratch / "entry"
-            built.mkdir(exist_ok=True)
+            shutil.rmtree(built, ignore_errors=True)  # of a process that was killed
+            built.mkdir()
             if folder.exists():
                 shutil.rmtree(scratch / "damaged", ignore_errors=True)
                 folder.rename(scratch / "damaged")
@@ -96,7 +92,7 @@ def cached(
             write_checksums(built)
             try:
                 built.rename(folder)
-            except OSError:
+            except OSError:  # without locks, another process may have been faster
                 if not (folder.exists() and unchanged(folder)):
                     raise
     except OSError as error:
@@ -122,22 +118,14 @@ def _loaded(folder: Path, load: Callable[[Path], Content], digests: Digests) -> 
 
 @contextmanager
 def _building(folder: Path, say: Say) -> Iterator[Path]:
-    """Hold the scratch folder of an entry against other processes, and remove it in the end.
-
-    It stays if the process is killed or the disk is full, or after ``Unfinished``, for the next to continue.
-    """
+    """The folder in which this process alone may build an entry; removed at the end, unless the process is killed."""
     scratch = folder.with_name(f"{BUILDING}{folder.name}")
     remove_abandoned(folder.parent, BUILDING, but=scratch)
     lock = _locked(scratch, say)
     try:
         yield scratch
-    except NmtError as error:
-        if not isinstance(error, Unfinished):
-            shutil.rmtree(scratch, ignore_errors=True)
-        raise
-    else:
-        shutil.rmtree(scratch, ignore_errors=True)
     finally:
+        shutil.rmtree(scratch, ignore_errors=True)
         os.close(lock)
 
 

@@ -7,6 +7,7 @@ on the same data reuse it.
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,22 +18,21 @@ import pyarrow as pa
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
 from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
-from nmt.data.encoded import EncodedCorpus, TextCorpus
+from nmt.data.encoded import EncodedCorpus, MappedTable, TextCorpus
 from nmt.data.encoding import Recipe
 from nmt.data.language_id import HEAD, swapped_sides
 from nmt.data.mix import MixedCorpus, pairs_per_epoch
 from nmt.data.report import REASONS, Counted, Counts, make_report
-from nmt.data.storage import MappedTable
+from nmt.data.splits import HASHES, TABLE, Text, encode_split
 from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
-from nmt.data.units import Text, encode_split, remove_notes, tables
 from nmt.errors import DataError, of_key
 from nmt.files import write_json
 from nmt.messages import Caution, counted
 
 CORPUS_HASH = 2
 """Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
-CACHE_FORMAT = 6
+CACHE_FORMAT = 7
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
@@ -55,8 +55,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
     ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
-    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream; a killed
-    preparation continues with the units of pairs that it had encoded.
+    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream.
 
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
@@ -133,7 +132,7 @@ def _build(
     parts = enumerate(_corpora(data).items())
     write_json(folder / ABOUT, {_folder_name(key, place): corpus_name(corpus) for place, (key, corpus) in parts})
     for place, key in enumerate(_corpora(data)):
-        remove_notes(folder / _folder_name(key, place))
+        (folder / _folder_name(key, place) / HASHES).unlink()
 
 
 def _training_set(
@@ -242,7 +241,8 @@ def _require_pairs(key: str, corpus: AnyCorpus, counts: Counts) -> None:
 
 
 def _mapped(folders: list[Path], rows: int) -> MappedTable:
-    mapped = MappedTable.of_paths(path for folder in folders for path in tables(folder))
+    with ExitStack() as stack:
+        mapped = MappedTable(*(stack.enter_context((folder / TABLE).open("rb")) for folder in folders))
     if len(mapped.table) != rows:
         raise ValueError(f"{folders[0]}: {len(mapped.table)} rows instead of {rows}")
     return mapped

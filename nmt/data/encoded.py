@@ -4,6 +4,7 @@ A sampled segmentation is a pure function of (seed, epoch, pair, side).
 """
 
 import hashlib
+import mmap
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from nmt.config.schema import Sampling
 from nmt.data.links import piece_links, piece_words
 from nmt.data.segmentation import sampled_segmentation
-from nmt.data.storage import MappedTable
 from nmt.data.tokenizer import Ids, Tokenizers
 
 Links = NDArray[np.float32]
@@ -25,6 +25,22 @@ READ = 10_000
 RELEASED = 256
 """Pairs that are read before mapped pages are dropped; reading one maps up to 256 KiB, for there may be 64 KiB around
 each of the four places."""
+
+
+class MappedTable:
+    """Arrow streams in files, memory-mapped, end to end.
+
+    Pages that have been read stay in the resident memory of the process until :meth:`release`.
+    """
+
+    def __init__(self, *files: BinaryIO) -> None:
+        self._maps = [mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) for file in files]
+        self.table = pa.concat_tables(pa.ipc.open_stream(pa.py_buffer(pages)).read_all() for pages in self._maps)
+
+    def release(self) -> None:
+        """Drop the mapped pages from the resident memory; the next access maps them again, from the page cache."""
+        for pages in self._maps:
+            pages.madvise(mmap.MADV_DONTNEED)
 
 
 class EncodedCorpus:
@@ -162,7 +178,7 @@ class TextCorpus(EncodedCorpus):
             return self
         with tempfile.TemporaryFile() as file:  # mapped beyond its end
             self._sample(file, epoch)
-            sampled = MappedTable([file])
+            sampled = MappedTable(file)
         table = self._table
         for side in SIDES:
             table = table.set_column(table.column_names.index(side), side, sampled.table[side])

@@ -1,11 +1,10 @@
 """Encoding of text: ids, counts, hashes, and the reason for which a pair is dropped."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 
@@ -17,9 +16,7 @@ from nmt.data.tokenizer import Tokenizers
 
 ENCODE_BATCH = 1_000
 """Pairs that are encoded at a time."""
-TEXT = {"source_text": datasets.Value("string"), "target_text": datasets.Value("string")}
-LINKS = {"links": datasets.List(datasets.Value("int32"))}
-IDS = {"source": datasets.List(datasets.Value("int32")), "target": datasets.List(datasets.Value("int32"))}
+NUMBERS = pa.list_(pa.int32())
 
 Texts = Mapping[str, Sequence[str]]
 """Columns ``source_text`` and ``target_text``."""
@@ -44,20 +41,18 @@ class Recipe:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a table, with the features of ``datasets``."""
-        columns = {**IDS, **(TEXT if self.text else {}), **(LINKS if self.links else {})}
-        return datasets.Features(columns).arrow_schema
+        """The columns of a table."""
+        text = [("source_text", pa.string()), ("target_text", pa.string())] if self.text else []
+        links = [("links", NUMBERS)] if self.links else []
+        return pa.schema([("source", NUMBERS), ("target", NUMBERS), *text, *links])
 
 
 def encode_rows(
-    rows: Mapping[str, Sequence[Any]],
-    repeats: Sequence[bool],
-    recipe: Recipe,
-    done: Callable[[int], None] = lambda pairs: None,
+    rows: Mapping[str, Sequence[Any]], repeats: Sequence[bool], recipe: Recipe
 ) -> tuple[pa.Table, Counts, Hashes]:
     """Encode columns of text, and links if the recipe has them; -> kept rows, counts of all, hashes of the kept ones.
 
-    ``repeats`` says of each pair whether it repeats an earlier one. ``done`` is told how many pairs more are encoded.
+    ``repeats`` says of each pair whether it repeats an earlier one.
     """
     tables, hashes = [recipe.schema.empty_table()], [np.zeros((0, 2), np.int64)]
     counts = Counts.of(dict.fromkeys(COLUMNS, ()))
@@ -67,20 +62,15 @@ def encode_rows(
         columns = encode_batch(batch, recipe, repeats[part])
         kept = np.flatnonzero(np.array(columns["reason"]) == REASONS.index(KEPT))
         whole = {**batch, "source": columns["source"], "target": columns["target"]}
-        table = pa.table({name: pa.array(whole[name], kind) for name, kind in _types(recipe.schema)}, recipe.schema)
+        table = pa.table({name: whole[name] for name in recipe.schema.names}, recipe.schema)
         tables.append(table.take(kept))
         hashes.append(np.array([columns["pair_hash"], columns["source_hash"]], np.int64).T[kept])
         counts += Counts.of({name: columns[name] for name in COLUMNS})
-        done(len(columns["reason"]))
     return pa.concat_tables(tables), counts, np.concatenate(hashes)
 
 
 COLUMNS = ("reason", *(f"{side}_{unit}" for side in SIDES for unit in ("words", "pieces", "unknown")))
 """The columns that :class:`nmt.data.report.Counts` counts."""
-
-
-def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return list(zip(schema.names, schema.types, strict=True))
 
 
 def encode_batch(batch: Texts, recipe: Recipe, repeats: Sequence[bool]) -> dict[str, list[Any]]:

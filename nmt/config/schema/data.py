@@ -186,7 +186,7 @@ class Data(Section):
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
-    """Processes that encode the corpora; null: one per core, up to 16, from 100,000 pairs on, else one."""
+    """Processes that encode the corpora; null: one per core, up to 16, for a corpus of 20 MB or more, else one."""
 
     @property
     def training_corpora(self) -> dict[str, AnyCorpus]:

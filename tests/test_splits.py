@@ -1,4 +1,4 @@
-"""Encoding in units: after a kill, on several processes, without growing; and the filters for noisy corpora."""
+"""Splits in the cache: several processes, kills, memory; the filters for noisy corpora; remembered digests."""
 
 import os
 import signal
@@ -12,67 +12,64 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nmt.data.cache
 import nmt.data.encoded
 import nmt.data.report
-import nmt.data.units
+import nmt.data.splits
 from nmt.config import Config
 from nmt.config.schema import FileCorpus, Filter
 from nmt.data.cache import Digests
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
-from nmt.data.encoded import EncodedCorpus
-from nmt.data.encoding import Recipe, encode_rows, text_reason
+from nmt.data.encoded import EncodedCorpus, MappedTable
+from nmt.data.encoding import Recipe, text_reason
 from nmt.data.lines import file_sha256
 from nmt.data.report import REASONS, repeated
-from nmt.data.storage import MappedTable, write_table
-from nmt.data.units import Text, encode_split, finished
+from nmt.data.splits import Text, encode_split
 from nmt.errors import DataError
 from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
 from tests.small_run import options, write_corpus
 from tests.small_translator import small_tokenizers
 
-# --- units ------------------------------------------------------------------------------------------------------------
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # processes with threads, from Python 3.12
+
+
+def configured(folder: Path, cache: str = "cache", **data: Any) -> Config:
+    """300 training pairs."""
+    chosen = options(folder)
+    chosen["data"] |= {"cache": str(folder / cache), **data}
+    return Config.model_validate(chosen)
+
+
+def content(cache: Path) -> dict[str, bytes]:
+    """The files of the only corpus in a cache; nothing unfinished is beside it."""
+    assert list(cache.glob("building-*")) == []
+    [entry] = cache.glob("corpus-*")
+    return {str(path.relative_to(entry)): path.read_bytes() for path in entry.rglob("*") if path.is_file()}
+
+
+# --- processes and kills ----------------------------------------------------------------------------------------------
 
 PROGRAM = """
-import os, pathlib, signal, sys
-import nmt.data.units
+import pathlib, sys, time
+import nmt.data.splits
 from nmt.config import Config
 from nmt.data.dataset import prepare
-from nmt.messages import shown_on
-from tests.recorded_steps import RecordedStep, Recorder
 
-nmt.data.units.UNIT, kill_after = 20, int(sys.argv[2])
-config = Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text())
+nmt.data.splits.UNIT, encode_rows = 20, nmt.data.splits.encode_rows
 
-def expect(step, pairs):
-    global kill_after
-    print(f"{step.done:.0f} of {pairs} pairs", flush=True)
-    kill_after -= 1
-    if not kill_after:
-        os.kill(os.getpid(), signal.SIGKILL)
+def slowly(*arguments):
+    time.sleep(0.2)
+    print("encoding", flush=True)
+    return encode_rows(*arguments)
 
-RecordedStep.expect = expect
-with shown_on(Recorder()):
-    prepare(config)
+nmt.data.splits.encode_rows = slowly
+prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()))
 """
-
-
-def preparation(folder: Path, cache: str, processes: int, kill_after: int = -1) -> list[str]:
-    """Prepare 300 pairs in units of 20, in a process of its own; -> what it says. It may be killed on its way."""
-    chosen = options(folder)
-    chosen["data"] |= {"cache": str(folder / cache), "processes": processes}
-    path = folder / f"{cache}.json"
-    path.write_text(Config.model_validate(chosen).model_dump_json())
-    command = [sys.executable, "-c", PROGRAM, str(path), str(kill_after)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=120)
-    assert done.returncode == (0 if kill_after < 0 else -9)
-    return done.stdout.splitlines()
 
 
 def running(name: str) -> list[str]:
@@ -86,82 +83,50 @@ def running(name: str) -> list[str]:
     return found
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    (entry,) = folder.glob("corpus-*")
-    return {str(path.relative_to(entry)): path.read_bytes() for path in entry.rglob("*") if path.is_file()}
-
-
-def test_a_killed_encoding_continues_and_gives_the_same_bytes(tmp_path: Path) -> None:
-    preparation(tmp_path, "whole", 1)
-    for processes in (1, 2):
-        cache = f"killed-{processes}"
-        said = preparation(tmp_path, cache, processes, kill_after=4)
-        assert said[-1].startswith("80 of "), said
-        deadline = time.monotonic() + 30
-        while running(f"{cache}.json") and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert running(f"{cache}.json") == []  # its workers have ended, too
-        (unfinished,) = (tmp_path / cache).glob("building-corpus-*/entry/train")
-        before = {path.name: path.stat().st_mtime_ns for path in unfinished.glob("*.arrow")}
-        kept = [name for name in sorted(before) if finished(unfinished / name) is not None]
-        assert len(kept) >= 4
-        damaged = unfinished / kept.pop()
-        damaged.write_bytes(damaged.read_bytes()[:-9])
-        preparation(tmp_path, cache, 3 - processes)
-        assert content(tmp_path / cache) == content(tmp_path / "whole")
-        (found,) = (tmp_path / cache).glob("corpus-*/train")
-        assert all((found / name).stat().st_mtime_ns == before[name] for name in kept)  # they were not made again
-        assert list((tmp_path / cache).glob("building-*")) == []
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads, from Python 3.12 on
-def test_a_worker_that_is_killed_leaves_its_work_to_be_continued(
+def test_any_number_of_processes_gives_the_same_bytes_also_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nmt.data.units, "UNIT", 50)
-    chosen = options(tmp_path)
-    chosen["data"]["processes"] = 2
-    config = Config.model_validate(chosen)
-    fourth = (tmp_path / "train.low").read_text().splitlines()[150:200]
+    monkeypatch.setattr(nmt.data.splits, "UNIT", 20)
+    prepare(configured(tmp_path, "one", processes=1))
+    two = configured(tmp_path, "two", processes=2)
+    path = tmp_path / "killed.json"
+    path.write_text(two.model_dump_json())
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"encoding\n"
+        process.kill()
+    assert list((tmp_path / "two").glob("building-corpus-*/entry/train/*.arrow"))
+    deadline = time.monotonic() + 30
+    while running("killed.json") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert running("killed.json") == [], "its workers have ended, too"
+    prepare(two)
+    assert content(tmp_path / "two") == content(tmp_path / "one")
 
-    def dying(rows: Any, repeats: Any, recipe: Recipe, done: Any) -> Any:
-        if rows["source_text"] == fourth:
-            time.sleep(1)  # the first is finished
-            os.kill(os.getpid(), signal.SIGKILL)
-        return encode_rows(rows, repeats, recipe, done)
 
+def dying(*arguments: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt.data.splits, "UNIT", 50)
+    config = configured(tmp_path, processes=2)
     with monkeypatch.context() as patch:
-        patch.setattr(nmt.data.units, "encode_rows", dying)
-        with pytest.raises(
-            DataError, match=r"^data\.processes: a process that encodes was killed, perhaps for lack of"
-        ):
+        patch.setattr(nmt.data.splits, "encode_rows", dying)
+        with pytest.raises(DataError, match=r"^data\.processes: a process that encodes was killed"):
             prepare(config)
-    (unfinished,) = (tmp_path / "cache").glob("building-corpus-*/entry/train")
-    assert finished(unfinished / "00000") is not None
     assert len(prepare(config).train) == 300
-    assert list((tmp_path / "cache").glob("building-*")) == []
-
-
-def test_datasets_reads_the_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.units, "UNIT", 70)
-    prepared = prepare(Config.model_validate(options(tmp_path)))
-    files = sorted((tmp_path / "cache").glob("corpus-*/train/*"))
-    assert [path.name for path in files] == [f"{number:05}.arrow" for number in range(5)]
-    rows = [row for path in files for row in Dataset.from_file(str(path))["source"]]
-    assert rows == [row.tolist() for row in prepared.train.rows(range(300))[0]]
+    assert "train/pairs.arrow" in content(tmp_path / "cache")
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_steps_count_every_pair_and_know_how_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    monkeypatch.setattr(nmt.data.units, "UNIT", 100)
-    chosen, display = options(tmp_path), Recorder()
-    chosen["data"] |= {"processes": processes, "filter": {"duplicates": True}}
+    monkeypatch.setattr(nmt.data.splits, "UNIT", 100)
+    display = Recorder()
     with shown_on(display):
-        prepare(Config.model_validate(chosen))
-    assert [step.what for step in display.steps] == [
+        prepare(configured(tmp_path, processes=processes, filter={"duplicates": True}))
+    assert [step.what for step in display.steps if step.ended] == [
         "reading the corpora",
         "reading text for the tokenizer",
         "learning the tokenizer of the source side",
@@ -171,10 +136,8 @@ def test_steps_count_every_pair_and_know_how_many_there_are(
         "encoding validation",
         "encoding test",
     ]
-    assert all(step.ended for step in display.steps)
     encoding = display.named("encoding train")
-    assert encoding.done == 300 and encoding.counts == sorted(encoding.counts) and encoding.unit == "pairs"
-    assert encoding.totals[-1] == 300 and encoding.total is not None
+    assert (encoding.counts, encoding.unit, encoding.totals[-1]) == ([100, 200, 300], "pairs", 300)
     assert display.named("reading text for the tokenizer").done == 300
 
 
@@ -191,12 +154,15 @@ def test_pages_that_were_read_do_not_stay(tmp_path: Path, monkeypatch: pytest.Mo
     pairs, pieces = 100_000, 100
     ids = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(pairs * pieces, dtype=np.int32)), pieces)
     ids = ids.cast(pa.list_(pa.int32()))
-    write_table(tmp_path / "0.arrow", pa.table({"source": ids, "target": ids}))
+    table = pa.table({"source": ids, "target": ids})
+    with pa.OSFile(str(tmp_path / "0.arrow"), "wb") as written, pa.ipc.new_stream(written, table.schema) as stream:
+        stream.write_table(table)
     order = np.random.default_rng(1).permutation(pairs)
 
     def growth(released: int) -> int:
         monkeypatch.setattr(nmt.data.encoded, "RELEASED", released)
-        mapped = MappedTable.of_paths([tmp_path / "0.arrow"])
+        with (tmp_path / "0.arrow").open("rb") as file:
+            mapped = MappedTable(file)
         before = resident("RssFile")
         corpus = EncodedCorpus(mapped.table, mapped.release)
         for rows in np.array_split(order, pairs // 50):
@@ -211,8 +177,8 @@ def test_pages_that_were_read_do_not_stay(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_memory_does_not_grow_with_the_pairs_that_are_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.units, "UNIT", 200)
-    monkeypatch.setattr(nmt.data.units, "HEAD", 100)
+    monkeypatch.setattr(nmt.data.splits, "UNIT", 200)
+    monkeypatch.setattr(nmt.data.splits, "HEAD", 100)
     monkeypatch.setattr(nmt.data.report, "COMPARED", 200)
     recipe = Recipe(small_tokenizers(), ("en", "fr"), Filter(duplicates=True))
     peaks: list[int] = []
@@ -266,7 +232,7 @@ def noisy(folder: Path, **rule: Any) -> Config:
 
 @pytest.mark.parametrize("unit", [2, 100])
 def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: int) -> None:
-    monkeypatch.setattr(nmt.data.units, "UNIT", unit)
+    monkeypatch.setattr(nmt.data.splits, "UNIT", unit)
     nothing = dict.fromkeys(REASONS[1:], 0)
     for rule, dropped in (
         ({}, {}),
