@@ -1,4 +1,4 @@
-"""nmt-plot: attention, learning curves and comparisons as a user asks for them."""
+"""nmt-plot attention, as a user asks for it."""
 
 import io
 import json
@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.plot import main
 from nmt.cli.systems import System, maybe_named, with_names
 from nmt.errors import ConfigError
-from nmt.runs.learning import read_learning
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import rates_of, save_run
 
@@ -154,88 +152,6 @@ def test_wrong_options_of_attention(plot: Plot, runs: dict[str, str], options: l
     assert [path.name for path in Path().iterdir()] == ["two"]
 
 
-# --- learning ---------------------------------------------------------------------------------------------------------
-
-
-def learned(folder: Path, run: str, *, timed: bool = True) -> Path:
-    """A copy of a run's configuration with the metrics of 200 updates, 100 s and 200 s of training, 20 s of validation
-    at 50 updates and 40 s at 200."""
-    folder.mkdir()
-    (folder / "config.yaml").write_text((Path(run) / "config.yaml").read_text("utf-8"), "utf-8")
-    records: list[dict[str, object]] = [
-        {"step": 50, "split": "validation", "loss": 4.0, "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
-        {"step": 100, "split": "train", "loss": 5.0} | ({"seconds": 100.0} if timed else {}),
-        {"step": 200, "split": "train", "loss": 4.0} | ({"seconds": 300.0} if timed else {}),
-        {"step": 200, "split": "validation", "loss": 3.0, "perplexity": 20.0, "bleu": None, "seconds": 40.0},
-        {"step": 200, "split": "test", "bleu": 9.0},
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records) + '{"step', "utf-8")
-    return folder
-
-
-def test_hours_of_learning_by_hand(runs: dict[str, str], tmp_path: Path) -> None:
-    """A validation between two lines of training has the time of its update."""
-    curves = read_learning(learned(tmp_path / "a", runs["none"]))
-    assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
-    assert curves["training"].hours is not None and curves["perplexity"].hours is not None
-    np.testing.assert_allclose(curves["training"].hours * 3600, [120, 320])
-    np.testing.assert_allclose(curves["perplexity"].hours * 3600, [70, 360])
-    assert curves["bleu"].values.tolist() == [3.0]
-    assert read_learning(learned(tmp_path / "b", runs["none"], timed=False))["training"].hours is None
-
-
-def test_learning_of_several_runs(plot: Plot, runs: dict[str, str], tmp_path: Path) -> None:
-    learned(tmp_path / "one", runs["none"])
-    learned(tmp_path / "two", runs["none"], timed=False)
-    code, out, err = plot("learning", "one", "B=two", "--output", "l", "--title", "Title")
-    assert (code, out) == (0, "one: best BLEU 3.00 at update 50\nB: best BLEU 3.00 at update 50\n")
-    assert err.splitlines() == [
-        "two: its checkpoints/last is missing or unreadable: no curves by hours",
-        "written: l.png, l.svg, l.json",
-    ]
-    found = written("l")["runs"]
-    assert isinstance(found, dict) and list(found) == ["one", "B"] and found["B"]["loss"]["hours"] is None
-
-
-def test_wrong_runs_of_learning(plot: Plot, runs: dict[str, str]) -> None:
-    code, _, err = plot("learning", "nowhere", runs["none"], "--output", "l")
-    assert code == 2 and "nowhere: no such run directory" in err
-    code, _, err = plot("learning", runs["none"], "--output", "l")
-    assert code == 2 and "metrics.jsonl: has no losses" in err
-
-
-# --- compare ----------------------------------------------------------------------------------------------------------
-
-
-def test_compare_two_files(plot: Plot, tmp_path: Path) -> None:
-    references = [f"the {line}" for line in LINES[:20]]
-    for name, lines in {"source": LINES[:20], "reference": references, "A": LINES[:20], "B": references}.items():
-        Path(name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    files = ["--source", "source", "--reference", "reference", "--output", "c", "--bins", "3,6"]
-    code, out, err = plot("compare", "A", "B", *files, "--show", "1")
-    assert (code, err) == (0, "written: c.png, c.svg, c.json\n")
-    found = written("c")
-    assert found["all"]["gained"] == 20 and found["metric"] == "chrF"  # type: ignore[index]
-    assert "gained +" in out and "lost" not in out.partition("\n\n")[2]
-    assert "  B (100.0): the" in out
-    code, out, _ = plot("compare", "A=B", "B=A", *files, "--metric", "bleu", "--show", "0")
-    assert code == 0 and written("c")["all"]["lost"] == 20 and "\n\n" not in out  # type: ignore[index]
-
-
-def test_compare_a_run_and_a_file(plot: Plot, runs: dict[str, str]) -> None:
-    for name in ("source", "reference", "A"):
-        Path(name).write_text("".join(f"{line}\n" for line in LINES[:5]), "utf-8")
-    files = ["--source", "source", "--reference", "reference", "--output", "c"]
-    code, out, _ = plot("compare", "A", runs["none"], *files, "--device", "cpu", "--beam-size", "1")
-    assert code == 0 and "none (" in out
-    code, _, err = plot("compare", "A", "A", *files)
-    assert code == 2 and "A: is the name of two systems" in err
-    code, _, err = plot("compare", "A", "reference", *files, "--beam-size", "2")
-    assert code == 2 and "--beam-size: has no effect because every system is a file; no run translates" in err
-    code, _, err = plot("compare", "A", "nowhere", *files)
-    assert code == 2 and "nowhere: no such run directory or file of translations" in err
-
-
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
@@ -262,71 +178,3 @@ def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     Path("a=b").mkdir()
     assert maybe_named("a=b") == System("", "a=b") and maybe_named("c=b") == System("c", "b")
-
-
-# --- length curves of several files -----------------------------------------------------------------------------------
-
-HEAD = "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
-
-
-def curve_file(path: str, *systems: str, n: int = 40) -> str:
-    """A file as nmt-length-curve writes it, with two bins."""
-    rows = [f"{name},{low},{low + 9},{n},{low + 4.5},{low},{low + 9},0.95" for name in systems for low in (1, 11)]
-    Path(path).write_text("\n".join([HEAD, *rows]) + "\n", "utf-8")
-    return path
-
-
-def test_length_curves_of_several_files(plot: Plot, tmp_path: Path) -> None:
-    files = [curve_file("a.csv", "none", "rnn"), curve_file("b.csv", "ours")]
-    code, out, err = plot("length", *files, "--output", "both.png", "--title", "Both")
-    assert (code, err) == (0, "written: both.png, both.svg, both.json\n")
-    assert out.splitlines()[2:] == ["| none | 5.5 | 15.5 |", "| rnn | 5.5 | 15.5 |", "| ours | 5.5 | 15.5 |"]
-    assert list(written("both")["systems"]) == ["none", "rnn", "ours"]  # type: ignore[call-overload]
-    assert plot("length", *files, "--output", "two", "--systems", "ours", "rnn")[0] == 0
-    systems = written("two")["systems"]
-    assert isinstance(systems, dict) and list(systems) == ["ours", "rnn"]
-    assert systems["ours"][1] == {
-        "system": "ours", "low": 11, "high": 20, "n": 40, "bleu": 15.5, "bleu_low": 11.0, "bleu_high": 20.0,
-        "length_ratio": 0.95,
-    }  # fmt: skip
-
-
-def test_what_nmt_length_curve_writes_can_be_drawn_again(plot: Plot, tmp_path: Path) -> None:
-    for name, text in {"s": "a b\nc d e\n", "r": "v w x y\nv w x y z\n"}.items():
-        Path(name).write_text(text, "utf-8")
-    asked = ["--source", "s", "--reference", "r", "--system", "echo=r", "--bins", "2", "--output", "curve"]
-    assert nmt_length_curve(asked) == 0
-    code, out, _ = plot("length", "curve.csv", "--output", "again", "--min-sentences", "1")
-    assert code == 0 and "| echo | 100.0 | 100.0 |" in out
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        (None, "b.csv: No such file or directory"),
-        ("a,b\n1,2\n", "b.csv: is not a CSV file of nmt-length-curve or nmt-experiment, with the columns system, low"),
-        (HEAD + "\n", "b.csv: has no rows"),
-        (HEAD + "\nx,1,10,40,many,0,0,1\n", "b.csv: line 2 is not a row of a CSV file"),
-        (HEAD + "\nx,1,10\n", "b.csv: line 2 is not a row of a CSV file"),
-        (
-            HEAD + "\nx,1,10,41,5,0,9,1\n",
-            "b.csv: the bins of 'x' or their sentences differ from those of 'none' in a.csv",
-        ),
-        (HEAD + "\nnone,1,10,40,5,0,9,1\n", "b.csv: has a system 'none', as a.csv does; rename one in its file"),
-    ],
-)
-def test_wrong_files_of_length_curves(plot: Plot, lines: str | None, said: str) -> None:
-    curve_file("a.csv", "none")
-    if lines is not None:
-        Path("b.csv").write_text(lines, "utf-8")
-    code, _, err = plot("length", "a.csv", "b.csv", "--output", "l")
-    assert code == 2 and err.startswith(f"nmt-plot length: error: {said}"), err
-    assert not Path("l.png").exists()
-
-
-def test_systems_that_no_file_has(plot: Plot) -> None:
-    curve_file("a.csv", "none", "bahdanau")
-    code, _, err = plot("length", "a.csv", "--systems", "bahdenau", "--output", "l")
-    assert (code, err) == (2, "nmt-plot length: error: --systems bahdenau: no such system; nearest: bahdanau\n")
-    _, _, err = plot("length", "a.csv", "--systems", "luong", "--output", "l")
-    assert err.endswith("--systems luong: no such system; choose among: none, bahdanau\n")

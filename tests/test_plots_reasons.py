@@ -10,7 +10,7 @@ import pytest
 from nmt.evaluation.by_length import Bin
 from nmt.evaluation.diagnosis import MEASURES, display_factor
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis, draw_error_rates
-from nmt.plots.learning import Curve, Learning, draw_learning
+from nmt.plots.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.plots.style import style
 from tests.figures import ABOUT, DECADES, FEW, NASTY, boxes, inside, reasons
 
@@ -67,7 +67,7 @@ def test_error_rates_are_drawn_against_their_thresholds() -> None:
     inside(figure)
 
 
-def learning(name: str, points: int = 5, hours: bool = True, bleu: bool = True) -> Learning:
+def learning(points: int = 5, hours: bool = True, scores: bool = True) -> Curves:
     updates = np.arange(1, points + 1).astype(np.float64) * 100
     at = updates / 50 if hours else None
     curves = {
@@ -75,29 +75,51 @@ def learning(name: str, points: int = 5, hours: bool = True, bleu: bool = True) 
         "perplexity": Curve(updates, at, 900 / np.sqrt(updates)),
         "bleu": Curve(updates, at, 40 - np.abs(updates / 100 - points / 2)),
     }
-    return Learning(name, curves if bleu else {"training": curves["training"]})
+    return curves if scores else {"training": curves["training"]}
 
 
-@pytest.mark.parametrize(("count", "points"), [(1, 1), (5, 30), (9, 400)])
+@pytest.mark.parametrize(("count", "points"), [(1, 1), (9, 400)])
 def test_learning_curves_show_every_point_by_update_and_hour(count: int, points: int) -> None:
-    runs = [learning(f"$run {k}", points) for k in range(count)]
-    figure = draw_learning(runs, title="Title", caption=["A caption."])
+    runs = {f"$run {k}": learning(points) for k in range(count)}
+    figure = draw_learning(runs)
     with style():
         figure.draw_without_rendering()
     panels = np.array(figure.axes).reshape(3, 2)
     for row, measure in zip(panels, ("training", "perplexity", "bleu"), strict=True):
         for axes, places in zip(row, ("updates", "hours"), strict=True):
             lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
-            for line, run in zip(lines, runs, strict=True):
-                np.testing.assert_array_equal(line.get_xdata(), getattr(run.curves[measure], places))
-                np.testing.assert_array_equal(line.get_ydata(), run.curves[measure].values)
-    rings = [line for line in panels[2, 0].get_lines() if line.get_linestyle() == "None"]
-    assert [float(ring.get_ydata()[0]) for ring in rings] == [run.curves["bleu"].values.max() for run in runs]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [run.name for run in runs]
+            for line, curves in zip(lines, runs.values(), strict=True):
+                np.testing.assert_array_equal(line.get_xdata(), getattr(curves[measure], places))
+                np.testing.assert_array_equal(line.get_ydata(), curves[measure].values)
+    for k, best in ((1, np.min), (2, np.max)):
+        rings = [line for line in panels[k, 0].get_lines() if line.get_linestyle() == "None"]
+        name = ("training", "perplexity", "bleu")[k]
+        assert [float(ring.get_ydata()[0]) for ring in rings] == [best(each[name].values) for each in runs.values()]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(runs)
     assert panels[1, 0].get_yscale() == ("log" if points == 400 else "linear") and panels[2, 0].get_ylim()[0] <= 0
 
 
-def test_learning_curves_without_hours_or_bleu() -> None:
-    assert len(draw_learning([learning("a", hours=False)]).axes) == 3
-    mixed = draw_learning([learning("a", hours=False, bleu=False), learning("b")])
+def test_learning_curves_without_hours_or_scores() -> None:
+    assert len(draw_learning({"a": learning(hours=False)}).axes) == 3
+    mixed = draw_learning({"a": learning(hours=False, scores=False), "b": learning()})
     assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_curves_and_hours_by_hand(timed: bool) -> None:
+    """100 s and 200 s of training; a validation of 20 s at update 50, between two lines of training, has its time."""
+    records: list[dict[str, Any]] = [
+        {"step": 50, "split": "validation", "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
+        {"step": 100, "split": "train", "loss": 5.0} | ({"seconds": 100.0} if timed else {}),
+        {"step": 200, "split": "train", "loss": 4.0} | ({"seconds": 300.0} if timed else {}),
+        {"step": 200, "split": "validation", "perplexity": 20.0, "bleu": None, "seconds": 40.0},
+        {"step": 200, "split": "test", "bleu": 9.0},
+    ]
+    curves = learning_curves(records)
+    assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
+    assert curves["bleu"].values.tolist() == [3.0]
+    for name, seconds in (("training", [120, 320]), ("perplexity", [70, 360])):
+        hours = curves[name].hours
+        assert (hours is not None) == timed
+        if hours is not None:
+            np.testing.assert_allclose(hours * 3600, seconds)

@@ -19,10 +19,10 @@ import yaml
 from nmt.cli.report import main
 from nmt.config import Config, dump_config, load_run_config
 from nmt.evaluation.metrics import METRICS, Metric, Score, register
+from nmt.plots.learning import learning_curves
 from nmt.report import making, measuring, rendering
 from nmt.report.reading import restored
 from nmt.report.rendering import EXPLORED, decoded, fitted, render
-from nmt.runs.learning import read_learning
 from nmt.runs.metrics import best_validation, read_metrics
 from tests.small_run import options, train, write_corpus
 
@@ -216,7 +216,7 @@ def test_a_registered_metric_is_in_every_part_of_a_run_and_on_the_page(folder: P
     validations = [each for each in metrics if each["split"] == "validation"]
     assert best_validation(metrics)["words"] == min(each["words"] for each in validations), "fewer is better"
     assert json.loads((run / "test.scores.json").read_text("utf-8"))["number of words"]["score"] > 0
-    assert read_learning(run)["words"].values.tolist() == [each["words"] for each in validations]
+    assert learning_curves(metrics)["words"].values.tolist() == [each["words"] for each in validations]
     assert made[1]["systems"][0]["scores"]["words"]["split"] == "test"
     assert made[1]["sentences"][0]["systems"]["none"]["scores"]["number of words"] >= 0
     assert '<th scope="col">number of words</th>' in made[0] and "<dd>How many words there are.</dd>" in made[0]

@@ -1,30 +1,17 @@
-"""Draw figures in one style, as PNG and SVG: attention, learning curves, two systems compared, length curves.
-
-Each kind has options of its own, for example nmt-plot attention --help:
-
-attention draws the weights between source and target words, of several systems side by side;
-learning draws training loss, perplexity and BLEU of several runs;
-compare draws which sentences one system translates better than another, by length;
-length draws length curves of several files of nmt-length-curve.
+"""Draw the attention of sentences, of several systems side by side, as PNG and SVG: nmt-plot attention --help.
 
 examples:
   nmt-plot attention --model runs/en-fr --text 'the old cat sleeps .' --output attention
-  nmt-plot learning runs/en-fr runs/none --output learning
 """
 
 import argparse
 from collections.abc import Callable
 
-from nmt.cli import plot_attention, plot_compare, plot_learning, plot_length
+from nmt.cli import plot_attention
 from nmt.cli.common import command
 from nmt.cli.options import CommandParser
 
-KINDS: dict[str, Callable[..., int]] = {
-    "attention": plot_attention.main,
-    "learning": plot_learning.main,
-    "compare": plot_compare.main,
-    "length": plot_length.main,
-}
+KINDS: dict[str, Callable[..., int]] = {"attention": plot_attention.main}
 """The command of each kind of figures."""
 
 

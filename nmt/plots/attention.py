@@ -3,7 +3,6 @@
 Shapes: S source positions, T target positions, words or pieces with the end symbol.
 """
 
-import io
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,12 +16,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from nmt.plots.about import write_caption
 from nmt.plots.files import numbers, write_all
 from nmt.plots.fonts import families
-from nmt.plots.style import DPI, GREY, plain, png, style, svg
+from nmt.plots.style import DPI, GREY, pixels, plain, png, style, svg
 
 KINDS = (".png", ".svg", ".json")
 """Endings of the files of :func:`write_attention`."""
@@ -38,7 +36,6 @@ WIDEST = 10.0
 """Inches of systems side by side; more go below."""
 LONGEST_LABEL = 24
 LINE_SPACING = 0.95
-IMAGE_DPI = 80
 MARGIN, TITLE, NAME = 0.12, 0.2, 0.16
 """Inches around each heat map; of a title; of a note or the name of an axis."""
 BAR = 0.42
@@ -120,9 +117,7 @@ def attention_image(
     weights: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> npt.NDArray[np.uint8]:
     """Render :func:`draw_attention` of one system as RGB pixels, (height, width, 3)."""
-    image = png(draw_attention([AttentionMap(weights, source_pieces, target_pieces)]), IMAGE_DPI)
-    shares = imread(io.BytesIO(image), format="png")[..., :3]
-    return np.round(shares * 255).astype(np.uint8)
+    return pixels(draw_attention([AttentionMap(weights, source_pieces, target_pieces)]))
 
 
 class _Panel:

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis, display_factor
 from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
-from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import numbers, table, write_all
+from nmt.plots.length_curve import centers, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.style import GREY, legend_above, looks, plain, png, style, svg
 
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}

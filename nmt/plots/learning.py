@@ -1,9 +1,7 @@
 """Learning curves: the training loss and the metrics of the validation set of several runs, by update and by time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,19 +12,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from nmt.evaluation.metrics import METRICS, Floats, Metric
 from nmt.plots.about import write_caption
-from nmt.plots.files import numbers, write_all
-from nmt.plots.style import DPI, legend_above, looks, plain, png, style, svg
+from nmt.plots.style import legend_above, looks, plain, style
 
-KINDS = (".png", ".svg", ".json")
-"""Endings of the files of :func:`write_learning`."""
 TRAINING = "training"
 """Name of the curve of the training loss."""
 STEEP = 10
 """A metric that falls by a larger factor, such as perplexity, has a logarithmic axis."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """A measure of a run over its training."""
 
     updates: Floats
@@ -37,41 +31,51 @@ class Curve:
     """(points,)"""
 
 
-@dataclass(frozen=True)
-class Learning:
-    """The curves of a run: the training loss by the name ``TRAINING``, and metrics of the validation set by theirs."""
-
-    name: str
-    curves: Mapping[str, Curve]
+Curves = Mapping[str, Curve]
+"""Of one run: the training loss by the name ``TRAINING``, and each metric of the validation set by its name."""
 
 
-def write_learning(
-    runs: Sequence[Learning],
-    stem: str | Path,
-    *,
-    title: str | None = None,
-    caption: Sequence[str] = (),
-    dpi: int = DPI,
-) -> list[Path]:
-    """Write ``stem``.png, .svg and .json, and return the paths. Raises DataError if they cannot be written."""
-    figure = draw_learning(runs, title=title, caption=caption)
-    facts = {run.name: {measure: _numbers(curve) for measure, curve in run.curves.items()} for run in runs}
-    return write_all(stem, dict(zip(KINDS, (png(figure, dpi), svg(figure), numbers({"runs": facts})), strict=True)))
+def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
+    """Return the curves of a run, given the records of its ``metrics.jsonl``."""
+    hours = _hours(records)
+    sources = {TRAINING: ("train", "loss"), **{name: ("validation", name) for name in METRICS}}
+    curves = {}
+    for curve, (split, name) in sources.items():
+        points = [
+            (record["step"], hour, record[name])
+            for record, hour in zip(records, hours, strict=True)
+            if record.get("split") == split and record.get(name) is not None
+        ]
+        if points:
+            updates, at, values = (np.array(each, np.float64) for each in zip(*points, strict=True))
+            curves[curve] = Curve(updates, None if np.isnan(at).any() else at, values)
+    return curves
 
 
-def _numbers(curve: Curve) -> dict[str, Any]:
-    hours = None if curve.hours is None else np.round(curve.hours, 5).tolist()
-    return {"updates": curve.updates.tolist(), "hours": hours, "values": np.round(curve.values, 5).tolist()}
+def _hours(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the hours of training and validation before each record; NaN if they are not known.
+
+    Between two training lines, time is shared out evenly among the updates: a validation may lie between them.
+    """
+    training = [(0, 0.0)]
+    training += [(each["step"], each.get("seconds", np.nan)) for each in records if each.get("split") == "train"]
+    updates, seconds = zip(*training, strict=True)
+    validation, hours = 0.0, []
+    for record in records:
+        if record.get("split") == "validation":
+            validation += record.get("seconds", np.nan)
+        hours.append((float(np.interp(record["step"], updates, seconds)) + validation) / 3600)
+    return hours
 
 
-def draw_learning(runs: Sequence[Learning], *, title: str | None = None, caption: Sequence[str] = ()) -> Figure:
+def draw_learning(runs: Mapping[str, Curves]) -> Figure:
     """Draw a row for each curve that any run has: against updates and, where hours are known, against them.
 
     A ring marks the best value of each run, by the direction of the metric.
     """
-    names = [name for name in (TRAINING, *METRICS) if any(name in run.curves for run in runs)]
-    timed = any(curve.hours is not None for run in runs for curve in run.curves.values())
-    look = looks(run.name for run in runs)
+    names = [name for name in (TRAINING, *METRICS) if any(name in curves for curves in runs.values())]
+    timed = any(curve.hours is not None for curves in runs.values() for curve in curves.values())
+    look = looks(runs)
     with style():
         columns = 2 if timed else 1
         figure = Figure(
@@ -81,7 +85,7 @@ def draw_learning(runs: Sequence[Learning], *, title: str | None = None, caption
         panels = figure.subplots(len(names), columns, sharex="col", sharey="row", squeeze=False)
         handles: dict[str, Line2D] = {}
         for row, name in zip(panels, names, strict=True):
-            drawn = {run.name: run.curves[name] for run in runs if name in run.curves}
+            drawn = {run: curves[name] for run, curves in runs.items() if name in curves}
             for run, curve in drawn.items():
                 handles[run] = _draw_curve(row, curve, METRICS.get(name), look[run])
             metric = METRICS.get(name)
@@ -92,8 +96,8 @@ def draw_learning(runs: Sequence[Learning], *, title: str | None = None, caption
             axes.set_xlim(left=0)
         panels[-1][0].xaxis.set_major_formatter("{x:,.0f}")
         figure.align_ylabels()
-        legend_above(figure, list(handles.values()), [plain(name, 40) for name in handles], title)
-        write_caption(figure, caption)
+        legend_above(figure, list(handles.values()), [plain(name, 40) for name in handles])
+        write_caption(figure, ["Rings: the best of each run. Hours: of training and validation."])
     return figure
 
 

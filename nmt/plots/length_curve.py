@@ -1,9 +1,7 @@
 """The length curve: BLEU against sentence length (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +9,25 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from nmt.errors import DataError, tried
-from nmt.evaluation.by_length import COLUMNS, MIN_SENTENCES, UNTRAINED, LengthRow, SystemScores
+from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, LengthRow, SystemScores
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.retention import Retention
 from nmt.evaluation.significance import Comparison, OverallComparison
 from nmt.plots.about import About, write_caption
-from nmt.plots.bins import centers, draw_counts, draw_points, label_lengths, spans_of
 from nmt.plots.files import KINDS, numbers, table, write_all
-from nmt.plots.style import GREY, legend_above, plain, png, series, style, svg
+from nmt.plots.style import GREY, legend_above, pixels, plain, png, series, style, svg
 
+LEAST_LABELLED = 1 / 12
+"""Share of the axis: if a bin is narrower, ticks are at round lengths and its bar has no number."""
+Span = tuple[float, float]
+Lengths = tuple[int, int]
+"""Shortest and longest length of a bin, both included."""
+Solid = npt.NDArray[np.bool_]
+"""(bins,): whether a bin has enough sentences."""
 ROOM_FOR_A_MARKER = 104.0
 """Maximum of the BLEU axis, with room for a marker at 100."""
 
@@ -60,116 +62,68 @@ def write_length_curve(
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One line of the figure."""
-
-    label: str
-    rows: Sequence[LengthRow]
-    """Its points, in the bins of all other curves."""
-    seeds: Sequence[Sequence[float]] = ()
-    """BLEU of each seed in each bin, if the rows are means over several."""
-
-
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: str | None = None) -> Figure:
     """Draw BLEU of each system by bin with a 95% band, and below it the length ratio and the sentences of each bin."""
-    curves = [
-        Curve(f"{plain(system.name, 40)} (BLEU {system.bleu.value:.1f})", system.rows, system.seeds)
-        for system in systems
-    ]
-    counts = [row.n for row in systems[0].rows]
-    several_seeds = any(system.seeds for system in systems)
-    caption = [*about.caption(counts, several_seeds), f"sacreBLEU {systems[0].bleu.signature}"]
-    if untrained := [plain(each.name, 24) for each in systems if not each.comparable]:
-        caption.append(f"{', '.join(untrained)}: {UNTRAINED}.")
-    return draw_curves(
-        curves, axis=about.binned_by.axis, min_sentences=about.min_sentences, caption=caption, title=title
-    )
-
-
-def draw_curves(
-    curves: Sequence[Curve], *, axis: str, min_sentences: int, caption: Sequence[str], title: str | None = None
-) -> Figure:
-    """Draw curves that have the same bins; ``axis`` names the lengths, ``caption`` has the paragraphs below."""
-    bins = curves[0].rows
+    bins = systems[0].rows
     lengths, counts = [(row.low, row.high) for row in bins], [row.n for row in bins]
-    spans, solid = spans_of(lengths), np.array(counts) >= min_sentences
+    spans, solid = spans_of(lengths), np.array(counts) >= about.min_sentences
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
-        handles = []
         middle.axhline(1.0, color=GREY, linewidth=0.8)
-        for number, curve in enumerate(curves):
-            places = centers(spans, number, len(curves))
-            handles.append(_draw_bleu(upper, curve, series(number), places, solid))
-            ratios = np.array([row.length_ratio for row in curve.rows])
+        handles, labels = [], []
+        for number, system in enumerate(systems):
+            places = centers(spans, number, len(systems))
+            handles.append(_draw_bleu(upper, system, series(number), places, solid))
+            labels.append(f"{plain(system.name, 40)} (BLEU {system.bleu.value:.1f})")
+            ratios = np.array([row.length_ratio for row in system.rows])
             draw_points(middle, places, ratios, solid, series(number) | {"markersize": 4})
-        upper.set_ylabel("BLEU (0 to 100)")
-        upper.set_ylim(0, _ceiling(curves, solid))
+        upper.set(ylabel="BLEU (0 to 100)", ylim=(0, _ceiling(systems, solid)))
         for axes in (upper, middle):
             axes.tick_params(labelbottom=False, length=0)
-        every_ratio = [row.length_ratio for curve in curves for row in curve.rows]
-        middle.set_ylim(min(0.8, *every_ratio) - 0.05, max(1.2, *every_ratio) + 0.05)
+        every_ratio = [row.length_ratio for system in systems for row in system.rows]
+        middle.set(ylabel="Length ratio", ylim=(min(0.8, *every_ratio) - 0.05, max(1.2, *every_ratio) + 0.05))
         middle.yaxis.set_major_locator(MaxNLocator(nbins=3))
-        middle.set_ylabel("Length ratio")
         draw_counts(lower, counts, spans)
-        label_lengths(lower, lengths, spans, axis)
+        label_lengths(lower, lengths, spans, about.binned_by.axis)
         figure.align_ylabels()
-        legend_above(figure, handles, [curve.label for curve in curves], title)
-        write_caption(figure, caption)
+        legend_above(figure, handles, labels, title)
+        write_caption(figure, _caption(systems, about))
     return figure
 
 
-def read_rows(path: str | Path) -> dict[str, list[LengthRow]]:
-    """Read the CSV file of a length curve: the rows of each system, by its name.
-
-    Raises DataError if it is not there or has another form.
-    """
-    form = f"a CSV file of nmt-length-curve or nmt-experiment, with the columns {', '.join(COLUMNS)}"
-    found: dict[str, list[LengthRow]] = {}
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            lines = csv.DictReader(file)
-            if tuple(lines.fieldnames or ()) != COLUMNS:
-                raise DataError(f"{path}: is not {form}")
-            for line in lines:
-                whole = [int(line[name]) for name in COLUMNS[1:4]]
-                row = LengthRow(line["system"], *whole, *(float(line[name]) for name in COLUMNS[4:]))
-                found.setdefault(row.system, []).append(row)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}{tried(path)}") from error
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: line {lines.line_num} is not a row of {form}") from error
-    if not found:
-        raise DataError(f"{path}: has no rows; it should be {form}")
-    return found
+def _caption(systems: Sequence[SystemScores], about: About) -> list[str]:
+    several_seeds = any(system.seeds for system in systems)
+    caption = about.caption([row.n for row in systems[0].rows], several_seeds)
+    caption.append(f"sacreBLEU {systems[0].bleu.signature}")
+    if untrained := [plain(each.name, 24) for each in systems if not each.comparable]:
+        caption.append(f"{', '.join(untrained)}: {UNTRAINED}.")
+    return caption
 
 
-def _draw_bleu(axes: Axes, curve: Curve, look: dict[str, Any], places: Floats, solid: npt.NDArray[np.bool_]) -> Line2D:
-    bleu, low, high = np.transpose([(row.bleu, row.bleu_low, row.bleu_high) for row in curve.rows])
-    for seed in curve.seeds:  # thin lines around their mean
+def _draw_bleu(axes: Axes, system: SystemScores, look: dict[str, Any], places: Floats, solid: Solid) -> Line2D:
+    bleu, low, high = np.transpose([(row.bleu, row.bleu_low, row.bleu_high) for row in system.rows])
+    for seed in system.seeds:  # thin lines around their mean
         values = np.where(solid, seed, np.nan)
         axes.plot(places, values, color=look["color"], linewidth=0.6, alpha=0.6, marker=".", markersize=3)
     edges = {"markeredgecolor": "white", "markeredgewidth": 0.6}
     return draw_points(axes, places, bleu, solid, look | edges, (low, high))
 
 
-def _ceiling(curves: Sequence[Curve], solid: npt.NDArray[np.bool_]) -> float:
+def _ceiling(systems: Sequence[SystemScores], solid: Solid) -> float:
     """Return the maximum of the BLEU axis, which leaves room above the highest point and interval."""
-    points = [row.bleu for curve in curves for row in curve.rows]
-    intervals = [row.bleu_high for curve in curves for row, drawn in zip(curve.rows, solid, strict=True) if drawn]
-    seeds = [value for curve in curves for seed in curve.seeds for value in seed]
+    points = [row.bleu for system in systems for row in system.rows]
+    intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
+    seeds = [value for system in systems for seed in system.seeds for value in seed]
     return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
 
 
-SMALL_DPI = 80
-"""Pixels per inch of the picture of a validation."""
+# --- a validation -----------------------------------------------------------------------------------------------------
 
 
 def bleu_by_length_image(rows: Sequence[LengthRow], axis: str, title: str) -> npt.NDArray[np.uint8]:
     """Render :func:`draw_bleu_by_length`: RGB pixels, (height, width, 3)."""
-    shares = imread(io.BytesIO(png(draw_bleu_by_length(rows, axis, title), SMALL_DPI)), format="png")[..., :3]
-    return np.round(shares * 255).astype(np.uint8)
+    return pixels(draw_bleu_by_length(rows, axis, title))
 
 
 def draw_bleu_by_length(rows: Sequence[LengthRow], axis: str, title: str) -> Figure:
@@ -191,3 +145,84 @@ def draw_bleu_by_length(rows: Sequence[LengthRow], axis: str, title: str) -> Fig
         draw_counts(lower, counts, spans)
         label_lengths(lower, bins, spans, axis + note)
     return figure
+
+
+# --- an axis of lengths in bins, for every figure by length -----------------------------------------------------------
+
+
+def spans_of(bins: Sequence[Lengths]) -> list[Span]:
+    """Return the left and right end of each bin on the axis of lengths.
+
+    The last bin ends at the longest sentence, which may be very long: it is at most twice as wide as the widest other.
+    """
+    spans = [(low - 0.5, high + 0.5) for low, high in bins]
+    if len(spans) > 1:
+        left, right = spans[-1]
+        spans[-1] = left, min(right, left + 2 * max(end - start for start, end in spans[:-1]))
+    return spans
+
+
+def centers(spans: Sequence[Span], number: int, systems: int) -> Floats:
+    """Return the places of a system's points: the middle of each bin, or side by side if there is only one bin."""
+    middles = np.mean(spans, axis=1)
+    if len(spans) == 1:
+        middles += (number - (systems - 1) / 2) * 0.06 * (spans[0][1] - spans[0][0])
+    return np.asarray(middles)
+
+
+def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], label: str) -> None:
+    """Label the bins with their lengths or, if some are too narrow, the axis with round lengths."""
+    axes.set_xlabel(label)
+    first, last = spans[0][0], spans[-1][1]
+    axes.set_xlim(first, last)
+    names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
+    ticks = {(left + right) / 2: name for name, (left, right) in zip(names, spans, strict=True)}
+    if min(right - left for left, right in spans) < LEAST_LABELLED * (last - first):
+        lengths = MaxNLocator(nbins=10, integer=True).tick_values(first, last)
+        to_scale, named = last, {}
+        if last < bins[-1][1]:  # the last bin is not to scale: keep its label
+            middle = max(ticks)
+            to_scale, named = middle - LEAST_LABELLED * (last - first), {middle: ticks[middle]}
+        ticks = {length: f"{length:.0f}" for length in lengths if first <= length <= to_scale} | named
+    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+
+
+def draw_points(
+    axes: Axes,
+    places: Floats,
+    values: Floats,
+    solid: Solid,
+    look: dict[str, Any],
+    interval: Sequence[Floats] = (),
+) -> Line2D:
+    """Draw a point for each bin, and return the line through the ``solid`` points, which have an interval.
+
+    The other points are hollow, without line and interval. All arrays are (bins,).
+    """
+    color, drawn = look["color"], np.where(solid, values, np.nan)
+    if interval:
+        low, high = (np.where(solid, ends, np.nan) for ends in interval)
+        axes.fill_between(places, low, high, color=color, alpha=0.16, linewidth=0)
+        alone = solid & ~np.append(solid[1:], False) & ~np.append(False, solid[:-1])
+        if alone.any():
+            axes.vlines(places[alone], low[alone], high[alone], color=color)  # a band would have no width
+    whole = {"clip_on": False, "zorder": 3, "in_layout": False}  # also at the end of an axis
+    if not solid.all():
+        hollow = {"linestyle": "", "markerfacecolor": "white", "markeredgecolor": color, "markeredgewidth": 1.0}
+        axes.plot(places[~solid], values[~solid], **look | whole | hollow)
+    (line,) = axes.plot(places, drawn, **look | whole)
+    return line
+
+
+def draw_counts(axes: Axes, counts: Sequence[int], spans: Sequence[Span], fontsize: float = 8) -> None:
+    """Draw a bar for the number of sentences of each bin, with a label if the bar is wide enough."""
+    left, right = np.transpose(spans)
+    bars = axes.bar(left, counts, width=right - left, align="edge", color="#BBBBBB", edgecolor="white", linewidth=1.0)
+    axes.grid(False)
+    axes.set_ylabel("Sentences")
+    axes.set_ylim(0, max(counts) * 1.4)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    room = LEAST_LABELLED * (spans[-1][1] - spans[0][0])
+    labels = [f"{n:,}" if end - start >= room else "" for n, (start, end) in zip(counts, spans, strict=True)]
+    axes.bar_label(bars, labels=labels, padding=1.5, fontsize=fontsize, color="#333333")

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
@@ -25,6 +28,8 @@ LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
 DPI = 200
 """Pixels per inch of a PNG file, unless told otherwise."""
+PIXELS_DPI = 80
+"""Pixels per inch of :func:`pixels`."""
 JOINERS = "\u200c\u200d"
 """Characters without width that decide how Persian and Indic letters join."""
 
@@ -102,6 +107,12 @@ def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str
 def png(figure: Figure, dpi: int = DPI) -> bytes:
     """Render the figure as a PNG file with ``dpi`` pixels per inch. Warns of characters without a font."""
     return _rendered(figure, format="png", dpi=dpi)
+
+
+def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
+    """Render the figure as RGB pixels, (height, width, 3), for TensorBoard."""
+    shares = imread(io.BytesIO(png(figure, PIXELS_DPI)), format="png")[..., :3]
+    return np.round(shares * 255).astype(np.uint8)
 
 
 def svg(figure: Figure) -> bytes:

@@ -14,7 +14,6 @@ import torch
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
-from nmt.errors import CheckpointError
 from nmt.evaluation.by_length import PERCENTILES, SEED, UNTRAINED, bins_by_length
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.metrics import METRICS, Integers
@@ -22,7 +21,7 @@ from nmt.evaluation.significance import OverallComparison, compare_overall, mean
 from nmt.evaluation.writing import BinnedBy, lengths, unit_of
 from nmt.plots import diagnosis
 from nmt.plots.about import About
-from nmt.plots.learning import Curve, Learning, draw_learning
+from nmt.plots.learning import draw_learning, learning_curves
 from nmt.plots.length_curve import draw_length_curve
 from nmt.plots.style import svg
 from nmt.report.collecting import Collected, Say, Trained
@@ -30,7 +29,6 @@ from nmt.report.measuring import Measured, choose, measure, translated
 from nmt.report.reading import Readings, read, sentence_records
 from nmt.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
 from nmt.runs.directory import RunDirectory
-from nmt.runs.learning import read_learning
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
 
@@ -222,14 +220,8 @@ def _figures(collected: Collected, measured: Sequence[Measured], by_words: Integ
         if kind != "attention" or any(each.has("entropy") for each in diagnoses):
             drawn = diagnosis.draw_diagnosis(diagnoses, kind, about=about, unit=unit_of(data.target_language))
             found.append(Figure("length", title, svg(drawn)))
-    runs = []
-    for system in collected.systems:
-        try:
-            curves = read_learning(system.run.path)
-        except CheckpointError:  # a run without metrics
-            continue
-        runs.append(Learning(system.name, {key: Curve(*each) for key, each in curves.items()}))
-    if runs:
+    curves = {system.name: learning_curves(read_metrics(system.run.metrics)) for system in collected.systems}
+    if runs := {name: each for name, each in curves.items() if each}:
         found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs))))
     return found
 

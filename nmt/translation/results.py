@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nmt.plots.html import translation_html
+from nmt.translation.html import translation_html
 
 Attention = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 """Weights from 0 to 1; each row sums to 1 for every attention whose weights are a distribution."""
