@@ -21,8 +21,8 @@ from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
 from nmt.cli.translate import main as translate_command
 from nmt.errors import ConfigError, DataError, NmtWarning
-from nmt.plots.html import MOST_CELLS, translation_html
 from nmt.search import Sampling
+from nmt.translation.html import MOST_CELLS, translation_html
 from nmt.translation.options import SearchChanges, SearchOptions
 from tests.small_run import options
 
