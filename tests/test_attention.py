@@ -15,8 +15,6 @@ from nmt.model.attention import (
     AdditiveAttention,
     Attention,
     CosineAttention,
-    CoverageAttention,
-    CoveredMemory,
     DotAttention,
     GeneralAttention,
     InitialStateOnly,
@@ -28,7 +26,7 @@ from nmt.model.attention import (
     ScoredAttention,
     WeightedMean,
 )
-from nmt.model.decoders import RecurrentState
+from nmt.model.coverage import CoverageAttention, CoveredMemory, CoveredState
 from tests.models import small_model
 
 
@@ -393,7 +391,6 @@ def test_what_is_covered_is_the_sum_of_the_weights(variant: str) -> None:
     assert weights is not None
     state = model.start(memory)
     for t in range(3):
-        assert isinstance(state, RecurrentState)
-        assert state.covered is not None
+        assert isinstance(state, CoveredState)
         assert torch.allclose(state.covered, weights[:, :t].sum(1))
         _, state, _ = model.step(tokens[:, t], state)

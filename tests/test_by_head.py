@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.model.by_head import by_head
+from nmt.model import Memory, Seq2Seq
+from nmt.model.attention.multi_head import ByHead, by_head
 from tests.models import SOURCE, TARGET, TRANSFORMER, VARIANTS, small_model
 
 LENGTHS = torch.tensor([6, 3, 4])
@@ -20,11 +21,15 @@ def ids() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(4, SOURCE, (3, 6), generator=generator), torch.randint(4, TARGET, (3, 5), generator=generator)
 
 
+def heads_of(model: Seq2Seq, memory: Memory, target: torch.Tensor) -> ByHead:
+    return by_head(model.decoder.attention, memory, lambda: model.unroll(target, memory))
+
+
 @pytest.mark.parametrize("name", SEVERAL)
 @torch.inference_mode()
 def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
     model, (source, target) = small_model(name), ids()
-    found = by_head(model, model.encode(source, LENGTHS), target)
+    found = heads_of(model, model.encode(source, LENGTHS), target)
     assert list(found) == sorted(found) and len(found) > 1
     for weights in found.values():
         assert weights.shape == (3, 5, 6)
@@ -41,7 +46,7 @@ def test_the_mean_of_recurrent_heads_is_what_the_network_returns(name: str) -> N
     memory = model.encode(source, LENGTHS)
     _, weights = model.unroll(target, memory)
     assert weights is not None
-    np.testing.assert_allclose(torch.stack(list(by_head(model, memory, target).values())).mean(0), weights)
+    np.testing.assert_allclose(torch.stack(list(heads_of(model, memory, target).values())).mean(0), weights)
 
 
 @pytest.mark.parametrize("layer", [1, 2, 3])
@@ -55,7 +60,7 @@ def test_a_head_of_a_transformer_is_what_a_network_that_shows_it_returns(layer: 
     assert TRANSFORMER["layers"] == 3 and TRANSFORMER["heads"] == 2
     _, expected = shown.unroll(target, shown.encode(source, LENGTHS))
     assert expected is not None
-    found = by_head(model, model.encode(source, LENGTHS), target)
+    found = heads_of(model, model.encode(source, LENGTHS), target)
     assert len(found) == 6
     np.testing.assert_allclose(found[layer, head], expected)
 
@@ -63,7 +68,7 @@ def test_a_head_of_a_transformer_is_what_a_network_that_shows_it_returns(layer: 
 @pytest.mark.parametrize("name", ["none", "bahdanau", "coverage", "transformer encoder, recurrent decoder"])
 def test_one_head_has_no_views_of_heads(name: str) -> None:
     model, (source, target) = small_model(name), ids()
-    assert by_head(model, model.encode(source, LENGTHS), target) == {}
+    assert heads_of(model, model.encode(source, LENGTHS), target) == {}
 
 
 @pytest.mark.parametrize("name", ["heads", "transformer"])
@@ -72,6 +77,6 @@ def test_looking_changes_nothing(name: str) -> None:
     model, (source, target) = small_model(name), ids()
     memory = model.encode(source, LENGTHS)
     before = model.unroll(target, memory)[0]
-    by_head(model, memory, target)
+    heads_of(model, memory, target)
     assert torch.equal(before, model.unroll(target, memory)[0])
     assert not any(module._forward_hooks for module in model.modules())

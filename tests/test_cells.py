@@ -13,8 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from nmt.model import build_model
 from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.dropout import Dropout
-from nmt.model.encoders import RecurrentEncoder
-from nmt.model.encoders.recurrent import Direction
+from nmt.model.encoders import Direction, RecurrentEncoder
 from tests.models import SOURCE, TARGET, model_config, recurrent, small_model
 
 Array = npt.NDArray[np.float64]

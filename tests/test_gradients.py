@@ -12,7 +12,7 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
-from nmt.model.loss import cross_entropy
+from nmt.model.seq2seq import cross_entropy
 from nmt.training import gradients
 from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up

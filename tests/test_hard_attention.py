@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.data.batching import Batch
-from nmt.model import Memory, Seq2Seq, loss
+from nmt.model import Memory, Seq2Seq
 from nmt.model.attention import DotAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import (
@@ -21,6 +21,7 @@ from nmt.model.hard import (
     SampledAttention,
     marginal_cross_entropy,
 )
+from nmt.model.seq2seq import cross_entropy
 from nmt.training import hard
 from nmt.training.hard import ExactMarginal, Reinforce, hard_objective
 from tests.models import model_config, small_model
@@ -327,7 +328,7 @@ def test_chunks_of_the_marginal_change_nothing(rows: int, monkeypatch: pytest.Mo
 def test_the_marginal_of_one_position_is_the_cross_entropy() -> None:
     output, readouts, targets = nn.Linear(3, 5), torch.randn(6, 3), torch.arange(6) % 5
     one = marginal_cross_entropy(readouts.unsqueeze(1), torch.ones(6, 1), output, targets, 0.1)
-    for found, expected in zip(one, loss.cross_entropy(readouts, output, targets, 0.1), strict=True):
+    for found, expected in zip(one, cross_entropy(readouts, output, targets, 0.1), strict=True):
         assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 

@@ -15,7 +15,7 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.fast.kernels import output_loss as kernel
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.model.loss import cross_entropy
+from nmt.model.seq2seq import cross_entropy
 from nmt.training.objective import TeacherForcing
 from tests.models import small_model
 

@@ -17,10 +17,17 @@ from nmt.model.attention.multi_head import (
     attention,
     weighted_attention,
 )
-from nmt.model.decoders.transformer import TransformerDecoder, TransformerDecoderLayer, TransformerState
-from nmt.model.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
 from nmt.model.records import Memory
-from nmt.model.transformer import LearnedPositions, Positions, SinusoidalPositions
+from nmt.model.transformer import (
+    LearnedPositions,
+    Positions,
+    SinusoidalPositions,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    TransformerState,
+)
 from nmt.search import Limits
 from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search

@@ -49,7 +49,7 @@ DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: Fas
 
 def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     """Look up the twin of a network with this decoder."""
-    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.covers:
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
         return None
     return DECODERS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
 

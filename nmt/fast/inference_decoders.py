@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.fast.inference_network import FastSearch, joined, none_of, weight_and_bias
-from nmt.model.decoders import BahdanauDecoder, LuongDecoder, RecurrentState
-from nmt.model.decoders.recurrent import Unread
+from nmt.model.decoders import BahdanauDecoder, LuongDecoder, RecurrentState, Unread
 from nmt.model.seq2seq import Seq2Seq
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nmt.fast.inference_cells import MakeLinear, RecurrentStep
 from nmt.fast.recurrent import Stack
-from nmt.model.encoders.base import mean_of
+from nmt.model.encoders import mean_of
 
 
 class FastEncoder:

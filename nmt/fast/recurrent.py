@@ -19,8 +19,7 @@ from nmt.fast.kernels.recurrence import GRU, LSTM, cell_sequence, input_gates
 from nmt.fast.kernels.ssru import ssru_sequence
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import Layer, RecurrentDecoder
-from nmt.model.encoders import Encoder, RecurrentEncoder
-from nmt.model.encoders.recurrent import Direction
+from nmt.model.encoders import Direction, Encoder, RecurrentEncoder
 
 
 @dataclass(frozen=True)

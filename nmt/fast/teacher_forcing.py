@@ -27,8 +27,7 @@ from nmt.model.attention import (
     NoAttention,
 )
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
-from nmt.model.encoders import Encoder
-from nmt.model.encoders.base import mean_of
+from nmt.model.encoders import Encoder, mean_of
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
@@ -207,7 +206,7 @@ NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
 
 def unroll_of(decoder: Decoder) -> Unroll | None:
     """Look up the twin of a decoder's ``unroll``."""
-    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder) or decoder.covers:
+    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
         return None
     twins = DECODERS.get((type(decoder), decoder.feeding_gates is not None), {})
     unroll = twins.get(type(decoder.attention), twins.get(None))

@@ -1,11 +1,11 @@
-"""From configuration to network: the only place in ``nmt.model`` that reads the schema's choices.
+"""From configuration to network.
 
 ``ENCODERS``, ``ATTENTIONS`` and ``DECODERS`` map the ``type`` of a section to the function that builds the part. An
 entry of your own is chosen by its name: ``encoder: {type: custom, name: NAME, options: {...}}``. ``CELLS`` has the
 cells of recurrent parts; one of your own is chosen by ``encoder: {type: recurrent, cell: NAME}``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch import nn
@@ -13,32 +13,40 @@ from torch import nn
 from nmt.config import schema
 from nmt.errors import ConfigError
 from nmt.model.attention import (
-    AdditiveAttention,
     Attention,
-    CosineAttention,
-    CoverageAttention,
-    DotAttention,
-    GeneralAttention,
+    EncoderDecoderAttention,
     InitialStateOnly,
-    LocationAttention,
-    LowRankAttention,
     MonotonicLocalAttention,
     MultiHeadAttention,
     NoAttention,
     PredictiveLocalAttention,
-    ScaledDotAttention,
-    ScoredAttention,
     WeightedMean,
 )
-from nmt.model.build_transformer import transformer_attention, transformer_decoder, transformer_encoder
-from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
-from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, Sizes, Tanh
-from nmt.model.dropout import Dropout, VariationalDropout, WordDropout
-from nmt.model.encoders import Encoder, RecurrentEncoder
+from nmt.model.attention.multi_head import RelativeSelfAttention, SelfAttention
+from nmt.model.attention.scores import SCORES
+from nmt.model.cells import CELLS, cell_of
+from nmt.model.coverage import CoverageAttention, CoveringBahdanau, CoveringLuong
+from nmt.model.decoders import BahdanauDecoder, Decoder, Layer, LuongDecoder, Maxout, RecurrentDecoder, Sizes, Tanh
+from nmt.model.dropout import WordDropout, dropout_of
+from nmt.model.encoders import ENCODERS, Encoder
 from nmt.model.hard import GumbelAttention, HardAttention, SampledAttention
 from nmt.model.initialization import initialize
 from nmt.model.seq2seq import Seq2Seq
+from nmt.model.transformer import (
+    FeedForward,
+    LearnedPositions,
+    Positions,
+    PostNorm,
+    PreNorm,
+    Residual,
+    SinusoidalPositions,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
+__all__ = ["ATTENTIONS", "CELLS", "DECODERS", "ENCODERS", "build_model"]
 Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
 
@@ -47,6 +55,9 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
 
     Raises ConfigError for a custom part that no program has registered.
     """
+    for part, section in (("encoder", config.encoder), ("decoder", config.decoder)):
+        if isinstance(section, schema.CustomCell):
+            _registered(CELLS, section.cell, "cell", f"model.{part}.cell")
     embedding = config.embeddings.size
     source_embedding = nn.Embedding(source_size, embedding)
     target_embedding = source_embedding if config.embeddings.tie == "all" else nn.Embedding(target_size, embedding)
@@ -62,9 +73,9 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
         encoder,
         decoder,
         output,
-        embedding_dropout=_dropout(config, config.dropout.embedding),
-        annotation_dropout=_dropout(config, config.dropout.annotation),
-        readout_dropout=_dropout(config, config.dropout.readout),
+        embedding_dropout=dropout_of(config, config.dropout.embedding),
+        annotation_dropout=dropout_of(config, config.dropout.annotation),
+        readout_dropout=dropout_of(config, config.dropout.readout),
         word_dropout=WordDropout(config.dropout.word),
     )
     initialize(model, config.initialization)
@@ -86,54 +97,6 @@ def _registered(builders: Mapping[str, Builder], name: str, kind: str, key: str)
     return builders[name]
 
 
-def _dropout(config: schema.Model, probability: float) -> Dropout:
-    return VariationalDropout(probability) if config.dropout.variational else Dropout(probability)
-
-
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-
-def _cell(section: schema.Recurrence) -> Cell:
-    """Make one layer of a recurrent part."""
-    kind = _kind_of_cell(section)
-    cells = [kind(section.hidden, normalize=section.layer_norm) for _ in range(_transitions(section))]
-    return DeepTransition(cells) if len(cells) > 1 else cells[0]
-
-
-def _kind_of_cell(section: Any) -> Callable[..., Cell]:
-    match section:
-        case schema.Gru(reset="before"):
-            return ResetBeforeGruCell
-        case schema.CustomCell(cell=name):
-            part = "encoder" if isinstance(section, schema.RecurrentEncoder) else "decoder"
-            return _registered(CELLS, name, "cell", f"model.{part}.cell")
-    return CELLS[section.type]
-
-
-def _transitions(section: schema.Recurrence) -> int:
-    return section.transitions if isinstance(section, schema.Transitions) else 1
-
-
-CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru": SsruCell}
-"""Functions, usually classes, of the number of units and of ``normalize``: whether the gates are normalized."""
-
-# --- encoders ---------------------------------------------------------------------------------------------------------
-
-
-def _recurrent_encoder(config: schema.Model) -> Encoder:
-    section = config.encoder
-    assert isinstance(section, schema.RecurrentEncoder)
-    return RecurrentEncoder(
-        config.embeddings.size,
-        lambda: _cell(section),
-        section.layers,
-        _dropout(config, config.dropout.annotation),
-        bidirectional=section.directions == "both",
-        residual=section.residual,
-        mean=section.summary == "mean",
-    )
-
-
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
@@ -143,9 +106,11 @@ def _no_attention(config: schema.Model, encoder: Encoder) -> Attention:
 
 
 def _attention(config: schema.Model, encoder: Encoder) -> Attention:
-    """One of Bahdanau's or Luong's: a score, its scope, its heads, hard or soft."""
+    """Make one of Bahdanau's or Luong's: a score, its scope, its heads, hard or soft."""
     section, state, annotation = config.attention, config.decoder.hidden, encoder.width
     assert isinstance(section, schema.ScoredAttention)
+    if section.coverage:
+        return CoverageAttention(state, annotation, section.hidden or state, bias=section.bias is not False)
     heads = [_head(section, state // section.heads, annotation // section.heads) for _ in range(section.heads)]
     match section.hard:
         case schema.Gumbel(temperature=temperature):
@@ -167,63 +132,35 @@ def _head(section: schema.ScoredAttention, state: int, annotation: int) -> Weigh
     return scored
 
 
-def _additive(section: schema.ScoredAttention, state: int, annotation: int) -> ScoredAttention:
-    kind = CoverageAttention if section.coverage else AdditiveAttention
-    return kind(state, annotation, section.hidden or state, bias=section.bias is not False)
-
-
-SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]] = {
-    "additive": _additive,
-    "concat": _additive,
-    "dot": lambda section, state, annotation: DotAttention(),
-    "scaled_dot": lambda section, state, annotation: ScaledDotAttention(),
-    "general": lambda section, state, annotation: GeneralAttention(state, annotation),
-    "low_rank": lambda section, state, annotation: LowRankAttention(state, annotation, section.hidden or state),
-    "cosine": lambda section, state, annotation: CosineAttention(state, annotation),
-    "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
-}
-"""Scores by name, for queries and annotations of these widths."""
-
-# --- decoders ---------------------------------------------------------------------------------------------------------
+# --- recurrent decoders -----------------------------------------------------------------------------------------------
 
 
 def _recurrent_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> Decoder:
     """Luong's attention comes after the update, and so does a custom one that says so; every other before it."""
-    section = config.decoder
+    section, chosen = config.decoder, config.attention
     assert isinstance(section, schema.RecurrentDecoder)
-    after = isinstance(config.attention, schema.LuongAttention) or (
-        isinstance(config.attention, schema.CustomAttention) and config.attention.after_update
-    )
-    kind = LuongDecoder if after else BahdanauDecoder
+    if isinstance(chosen, schema.CustomAttention):
+        after, fed = chosen.after_update, chosen.after_update and chosen.input_feeding
+    else:
+        after = isinstance(chosen, schema.LuongAttention)
+        fed = isinstance(chosen, schema.ScoredAttention) and chosen.input_feeding
+    kind: type[RecurrentDecoder] = LuongDecoder if after else BahdanauDecoder
+    if isinstance(attention, CoverageAttention):
+        kind = CoveringLuong if after else CoveringBahdanau
     activation = section.readout_activation or ("tanh" if after else "maxout")
+    between = config.dropout.annotation
     upper = [
-        Layer(
-            _cell(section),
-            encoder.bridge_width,
-            _dropout(config, config.dropout.annotation),
-            residual=section.residual,
-        )
+        Layer(cell_of(section), encoder.bridge_width, dropout_of(config, between), residual=section.residual)
         for _ in range(section.layers - 1)
     ]
-    return kind(
-        attention,
-        _cell(section),
-        Sizes(
-            embedding=config.embeddings.size,
-            context=0 if isinstance(attention, InitialStateOnly) else encoder.width,
-            bridge=encoder.bridge_width,
-            readout=_readout_width(config),
-        ),
-        upper,
-        Maxout() if activation == "maxout" else Tanh(),
-        input_feeding=_feeds(config.attention, after=after),
+    sizes = Sizes(
+        embedding=config.embeddings.size,
+        context=0 if isinstance(attention, InitialStateOnly) else encoder.width,
+        bridge=encoder.bridge_width,
+        readout=_readout_width(config),
     )
-
-
-def _feeds(attention: schema.AnyAttention, *, after: bool) -> bool:
-    if isinstance(attention, schema.CustomAttention):
-        return after and attention.input_feeding
-    return isinstance(attention, schema.ScoredAttention) and attention.input_feeding
+    nonlinearity = Maxout() if activation == "maxout" else Tanh()
+    return kind(attention, cell_of(section), sizes, upper, nonlinearity, input_feeding=fed)
 
 
 def _readout_width(config: schema.Model) -> int:
@@ -231,19 +168,88 @@ def _readout_width(config: schema.Model) -> int:
     return config.decoder.readout or config.embeddings.size
 
 
-ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = {
-    **dict.fromkeys((*CELLS, "recurrent"), _recurrent_encoder),
-    "transformer": transformer_encoder,
-}
+# --- the Transformer --------------------------------------------------------------------------------------------------
+
+
+def _transformer_encoder(config: schema.Model) -> TransformerEncoder:
+    options = config.encoder
+    assert isinstance(options, schema.TransformerEncoder)
+    layers = [
+        TransformerEncoderLayer(_self_attention(options), _feed_forward(options), _residuals(options, 2))
+        for _ in range(options.layers)
+    ]
+    return TransformerEncoder(options.hidden, _positions(options), layers, _last_norm(options))
+
+
+def _transformer_attention(config: schema.Model, encoder: Encoder) -> EncoderDecoderAttention:
+    """Make the attention of all layers of the decoder to the annotations; its weights are those of one of them.
+
+    The next to last, unless the configuration says otherwise: its mean head aligns best (Garg et al. 2019, table 2).
+    """
+    options, chosen = config.decoder, config.attention
+    assert isinstance(options, schema.TransformerDecoder)
+    assert isinstance(chosen, schema.TransformerAttention)
+    layer = max(1, options.layers - 1) if chosen.layer is None else chosen.layer
+    return EncoderDecoderAttention(
+        options.layers,
+        options.heads,
+        options.hidden,
+        encoder.width,
+        layer=layer - 1,
+        head=None if chosen.head is None else chosen.head - 1,
+    )
+
+
+def _transformer_decoder(config: schema.Model, encoder: Encoder, attention: Attention) -> TransformerDecoder:
+    options = config.decoder
+    assert isinstance(options, schema.TransformerDecoder)
+    assert isinstance(attention, EncoderDecoderAttention)
+    layers = [
+        TransformerDecoderLayer(_self_attention(options), _feed_forward(options), _residuals(options, 3))
+        for _ in range(options.layers)
+    ]
+    return TransformerDecoder(options.hidden, _positions(options), layers, _last_norm(options), attention)
+
+
+def _self_attention(options: schema.Transformer) -> SelfAttention:
+    if isinstance(options.positions, schema.RelativePositions):
+        return RelativeSelfAttention(options.hidden, options.heads, options.positions.distance)
+    return SelfAttention(options.hidden, options.heads)
+
+
+def _feed_forward(options: schema.Transformer) -> FeedForward:
+    return FeedForward(options.hidden, options.feedforward)
+
+
+def _residuals(options: schema.Transformer, sublayers: int) -> Sequence[Residual]:
+    kind = {"pre": PreNorm, "post": PostNorm}[options.norm]
+    return [kind(options.hidden, options.dropout) for _ in range(sublayers)]
+
+
+def _last_norm(options: schema.Transformer) -> nn.Module:
+    return nn.LayerNorm(options.hidden) if options.norm == "pre" else nn.Identity()
+
+
+def _positions(options: schema.Transformer) -> Positions:
+    match options.positions:
+        case schema.SinusoidalPositions():
+            return SinusoidalPositions()
+        case schema.LearnedPositions(longest=longest):
+            return LearnedPositions(options.hidden, longest)
+        case schema.RelativePositions():
+            return Positions()  # the self-attention has them
+
+
+ENCODERS["transformer"] = _transformer_encoder
 ATTENTIONS: dict[str, Callable[[schema.Model, Encoder], Attention]] = {
     "none": _no_attention,
     "bahdanau": _attention,
     "luong": _attention,
-    "transformer": transformer_attention,
+    "transformer": _transformer_attention,
 }
 DECODERS: dict[str, Callable[[schema.Model, Encoder, Attention], Decoder]] = {
     **dict.fromkeys((*CELLS, "recurrent"), _recurrent_decoder),
-    "transformer": transformer_decoder,
+    "transformer": _transformer_decoder,
 }
 BUILT_IN = {*ENCODERS, *ATTENTIONS, *DECODERS}
 """Names that a custom part cannot take."""

@@ -6,11 +6,13 @@ Shapes: R rows, T steps, H hidden, G = ``gates`` * H, W = ``width`` * H.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from nmt.config import schema
 
 
 class Cell(nn.Module):
@@ -217,3 +219,21 @@ class DeepTransition(Cell):
     def output(self, state: Tensor) -> Tensor:
         """As the cells."""
         return self.first.output(state)
+
+
+CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru": SsruCell}
+"""Functions, usually classes, of the number of units and of ``normalize``: whether the gates are normalized."""
+
+
+def cell_of(section: Any) -> Cell:
+    """Make one layer of a recurrent part from its section of the configuration."""
+    match section:
+        case schema.Gru(reset="before"):
+            kind: Callable[..., Cell] = ResetBeforeGruCell
+        case schema.CustomCell(cell=name):
+            kind = CELLS[name]
+        case _:
+            kind = CELLS[section.type]
+    transitions = section.transitions if isinstance(section, schema.Transitions) else 1
+    cells = [kind(section.hidden, normalize=section.layer_norm) for _ in range(transitions)]
+    return DeepTransition(cells) if len(cells) > 1 else cells[0]

@@ -1,13 +1,27 @@
 """How many multiply-adds a network needs: the floor that its speed is held against.
 
-Counted from the sizes of the layers, for matrix products alone and for useful work alone: no padding, nothing computed
-twice, and what is the same for all steps of a sentence counted once.
+PyTorch counts the matrix products of the plain network on the device ``meta``, where nothing is computed. Padding and
+pairs of tokens that cannot see each other are not part of it.
 """
 
-from dataclasses import astuple, dataclass
-from operator import add, mul
+from dataclasses import astuple, dataclass, replace
+from operator import mul
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
+from nmt.model.attention import NoAttention
+from nmt.model.build import build_model
+from nmt.model.decoders import BahdanauDecoder
+from nmt.model.hard import HardAttention, read_each
+from nmt.model.initialization import Uninitialized
+from nmt.model.seq2seq import Seq2Seq
+
+SHAPES = [(2, 2), (3, 2), (4, 2), (2, 3), (2, 4), (3, 3)]
+"""Source and target tokens of the sentences that are counted: as many as there are unknowns."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +37,6 @@ class Cost:
     """Of two source tokens, in either order; a token makes a pair with itself too."""
     target_pair: int = 0
     """Of a target token and one that it may see: itself, or one before it."""
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(*map(add, astuple(self), astuple(other)))
 
     def training_flops(
         self,
@@ -49,125 +60,29 @@ class Cost:
 def cost(config: schema.Model, target_size: int) -> Cost:
     """Count the multiply-adds of a network with a target vocabulary of this size.
 
-    With the exact marginal of hard attention, the output layer is computed for each source token.
+    With the exact marginal of hard attention, the output layer is computed for each source token. A context that is the
+    same at every step is counted once a sentence.
     """
-    assert not isinstance(config.encoder, schema.CustomPart)
-    annotation, embedding = config.encoder.width, config.embeddings.size
-    if isinstance(config.encoder, schema.TransformerEncoder):
-        encoder, bridge = _transformer_encoder(config.encoder), annotation
-    else:
-        assert isinstance(config.encoder, schema.RecurrentEncoder)
-        encoder = _recurrent_encoder(config.encoder, embedding)
-        bridge = annotation if config.encoder.summary == "mean" else config.encoder.hidden
-    if isinstance(config.decoder, schema.TransformerDecoder):
-        output = Cost(target_token=config.decoder.hidden * target_size)
-        return encoder + _transformer_decoder(config.decoder, annotation) + output
-    assert isinstance(config.decoder, schema.RecurrentDecoder)
-    layers = _recurrent_layers(config.decoder, embedding, bridge)
-    return encoder + layers + _reading(config, config.decoder, annotation, target_size)
-
-
-# --- recurrent parts --------------------------------------------------------------------------------------------------
-
-
-def _gates(section: schema.Recurrence) -> tuple[int, int]:
-    """The multiples of H that a cell computes from its input, and from its state."""
-    assert not isinstance(section, schema.CustomCell)
-    if isinstance(section, schema.Ssru):
-        return 2, 0
-    gates = 4 if isinstance(section, schema.Lstm) else 3
-    return gates, gates * (section.transitions if isinstance(section, schema.Transitions) else 1)
-
-
-def _recurrent_encoder(encoder: schema.RecurrentEncoder, embedding: int) -> Cost:
-    hidden, (from_input, from_state) = encoder.hidden, _gates(encoder)
-    inputs = [embedding] + [encoder.width] * (encoder.layers - 1)
-    each = sum(hidden * (from_input * below + from_state * hidden) for below in inputs)
-    return Cost(source_token=encoder.width // hidden * each)
-
-
-def _recurrent_layers(decoder: schema.RecurrentDecoder, embedding: int, bridge: int) -> Cost:
-    """All layers, without what the first one reads of contexts and readouts."""
-    hidden, (from_input, from_state) = decoder.hidden, _gates(decoder)
-    state = hidden * (2 if isinstance(decoder, schema.Lstm) else 1)
-    inputs = [embedding] + [hidden] * (decoder.layers - 1)
-    return Cost(
-        sentence=decoder.layers * bridge * state,  # W_s
-        target_token=sum(hidden * (from_input * below + from_state * hidden) for below in inputs),
-    )
-
-
-def _reading(config: schema.Model, decoder: schema.RecurrentDecoder, annotation: int, target_size: int) -> Cost:
-    """Attention, what reads the context, the readout and the output layer."""
-    attention, embedding, state = config.attention, config.embeddings.size, decoder.hidden
-    after = isinstance(attention, schema.LuongAttention)
-    readout = decoder.readout or embedding
-    units = readout * (1 if (decoder.readout_activation or ("tanh" if after else "maxout")) == "tanh" else 2)
-    gates = _gates(decoder)[0] * state
-    output = Cost(target_token=readout * target_size)
-    if isinstance(attention, schema.NoAttention):
-        seen = 0 if attention.context == "initial_state" else annotation
-        return output + Cost(sentence=seen * (gates + units), target_token=units * (state + embedding))
-    assert isinstance(attention, schema.ScoredAttention)
-    read = Cost(target_token=units * (annotation + state)) + output
-    if not after:
-        read += Cost(target_token=annotation * gates + units * embedding)
-    if isinstance(attention.hard, schema.ExactMarginal):
-        each = output.target_token - annotation  # the context of one position is no product
-        read = Cost(source_token=units * annotation, target_token=units * state, pair=each)
-    feeding = Cost(target_token=gates * readout if attention.input_feeding else 0)
-    return _attention(attention, state, annotation) + feeding + read
-
-
-def _attention(attention: schema.ScoredAttention, state: int, annotation: int) -> Cost:
-    found = sum((_head(attention, state, annotation) for _ in range(attention.heads)), Cost())
-    if attention.heads == 1:
-        return found
-    projected = 1 if attention.score == "location" else 2  # values, and keys where there are any
-    return found + Cost(source_token=projected * annotation**2, target_token=state**2 + annotation**2)
-
-
-def _head(attention: schema.ScoredAttention, state: int, annotation: int) -> Cost:
-    """One head: its score, its window, its context."""
-    state, annotation = state // attention.heads, annotation // attention.heads
-    units = attention.hidden or state
-    scores = {
-        "dot": Cost(pair=state),
-        "general": Cost(source_token=annotation * state, pair=state),
-        "low_rank": Cost(source_token=annotation * units, target_token=state * units, pair=units),
-        "location": Cost(target_token=state * (attention.positions or schema.POSITIONS)),
-    }
-    scores |= {"scaled_dot": scores["dot"], "cosine": scores["general"]}
-    scores["additive"] = scores["concat"] = scores["low_rank"]
-    found = scores[attention.score] + Cost(pair=annotation)
-    if attention.coverage:
-        found += Cost(source_token=annotation, pair=units)
-    if isinstance(attention.scope, schema.PredictiveScope):
-        hidden = attention.scope.hidden or state
-        found += Cost(target_token=state * hidden + hidden)
+    with torch.device("meta"), Uninitialized():
+        model = build_model(config, target_size, target_size).eval()
+    counts = [_multiply_adds(model, *shape) for shape in SHAPES]
+    terms = [(1, s, t, s * t, s * s, t * t) for s, t in SHAPES]
+    found = Cost(*(round(each) for each in np.linalg.solve(terms, counts)))
+    decoder = model.decoder
+    if isinstance(decoder, BahdanauDecoder) and isinstance(decoder.attention, NoAttention):
+        readers = decoder.context_gates, decoder.context_readout
+        once = sum(each.weight.numel() for each in readers if isinstance(each, nn.Linear))
+        return replace(found, sentence=found.sentence + once, target_token=found.target_token - once)
     return found
 
 
-# --- the Transformer --------------------------------------------------------------------------------------------------
-
-
-def _transformer_encoder(encoder: schema.TransformerEncoder) -> Cost:
-    token = 4 * encoder.hidden**2 + 2 * encoder.hidden * encoder.feedforward  # queries, keys, values, output; FFN
-    return Cost(source_token=encoder.layers * token, source_pair=_self_attention(encoder))
-
-
-def _transformer_decoder(decoder: schema.TransformerDecoder, annotation: int) -> Cost:
-    width = decoder.hidden
-    token = 4 * width**2 + 2 * width**2 + 2 * width * decoder.feedforward  # self-attention; queries, output; FFN
-    return Cost(
-        source_token=decoder.layers * 2 * annotation * width,  # keys and values
-        target_token=decoder.layers * token,
-        pair=decoder.layers * 2 * width,
-        target_pair=_self_attention(decoder),
-    )
-
-
-def _self_attention(options: schema.Transformer) -> int:
-    """Energies and contexts of a pair in all layers; with relative positions, those of the distances too."""
-    relative = isinstance(options.positions, schema.RelativePositions)
-    return options.layers * 2 * options.hidden * (2 if relative else 1)
+@torch.inference_mode()
+def _multiply_adds(model: Seq2Seq, source_tokens: int, target_tokens: int) -> int:
+    """Count those of one sentence; a Transformer multiplies pairs of target tokens that the causal mask hides, too."""
+    source, target = (torch.empty(1, n, dtype=torch.long, device="meta") for n in (source_tokens, target_tokens))
+    with FlopCounterMode(display=False) as counter:
+        memory = model.encode(source, torch.full((1,), source_tokens))
+        marginal = type(getattr(model.decoder, "attention", None)) is HardAttention
+        model.output((read_each if marginal else Seq2Seq.unroll)(model, target, memory)[0])
+    flops: int = counter.get_total_flops()
+    return flops // 2

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config import schema
+
 
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability p, and scale the others by 1 / (1 - p).
@@ -59,6 +61,11 @@ class VariationalDropout(Dropout):
     def mask(self, like: Tensor) -> Tensor | None:
         """Draw what every position is multiplied by, for networks that take one position after the other."""
         return dropout(torch.ones_like(like), self.p) if self.training else None
+
+
+def dropout_of(config: schema.Model, probability: float) -> Dropout:
+    """Make the dropout of units that a configuration chooses."""
+    return VariationalDropout(probability) if config.dropout.variational else Dropout(probability)
 
 
 class WordDropout(nn.Module):

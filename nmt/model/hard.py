@@ -17,9 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from nmt.model.attention.base import WeightedMean
 from nmt.model.decoders import LuongDecoder, RecurrentState
-from nmt.model.loss import smoothed
 from nmt.model.records import Memory
-from nmt.model.seq2seq import Seq2Seq
+from nmt.model.seq2seq import Seq2Seq, smoothed
 
 LARGEST_CHUNK = 1 << 22
 """Probabilities that are held at a time: of 32,000 words and 30 positions still 4 tokens, matrices of 120 rows."""
@@ -128,7 +127,7 @@ def read_each(model: Seq2Seq, target_input: Tensor, memory: Memory) -> tuple[Ten
     (B, T) ids -> readouts (B, T, S, O), and the weights of the positions (B, T, S).
     """
     decoder = model.decoder
-    assert isinstance(decoder, LuongDecoder) and decoder.at_once
+    assert isinstance(decoder, LuongDecoder) and decoder.feeding_gates is None
     attention, start = decoder.attention, model.start(memory)
     assert isinstance(attention, WeightedMean) and isinstance(start, RecurrentState)
     outputs = decoder.outputs(model.embed_target(target_input, 0), start)

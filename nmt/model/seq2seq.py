@@ -1,15 +1,16 @@
 """The whole network: encode, start, step for search; forward for teacher forcing. Both give the same numbers.
 
-Shapes: B sentences, S source and T target positions, R hypotheses, V target vocabulary, O readout.
+Shapes: B sentences, S source and T target positions, N target tokens, R hypotheses, V target vocabulary, O readout.
 """
 
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
-from nmt.model.loss import cross_entropy
 from nmt.model.records import Memory, State, source_mask
 
 
@@ -117,3 +118,24 @@ class Seq2Seq(nn.Module):
         embedded: Tensor = self.word_dropout(self.target_embedding(tokens), tokens)
         embedded = self.embedding_dropout(self.decoder.with_positions(embedded, first))
         return embedded
+
+
+# --- the loss as in textbooks; fast/kernels/output_loss.py is its fast twin -------------------------------------------
+
+
+def cross_entropy(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Sum the cross-entropy of an output layer: readouts (N, O), targets (N,) -> objective and likelihood, both sums.
+
+    With smoothing e the target distribution is (1 - e) on the reference and e / V on every word (Szegedy et al. 2016).
+    The likelihood is the negative log-likelihood of the targets, for reporting; it carries no gradient.
+    """
+    logits = output(readouts)  # (N, V)
+    log_probabilities = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    likelihood = functional.nll_loss(log_probabilities, targets, reduction="sum")
+    uniform = -log_probabilities.mean(-1).sum()
+    return smoothed(likelihood, uniform, smoothing)
+
+
+def smoothed(likelihood: Tensor, uniform: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Mix the cross-entropies with the reference and with the uniform distribution -> objective and likelihood."""
+    return (1 - smoothing) * likelihood + smoothing * uniform, likelihood.detach()

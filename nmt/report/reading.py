@@ -6,6 +6,7 @@ Shapes: S source and T target pieces, end symbols included.
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from nmt.data.links import Link, piece_words
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.metrics import sentence_scores
 from nmt.evaluation.writing import Unit, unit_of, units
-from nmt.model.by_head import by_head
+from nmt.model.attention.multi_head import by_head
 from nmt.report.collecting import Collected
 from nmt.report.measuring import failures_of
 from nmt.report.rendering import Reading, Sentence, Words
@@ -86,7 +87,8 @@ def _heads(
     for rows in plan_by_length(source_lengths, target_lengths, BATCH_TOKENS):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
         memory = loaded.model.encode(batch.source, batch.source_lengths)
-        weights = by_head(loaded.model, memory, batch.target_input)
+        attention = getattr(loaded.model.decoder, "attention", None)
+        weights = by_head(attention, memory, partial(loaded.model.unroll, batch.target_input, memory))
         layers = {layer for layer, _ in weights}
         for place, row in enumerate(rows.tolist()):
             order, steps = specials.order(len(sources[row]) + 1), len(targets[row]) + 1

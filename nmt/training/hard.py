@@ -139,7 +139,7 @@ def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> Te
             assert isinstance(model.decoder, RecurrentDecoder)
             attention = model.decoder.attention
             assert isinstance(attention, SampledAttention)
-            later = not isinstance(model.decoder, LuongDecoder) or not model.decoder.at_once
+            later = not isinstance(model.decoder, LuongDecoder) or model.decoder.feeding_gates is not None
             return Reinforce(smoothing, attention=attention, weight=weight, entropy=entropy, to_go=later)
     return None
 

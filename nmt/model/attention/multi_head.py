@@ -1,18 +1,73 @@
-"""Multi-head attention (Vaswani et al. 2017, section 3.2), with relative positions too (Shaw et al. 2018).
+"""Multi-head attention (Vaswani et al. 2017, section 3.2): in a recurrent decoder, and in a Transformer.
 
-Shapes: B sentences, R rows, Q queries, K keys, S source positions, L layers, N heads, C width of an annotation, D width
-of the model, d = D / N width of a head.
+Shapes: B sentences, R rows, Q queries, K keys, S source and T target positions, L layers, N heads, H width of a state,
+C width of an annotation, A keys of all heads, D width of the Transformer, d = D / N width of a head.
 """
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.attention.base import Attention
+from nmt.model.attention.base import Attention, WeightedMean
 from nmt.model.records import Memory
+
+
+class MultiHeadAttention(Attention):
+    """Several heads of any attention in a recurrent decoder (section 3.2.2).
+
+    Each head attends with its own part of the projected query to its own part of the projected annotations.
+
+    Args:
+        heads: N attentions, for queries of H / N and annotations of C / N units.
+        state: H.
+        annotation: C.
+    """
+
+    def __init__(self, heads: Sequence[WeightedMean], state: int, annotation: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(state, state, bias=False)  # W^Q of all heads
+        compares = any(head.compares for head in heads)
+        self.key = nn.Linear(annotation, annotation, bias=False) if compares else nn.Identity()  # W^K
+        self.value = nn.Linear(annotation, annotation, bias=False)  # W^V
+        self.output = nn.Linear(annotation, annotation, bias=False)  # W^O
+        self.heads = nn.ModuleList(heads)
+
+    @property
+    def each(self) -> list[WeightedMean]:
+        """The heads."""
+        return cast(list[WeightedMean], list(self.heads))
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Add the projected annotations as values, and as keys those of all heads side by side, (B, S, A)."""
+        parts = self.key(memory.annotations).chunk(len(self.heads), -1)
+        prepared = [
+            head.prepare(replace(memory, annotations=part)) for head, part in zip(self.each, parts, strict=True)
+        ]
+        keys = torch.cat([cast(Tensor, head.keys) for head in prepared], -1)
+        return replace(memory, keys=keys, values=self.value(memory.annotations))
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Attend with each head: (B, Q, H) -> contexts (B, Q, C), the mean of the heads' weights (B, Q, S)."""
+        assert memory.keys is not None
+        assert memory.values is not None
+        count = len(self.heads)
+        parts = (each.chunk(count, -1) for each in (self.query(queries), memory.keys, memory.values))
+        contexts, weights = [], []
+        for head, query, keys, values in zip(self.each, *parts, strict=True):
+            context, head_weights = head(query, positions, replace(memory, keys=keys, values=values))
+            contexts.append(context)
+            weights.append(head_weights)
+        output: Tensor = self.output(torch.cat(contexts, -1))
+        return output, torch.stack(weights).mean(0)
+
+
+# --- the Transformer --------------------------------------------------------------------------------------------------
 
 
 def attention_weights(energies: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
@@ -163,3 +218,53 @@ class EncoderDecoderAttention(Attention):
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """As ``Attention`` has it, in the chosen layer."""
         return self.read(self.layer, queries, memory)
+
+
+# --- for people to look at --------------------------------------------------------------------------------------------
+
+ByHead = dict[tuple[int, int], Tensor]
+"""Layer and head, both from 1, to weights (B, T, S)."""
+
+
+def by_head(attention: object, memory: Memory, unroll: Callable[[], object]) -> ByHead:
+    """Return the weights of each head of each layer, in order, which the network itself returns as one matrix.
+
+    Nothing of the network changes: heads of a recurrent decoder are modules, whose weights are seen as they pass; those
+    of a Transformer are computed again from its projected queries and the keys of the prepared memory.
+
+    Args:
+        attention: the decoder's; one without several heads has none to show.
+        memory: of B sentences, as the encoder leaves it.
+        unroll: runs the decoder, in evaluation mode, over T positions of ``memory``.
+    """
+    if isinstance(attention, MultiHeadAttention):
+        with _outputs(attention.each) as passed:
+            unroll()
+        return {(1, head): torch.cat([weights for _, weights in calls], 1) for head, calls in enumerate(passed, 1)}
+    if not isinstance(attention, EncoderDecoderAttention) or len(attention.queries) * attention.heads == 1:
+        return {}
+    with _outputs(list(attention.queries)) as projected:
+        unroll()
+    keys, mask = attention.prepare(memory).keys, memory.source_mask[:, None, None]
+    assert keys is not None  # (B, L, N, S, d)
+    found: ByHead = {}
+    for layer, [queries] in enumerate(projected):
+        _, weights = weighted_attention(split_heads(queries, attention.heads), keys[:, layer], keys[:, layer], mask)
+        found |= {(layer + 1, head): of_head for head, of_head in enumerate(weights.unbind(1), 1)}
+    return found
+
+
+@contextmanager
+def _outputs(modules: list[Any]) -> Iterator[list[list[Any]]]:
+    """Collect what each of the modules returns at each call."""
+    passed: list[list[Any]] = [[] for _ in modules]
+
+    def note(calls: list[Any]) -> Any:
+        return lambda module, inputs, output: calls.append(output)
+
+    hooks = [module.register_forward_hook(note(calls)) for module, calls in zip(modules, passed, strict=True)]
+    try:
+        yield passed
+    finally:
+        for hook in hooks:
+            hook.remove()

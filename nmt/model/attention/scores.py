@@ -1,18 +1,20 @@
-"""Scores: how well a query and a key agree. ``ScoredAttention`` of base.py makes weights and contexts of them.
+"""Scores: how well a query and a key agree, and windows of the source. base.py makes weights and contexts of them.
 
 Shapes: B sentences, S source positions, Q queries of each sentence, H width of a query, C width of an annotation, A
 hidden units of a score.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.attention.base import ScoredAttention, masked
+from nmt.config import schema
+from nmt.model.attention.base import ScoredAttention, WeightedMean
 from nmt.model.records import Memory
 
 
@@ -35,43 +37,6 @@ class AdditiveAttention(ScoredAttention):
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # (B, Q, S, A)
         energies: Tensor = self.energy(hidden)
         return energies.squeeze(-1)
-
-
-@dataclass(frozen=True)
-class CoveredMemory(Memory):
-    """A memory with what the queries of earlier positions have looked at."""
-
-    covered: Tensor = field(kw_only=True)
-    """Sum of the weights of the steps before each query, (B, Q, S)."""
-
-
-class CoverageAttention(AdditiveAttention):
-    """e_ij = v·tanh(W s_i + U h_j + V C_{i-1,j}) with linguistic coverage (Tu et al. 2016, section 3.1.1).
-
-    C_{i-1,j} is the sum of the earlier weights of j divided by its fertility, N sigmoid(U_f h_j).
-    """
-
-    MOST_WORDS = 2
-    """N: the largest fertility, the number of target words that a source word can be worth."""
-
-    def __init__(self, state: int, annotation: int, hidden: int, *, bias: bool = True) -> None:
-        super().__init__(state, annotation, hidden, bias=bias)
-        self.fertility = nn.Linear(annotation, 1, bias=False)  # U_f
-        self.coverage = nn.Linear(1, hidden, bias=False)  # V_a
-
-    def prepare(self, memory: Memory) -> Memory:
-        """Add keys with the fertility as their last unit, (B, S, A + 1)."""
-        fertility = self.MOST_WORDS * torch.sigmoid(self.fertility(memory.annotations))
-        return replace(memory, keys=torch.cat((self.keys(memory.annotations), fertility), -1))
-
-    def energies(self, queries: Tensor, memory: Memory) -> Tensor:
-        """(B, Q, H) -> (B, Q, S)."""
-        assert memory.keys is not None
-        assert isinstance(memory, CoveredMemory)
-        keys, fertility = memory.keys[..., :-1], memory.keys[..., -1].unsqueeze(1)
-        coverage = self.coverage((memory.covered / fertility).unsqueeze(-1))  # (B, Q, S, A)
-        hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1) + coverage)
-        return masked(cast(Tensor, self.energy(hidden)).squeeze(-1), memory.source_mask)
 
 
 class DotAttention(ScoredAttention):
@@ -164,3 +129,90 @@ class LocationAttention(ScoredAttention):
         energies: Tensor = self.position(queries)
         lacking = max(0, keys.size(1) - energies.size(-1))
         return functional.pad(energies[..., : keys.size(1)], (0, lacking), value=-torch.inf)
+
+
+SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]] = {
+    "additive": lambda section, state, annotation: AdditiveAttention(
+        state, annotation, section.hidden or state, bias=section.bias is not False
+    ),
+    "dot": lambda section, state, annotation: DotAttention(),
+    "scaled_dot": lambda section, state, annotation: ScaledDotAttention(),
+    "general": lambda section, state, annotation: GeneralAttention(state, annotation),
+    "low_rank": lambda section, state, annotation: LowRankAttention(state, annotation, section.hidden or state),
+    "cosine": lambda section, state, annotation: CosineAttention(state, annotation),
+    "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
+}
+"""Make the score of this name for queries (H) and annotations (C) of these widths."""
+SCORES["concat"] = SCORES["additive"]
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+class LocalAttention(WeightedMean):
+    """Softmax of a score over the source positions from p_i - D to p_i + D (Luong et al. 2015, section 3.2).
+
+    A subclass computes p_i, the center; both ends are included.
+
+    Args:
+        scored: whose energies are normalized within the window.
+        window: D.
+    """
+
+    def __init__(self, scored: ScoredAttention, window: int) -> None:
+        super().__init__()
+        self.scored, self.window = scored, window
+
+    def prepare(self, memory: Memory) -> Memory:
+        """As the score."""
+        return self.scored.prepare(memory)
+
+    @abstractmethod
+    def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
+        """p_i, from 0 to the end of the sentence: queries (B, Q, H), positions (Q,), lengths (B,) -> (B, Q)."""
+
+    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
+        """alpha_ij, zero outside the window: (B, Q, H) -> (B, Q, S)."""
+        distance = self.distance(self.centers(queries, positions, memory.source_mask.sum(1)), memory)
+        return self.windowed(self.scored.energies(queries, memory), distance)
+
+    def distance(self, centers: Tensor, memory: Memory) -> Tensor:
+        """j - p_i: (B, Q) -> (B, Q, S)."""
+        places = torch.arange(memory.source_mask.size(1), device=centers.device)
+        return places - centers.unsqueeze(-1)
+
+    def windowed(self, energies: Tensor, distance: Tensor) -> Tensor:
+        """Normalize within the window: (B, Q, S), (B, Q, S) -> (B, Q, S)."""
+        return energies.masked_fill(distance.abs() > self.window, -torch.inf).softmax(-1)
+
+
+class MonotonicLocalAttention(LocalAttention):
+    """local-m: p_i = i; behind the end of the source, its last position."""
+
+    def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
+        """(B, Q, H), (Q,), (B,) -> (B, Q)."""
+        return torch.minimum(positions.unsqueeze(0), lengths.unsqueeze(1) - 1)
+
+
+class PredictiveLocalAttention(LocalAttention):
+    """local-p: p_i = S sigmoid(v·tanh(W s_i)); the weights times a Gaussian around p_i of deviation D / 2 (eq. 9, 10).
+
+    The product does not sum to one; it is divided by its sum unless ``normalize`` is False, as in the paper.
+    """
+
+    def __init__(self, scored: ScoredAttention, window: int, state: int, hidden: int, *, normalize: bool) -> None:
+        super().__init__(scored, window)
+        self.hidden = nn.Linear(state, hidden, bias=False)  # W_p
+        self.center = nn.Linear(hidden, 1, bias=False)  # v_p
+        self.normalize = normalize
+
+    def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
+        """(B, Q, H), (Q,), (B,) -> (B, Q)."""
+        share = torch.sigmoid(self.center(torch.tanh(self.hidden(queries)))).squeeze(-1)
+        return lengths.unsqueeze(1) * share.to(torch.promote_types(share.dtype, torch.float32))
+
+    def windowed(self, energies: Tensor, distance: Tensor) -> Tensor:
+        """Normalize within the window, weaken the far positions: (B, Q, S), (B, Q, S) -> (B, Q, S)."""
+        weights = super().windowed(energies, distance)
+        gaussian = torch.exp(-2 * (distance / self.window) ** 2)  # 2 sigma^2 = D^2 / 2
+        weights = weights * gaussian
+        return weights / weights.sum(-1, keepdim=True) if self.normalize else weights

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 from nmt.model.attention import Attention
 from nmt.model.cells import Cell
-from nmt.model.decoders.base import stacked
-from nmt.model.decoders.readout import Readout
-from nmt.model.decoders.recurrent import Layer, RecurrentDecoder, RecurrentState, Sizes, of_context
+from nmt.model.decoders.base import Layer, Readout, RecurrentDecoder, RecurrentState, Sizes, of_context, stacked
 from nmt.model.records import State
 
 

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from nmt.model.attention import Attention
 from nmt.model.cells import Cell
-from nmt.model.decoders.base import stacked
-from nmt.model.decoders.readout import Readout
-from nmt.model.decoders.recurrent import Layer, RecurrentDecoder, RecurrentState, Sizes
+from nmt.model.decoders.base import Layer, Readout, RecurrentDecoder, RecurrentState, Sizes, stacked
 from nmt.model.records import State
 
 
@@ -38,11 +36,6 @@ class LuongDecoder(RecurrentDecoder):
         super().__init__(attention, cell, sizes, upper, readout, input_feeding=input_feeding)
         self.combine = nn.Linear(sizes.context + cell.hidden, readout.units * sizes.readout)  # W_c
 
-    @property
-    def at_once(self) -> bool:
-        """Whether the states of all positions can be computed before any context: no state depends on one."""
-        return self.feeding_gates is None and not self.covers
-
     def readout(self, context: Tensor, output: Tensor) -> Tensor:
         """h~_i: contexts (..., C), outputs (..., H) -> (..., O)."""
         return cast(Tensor, self.nonlinearity(self.combine(torch.cat((context, output), -1))))
@@ -61,9 +54,9 @@ class LuongDecoder(RecurrentDecoder):
         return readout, self.after(state, hidden, upper, weights, readout), weights
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Compute all states first, then all contexts at once; step by step where a state depends on a context."""
+        """Compute all states first, then all contexts at once; step by step where the readouts are fed."""
         assert isinstance(state, RecurrentState)
-        if self.at_once:
+        if self.feeding_gates is None:
             return self.attend_at_once(self.outputs(embedded, state), state)
         readouts, alphas = [], []
         following: State = state

@@ -1,22 +1,54 @@
-"""The recurrent encoder of any cell (Bahdanau et al. 2015, section 3.2).
+"""Encoders: embedded source tokens to annotations; the interface, and the recurrent encoder of any cell.
 
-Shapes: B sentences, S source positions, E embedding, H hidden, W state, C = 2H annotation in both directions, H in one.
+The Transformer's is in transformer.py.
+
+Shapes: B sentences, S source positions, E embedding, H hidden, W state, C annotation: 2H in both directions, H in one.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from nmt.model.cells import Cell
-from nmt.model.dropout import Dropout
-from nmt.model.encoders.base import Encoder, mean_of
+from nmt.config import schema
+from nmt.model.cells import CELLS, Cell, cell_of
+from nmt.model.dropout import Dropout, dropout_of
 from nmt.model.records import source_mask
 
 
+class Encoder(nn.Module):
+    """Reads embedded source tokens; padding never enters what it says of real ones."""
+
+    width: int
+    """C: the width of an annotation and of the summary."""
+    bridge_width: int
+    """The width of the vector that :meth:`bridge` returns."""
+
+    def with_positions(self, embedded: Tensor) -> Tensor:
+        """Place the embeddings, before their dropout: (B, S, E) -> (B, S, E). A recurrent encoder need not."""
+        return embedded
+
+    @abstractmethod
+    def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Annotate each source token in its context.
+
+        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary of the sentence (B, C).
+        """
+
+    def bridge(self, summary: Tensor) -> Tensor:
+        """Select the part of the summary that the decoder's first state is made of: (B, C) -> (B, ``bridge_width``)."""
+        return summary
+
+
+def mean_of(annotations: Tensor, lengths: Tensor) -> Tensor:
+    """The mean over real positions: annotations (B, S, C), zero at padding, lengths (B,) -> (B, C)."""
+    return annotations.sum(1) / lengths.to(annotations.device).unsqueeze(1)
+
+
 class RecurrentEncoder(Encoder):
-    """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell, or forward_j alone.
+    """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell (Bahdanau et al. 2015, section 3.2).
 
     Args:
         embedding: E.
@@ -103,3 +135,22 @@ class Direction(nn.Module):
             state = torch.where(mask[:, j].unsqueeze(1), self.cell(gates[:, j], state), state)
             outputs[j] = self.cell.output(state)
         return torch.stack(outputs, 1), self.cell.output(state)
+
+
+def recurrent_encoder(config: schema.Model) -> Encoder:
+    """Make the encoder of a configuration."""
+    section = config.encoder
+    assert isinstance(section, schema.RecurrentEncoder)
+    return RecurrentEncoder(
+        config.embeddings.size,
+        lambda: cell_of(section),
+        section.layers,
+        dropout_of(config, config.dropout.annotation),
+        bidirectional=section.directions == "both",
+        residual=section.residual,
+        mean=section.summary == "mean",
+    )
+
+
+ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = dict.fromkeys((*CELLS, "recurrent"), recurrent_encoder)
+"""Functions that make the encoder of this ``type``."""

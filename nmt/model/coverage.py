@@ -1,0 +1,102 @@
+"""Coverage (Tu et al. 2016): an attention that reads what it has looked at before, and decoders that add it up.
+
+Shapes: B sentences, T target and S source positions, R = B * Q rows (Q hypotheses of each sentence, neighbours), H
+width of a query, C width of an annotation, A hidden units of the score.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt.model.attention import AdditiveAttention
+from nmt.model.attention.base import masked
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
+from nmt.model.records import Memory, State
+
+
+@dataclass(frozen=True)
+class CoveredMemory(Memory):
+    """A memory with what the queries of earlier positions have looked at."""
+
+    covered: Tensor = field(kw_only=True)
+    """Sum of the weights of the steps before each query, (B, Q, S)."""
+
+
+@dataclass(frozen=True)
+class CoveredState(RecurrentState):
+    """A recurrent decoder with coverage between two steps."""
+
+    covered: Tensor = field(kw_only=True)
+    """Sum of the weights so far, (R, S)."""
+
+
+class CoverageAttention(AdditiveAttention):
+    """e_ij = v·tanh(W s_i + U h_j + V C_{i-1,j}) (Tu et al. 2016, section 3.1.1).
+
+    C_{i-1,j} is the sum of the earlier weights of j divided by its fertility, N sigmoid(U_f h_j).
+    """
+
+    MOST_WORDS = 2
+    """N: the largest fertility, the number of target words that a source word can be worth."""
+
+    def __init__(self, state: int, annotation: int, hidden: int, *, bias: bool = True) -> None:
+        super().__init__(state, annotation, hidden, bias=bias)
+        self.fertility = nn.Linear(annotation, 1, bias=False)  # U_f
+        self.coverage = nn.Linear(1, hidden, bias=False)  # V_a
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Add keys with the fertility as their last unit, (B, S, A + 1)."""
+        fertility = self.MOST_WORDS * torch.sigmoid(self.fertility(memory.annotations))
+        return replace(memory, keys=torch.cat((self.keys(memory.annotations), fertility), -1))
+
+    def energies(self, queries: Tensor, memory: Memory) -> Tensor:
+        """(B, Q, H) -> (B, Q, S)."""
+        assert memory.keys is not None
+        assert isinstance(memory, CoveredMemory)
+        keys, fertility = memory.keys[..., :-1], memory.keys[..., -1].unsqueeze(1)
+        coverage = self.coverage((memory.covered / fertility).unsqueeze(-1))  # (B, Q, S, A)
+        hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1) + coverage)
+        return masked(cast(Tensor, self.energy(hidden)).squeeze(-1), memory.source_mask)
+
+
+class CoveringDecoder(RecurrentDecoder):
+    """A recurrent decoder that adds up the weights of its steps; no step can be taken before the earlier ones."""
+
+    def start(self, memory: Memory, bridge: Tensor) -> CoveredState:
+        """Nothing is covered before the first token."""
+        fine = torch.promote_types(bridge.dtype, torch.float32)  # of a sum of many weights
+        covered = torch.zeros_like(memory.source_mask, dtype=fine)
+        return CoveredState(**vars(super().start(memory, bridge)), covered=covered)
+
+    def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Read the memory beside the sum of the weights so far: (R, H) -> contexts (R, C), weights (R, S)."""
+        assert isinstance(state, CoveredState)
+        covered = state.covered.unflatten(0, (-1, state.width))
+        return super().attend(replace(state, memory=CoveredMemory(**vars(state.memory), covered=covered)), query)
+
+    def after(
+        self,
+        state: RecurrentState,
+        hidden: Tensor,
+        upper: tuple[Tensor, ...],
+        weights: Tensor | None,
+        readout: Tensor | None = None,
+    ) -> RecurrentState:
+        """Add the weights of the step."""
+        assert isinstance(state, CoveredState)
+        assert weights is not None
+        return super().after(replace(state, covered=state.covered + weights), hidden, upper, weights, readout)
+
+    def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+        """Take one step after the other: (B, T, E) -> readouts (B, T, O), weights (B, T, S)."""
+        return Decoder.unroll(self, embedded, state)
+
+
+class CoveringBahdanau(CoveringDecoder, BahdanauDecoder):
+    """Bahdanau's decoder with coverage."""
+
+
+class CoveringLuong(CoveringDecoder, LuongDecoder):
+    """Luong's decoder with coverage."""
