@@ -35,12 +35,6 @@ def test_attention_as_pixels() -> None:
     assert (pixels[0] == 255).all()
 
 
-@pytest.mark.parametrize("size", [1, 130])
-def test_attention_of_any_length_stays_an_image(size: int) -> None:
-    pixels = attention_image(np.full((size, size), 1 / size), ["▁piece"] * size, ["▁x"] * size)
-    assert max(pixels.shape) < 1600
-
-
 @pytest.mark.parametrize("shape", [(2, 3), (0, 2)])
 def test_attention_must_fit_its_pieces(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="for 2 target and 2 source pieces"):
@@ -58,7 +52,7 @@ def heat_maps(figure: Figure) -> list[Axes]:
     return [axes for axes in figure.axes if axes.images]
 
 
-@pytest.mark.parametrize(("count", "source", "target"), [(1, 6, 3), (5, 12, 10), (9, 1, 1), (2, 60, 58), (2, 3, 150)])
+@pytest.mark.parametrize(("count", "source", "target"), [(5, 12, 10), (9, 1, 1), (2, 3, 150)])
 def test_systems_stand_side_by_side(count: int, source: int, target: int) -> None:
     """In rows, from left to right, without overlaps, each cell a square of the same size; nothing is cut off."""
     drawn = maps(count, [f"word{k}" for k in range(source)], [f"Wort{k}" for k in range(target)])

@@ -9,10 +9,10 @@ import pytest
 
 from nmt.evaluation.by_length import Bin
 from nmt.evaluation.diagnosis import MEASURES, display_factor
-from nmt.plots.diagnosis import FIGURES, draw_diagnosis, draw_error_rates
+from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.plots.style import style
-from tests.figures import ABOUT, DECADES, FEW, NASTY, boxes, inside, reasons
+from tests.figures import ABOUT, DECADES, FEW, boxes, reasons
 
 
 def test_reasons_of_few_sentences_are_hollow() -> None:
@@ -48,23 +48,6 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
     whole = figure.bbox
     for text, box in boxes(figure):
         assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
-
-
-def test_error_rates_are_drawn_against_their_thresholds() -> None:
-    rows = [{"threshold": k / 10, "error_rate": 1 / k} for k in range(1, 10)]
-    report: dict[str, Any] = {"thresholds": rows, "likeliest": {"error_rate": 0.4}, "diagonal": {"error_rate": 0.6}}
-    report |= {"gold": {"pairs": 447, "sure": 4038, "possible": 17438}}
-    figure = draw_error_rates({"a": report, NASTY: report}, test_set="Hansards")
-    [axes] = figure.axes
-    curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 9]  # type: ignore[arg-type]
-    for line in curves:
-        drawn = np.array([line.get_xdata(), line.get_ydata()], np.float64)
-        np.testing.assert_allclose(drawn, np.transpose([list(row.values()) for row in rows]))
-    assert len(curves) == 2 and len(axes.get_lines()) == 2 + 2 + 1
-    texts = {text for text, _ in boxes(figure)}
-    assert {"a", "diagonal"} <= texts
-    assert any(text.startswith("Hansards: 447 pairs, 17,438 links, 4,038 of them sure.") for text in texts)
-    inside(figure)
 
 
 def learning(points: int = 5, hours: bool = True, scores: bool = True) -> Curves:

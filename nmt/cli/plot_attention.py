@@ -29,7 +29,7 @@ from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.files import printable
-from nmt.library.systems import origin_of
+from nmt.library.evaluation import origin_of
 from nmt.plots.about import made_with
 from nmt.plots.attention import KINDS, AttentionMap, write_attention
 from nmt.plots.files import make_folder

@@ -15,7 +15,7 @@ from nmt.errors import ConfigError, DataError, tried
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.writing import BinnedBy
 from nmt.files import printable
-from nmt.library.systems import origin_of
+from nmt.library.evaluation import origin_of
 from nmt.plots.about import About, Origin
 from nmt.plots.files import stem_of
 from nmt.plots.style import DPI

@@ -24,7 +24,7 @@ from nmt.evaluation.significance import (
     format_overall,
 )
 from nmt.evaluation.writing import BinnedBy, Scoring, lengths, scoring
-from nmt.library.systems import System, config_of, hypotheses_of, origin_of, refuse_useless, warn
+from nmt.library.evaluation import System, config_of, hypotheses_of, origin_of, refuse_useless, warn
 from nmt.plots.about import About, Origin
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import png
