@@ -1,6 +1,7 @@
 """The paired bootstrap, approximate randomization and the share retained: by hand, calibrated, against sacreBLEU."""
 
 import math
+from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
-from sacrebleu.significance import _compute_p_value as their_p_value
 
 from nmt.errors import ConfigError
 from nmt.evaluation import significance
@@ -24,7 +24,6 @@ from nmt.evaluation.significance import (
     exchanged_differences,
     format_comparisons,
     format_overall,
-    mean_bleu,
     p_value,
     randomization_p_value,
 )
@@ -51,15 +50,12 @@ def test_the_p_value_by_hand() -> None:
     assert p_value(2.5, resampled) == pytest.approx(1 / 6)
 
 
-def test_a_system_does_not_differ_from_itself() -> None:
-    assert compare(statistics(0.3, 1), statistics(0.3, 1), 200, 1) == (0.0, 1.0)
-
-
 def test_large_differences_are_seen_and_small_ones_are_not() -> None:
     good, alike, bad = statistics(0.2, 1), statistics(0.2, 2), statistics(0.4, 3)
     difference, p = compare(good, bad, 500, 1)
     assert difference > 5 and p is not None and p < 0.01
     assert compare(bad, good, 500, 1) == (-difference, p)
+    assert compare(good, good, 200, 1) == (0.0, 1.0) and randomization_p_value(good, good, 200, 1) == 1
     _, p = compare(good, alike, 500, 1)
     assert p is not None and p > 0.05
 
@@ -75,7 +71,7 @@ def test_systems_are_compared_on_the_same_resamples() -> None:
 
 # --- the paired bootstrap is calibrated -------------------------------------------------------------------------------
 
-PAIRS = 400
+PAIRS = 250
 
 
 def alike(pairs: int, sentences: int = 40) -> Integers:
@@ -109,19 +105,6 @@ def test_randomization_calls_no_difference_one_as_often_as_said() -> None:
         assert within(int((found <= level).sum()), level), (level, (found <= level).mean())
 
 
-def test_sacrebleus_bootstrap_is_not_two_sided() -> None:
-    """The definition in the docstring is sacreBLEU's own, and it is not calibrated: that is why ours differs."""
-    real, spread = 0.0, np.random.default_rng(1).normal(size=100_000)
-    assert p_value(real, spread) == 1
-    assert their_p_value(np.abs(spread) - np.abs(spread).mean(), real) == pytest.approx(0.42, abs=0.01)
-    rejected = 0
-    for one, other in alike(PAIRS):
-        (first, second), resampled = mean_bleu((one[None], other[None]), 100, 1)
-        distances = np.abs(resampled[0] - resampled[1])
-        rejected += their_p_value(distances - distances.mean(), abs(first - second)) < 0.05
-    assert rejected > 0.07 * PAIRS and not within(rejected, 0.05)
-
-
 def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
     """Resampled sentence by sentence, scored by sacreBLEU, and counted: with the draws of the toolkit the same p."""
     one, other = spoilt(0.25, 1), spoilt(0.28, 5)
@@ -141,17 +124,11 @@ def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
 # --- approximate randomization ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shares", "seeds"), [((0.25, 0.28), (1, 5)), ((0.25, 0.25), (1, 2)), ((0.2, 0.26), (3, 4))])
-def test_randomization_is_sacrebleus(shares: tuple[float, float], seeds: tuple[int, int]) -> None:
+def test_randomization_is_sacrebleus() -> None:
     """Both by 4,000 trials: their difference is within four standard deviations of two such estimates."""
-    lines = [spoilt(share, seed) for share, seed in zip(shares, seeds, strict=True)]
-    test = PairedTest(
-        [("one", lines[0]), ("two", lines[1])],
-        {"BLEU": BLEU(references=[REFERENCES])},
-        None,
-        test_type="ar",
-        n_samples=4000,
-    )
+    lines = [spoilt(0.25, 1), spoilt(0.28, 5)]
+    named: list[tuple[str, Sequence[str]]] = [("one", lines[0]), ("two", lines[1])]
+    test = PairedTest(named, {"BLEU": BLEU(references=[REFERENCES])}, None, test_type="ar", n_samples=4000)
     theirs: Any = test()[1]["BLEU"][1]
     one, other = (sentence_statistics(each, REFERENCES, "13a")[None] for each in lines)
     ours = randomization_p_value(one, other, 4000, 1)
@@ -186,11 +163,6 @@ def test_what_is_exchanged_is_a_sentence_with_all_its_trainings() -> None:
     assert randomization_p_value(one, other, 20_000, 1) == pytest.approx(extreme, abs=0.02)
 
 
-def test_a_system_is_not_exchanged_with_effect_for_itself() -> None:
-    assert randomization_p_value(statistics(0.3, 1), statistics(0.3, 1), 200, 1) == 1
-    assert randomization_p_value(statistics(0.2, 1), statistics(0.5, 2), 99, 1) == 0.01
-
-
 def test_blocks_of_coins_are_tossed_alike_and_fairly(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(significance._coins(50, 400, 1)))
     assert whole.shape == (400, 50) and abs(whole.mean() - 0.5) < 4 * 0.5 / 20_000**0.5
@@ -212,14 +184,10 @@ LENGTHS = np.array([len(line.split()) for line in REFERENCES])
 
 
 def test_every_two_systems_on_the_whole_test_set() -> None:
-    good, alike, worse = scored("good", 0.2), scored("like", 0.2), scored("worse!", 0.35)
-    rows = compare_overall([good, alike, worse], resamples=300)
-    assert [(row.system, row.other, row.n) for row in rows] == [
-        ("good", "like", 120),
-        ("good", "worse!", 120),
-        ("like", "worse!", 120),
-    ]
-    for row, (one, other) in zip(rows, combinations((good, alike, worse), 2), strict=True):
+    systems = scored("good", 0.2), scored("like", 0.2), scored("worse!", 0.35)
+    rows = compare_overall(systems, resamples=300)
+    for row, (one, other) in zip(rows, combinations(systems, 2), strict=True):
+        assert (row.system, row.other, row.n) == (one.name, other.name, 120)
         assert row.difference == pytest.approx(one.bleu.value - other.bleu.value)
         assert row.low < row.difference < row.high
         assert row.p_bootstrap == compare(one.statistics, other.statistics, 300, 1)[1]

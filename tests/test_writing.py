@@ -9,7 +9,6 @@ import pytest
 
 from nmt.cli import evaluate, length_curve
 from nmt.config import Config
-from nmt.config.loading import dump_config
 from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
 from nmt.evaluation import writing
@@ -76,7 +75,6 @@ def test_without_mecab_the_package_is_named(without_mecab: None, tmp_path: Path)
 @pytest.mark.parametrize(
     ("lines", "language"),
     [
-        (CHINESE, "zh"),
         ([*CHINESE, "NATO"], "zh"),
         (JAPANESE, "ja"),
         (KOREAN, "ko"),
@@ -117,10 +115,9 @@ def test_the_configuration_overrides_the_language(without_mecab: None, tmp_path:
     assert tokenizer_of_run(in_languages(tmp_path, "zh", "xx"), ENGLISH) == ("13a", None)
 
 
-@pytest.mark.parametrize(("language", "lines"), [("zh", CHINESE), ("ja", JAPANESE)])
-def test_a_reference_against_itself_is_perfect(without_mecab: None, language: str, lines: list[str]) -> None:
+def test_a_reference_against_itself_is_perfect() -> None:
     """In the score of all, in each bin, and in what comparisons resample."""
-    tokenizer = tokenizer_for(language).tokenizer
+    lines, tokenizer = CHINESE, tokenizer_for("zh").tokenizer
     counted = lengths(lines, "characters")
     same, spoilt = (
         score_system(name, counted, found, lines, tokenizer=tokenizer, bins=(10,), resamples=20)
@@ -150,13 +147,13 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return call
 
 
-@pytest.mark.parametrize("language", ["zh", "ja"])
-def test_files_are_scored_by_their_script(run: Run, without_mecab: None, tmp_path: Path, language: str) -> None:
+def test_files_are_scored_by_their_script(run: Run, without_mecab: None, tmp_path: Path) -> None:
+    language = "ja"
     tokenizer = tokenizer_for(language).tokenizer
     files = ("--source", "en", "--reference", language)
     code, out, err = run(evaluate.main, *files, "--hypotheses", language, "--json", "scores")
     assert code == 0 and out.startswith("BLEU 100.00  ") and f"|tok:{tokenizer}|" in out
-    assert f"BLEU's tokenizer is {tokenizer}" in err and ("sacrebleu[ja]" in err) == (language == "ja")
+    assert f"BLEU's tokenizer is {tokenizer}" in err and "sacrebleu[ja]" in err
     scores = json.loads((tmp_path / "scores").read_text("utf-8"))
     assert [row["bleu"] for row in scores["by_length"]] == pytest.approx([100])
     code, out, _ = run(evaluate.main, *files, "--hypotheses", language, "--bleu-tokenizer", "13a")
@@ -165,29 +162,6 @@ def test_files_are_scored_by_their_script(run: Run, without_mecab: None, tmp_pat
     assert code == 0 and "  reference characters  " in out and "BLEU 100.00" in out
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert f"tok:{tokenizer}" in numbers["signature"] and numbers["binned_by"].startswith("characters of the raw ref")
-
-
-def test_a_source_without_spaces_is_binned_by_characters(run: Run, tmp_path: Path) -> None:
-    code, out, err = run(
-        evaluate.main, "--source=zh", "--reference=en", "--hypotheses=en", "--bins=8,14", "--json=scores"
-    )
-    assert (code, err) == (0, "") and "|tok:13a|" in out and "  source characters  " in out
-    assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "1"], ["9-14", "1"], ["15-16", "1"]]
-    scores = json.loads((tmp_path / "scores").read_text("utf-8"))
-    assert scores["binned_by"] == "characters of the raw source line, whitespace left out"
-
-
-def test_runs_must_agree_about_the_tokenizer(run: Run, tmp_path: Path) -> None:
-    for name, language in (("a", "zh"), ("b", "xx")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(dump_config(in_languages(tmp_path, "en", language)), "utf-8")
-    systems = ("--source=en", "--reference=zh", "--system=one=a", "--system=two=b", "--output=curve")
-    code, _, err = run(length_curve.main, *systems)
-    assert code == 2
-    assert "--system one=a: BLEU's tokenizer is zh (evaluation.bleu_tokenizer null, data.target_language zh)" in err
-    assert "--system two=b: BLEU's tokenizer is 13a" in err and "choose one with --bleu-tokenizer" in err
-    _, _, err = run(length_curve.main, *systems, "--bleu-tokenizer=char")
-    assert "BLEU's tokenizer" not in err, "it goes on to load the runs"
 
 
 def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
