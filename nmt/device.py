@@ -67,7 +67,7 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
 
     ``auto`` is bf16 where the hardware has instructions for it. Whether it is faster is measured elsewhere: in
-    ``nmt.training.precision`` for training, in ``nmt.fast.precision`` for translation.
+    ``nmt.training.precision`` for training, in ``nmt.fast.inference`` for translation.
 
     Raises ConfigError for another name, and for int8 on a GPU.
     """

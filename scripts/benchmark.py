@@ -33,7 +33,7 @@ from nmt.device import format_of, multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.fast.precision import native
+from nmt.fast.inference import native
 from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")

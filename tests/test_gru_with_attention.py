@@ -2,7 +2,6 @@
 
 import itertools
 import statistics
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.config.schema import Kernels
-from nmt.fast.kernels.attending import attending_sequence
-from nmt.fast.kernels.recurrence import GRU, cell_sequence
 from nmt.fast.recurrent import stack_of
 from nmt.fast.teacher_forcing import read_at_once, unroll_of
 from nmt.model import Seq2Seq, build_model
@@ -144,63 +141,6 @@ def test_dropout_between_encoder_layers_is_drawn_in_training_alone() -> None:
     model.eval()
     first, second = (read_at_once(encoder, embedded, lengths)[0] for _ in range(2))
     assert torch.equal(first, second)
-
-
-def test_gradients_of_the_gru_are_the_numerical_ones() -> None:
-    torch.manual_seed(3)
-    shapes = {"gates": (3, 2, 9, 2), "initial": (2, 3, 2), "weight": (2, 9, 3), "bias": (2, 9)}
-    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes.values()]
-    sequence = partial(cell_sequence, GRU)
-    assert torch.autograd.gradcheck(sequence, inputs)
-    padding = torch.tensor([False, False, True]).view(3, 1, 1) & torch.tensor([[True, False], [False, True]])
-    assert torch.autograd.gradcheck(partial(sequence, padding=padding), inputs)
-
-
-def test_padding_leaves_states_what_they_were() -> None:
-    gates, initial = torch.randn(3, 1, 6, 2), torch.randn(1, 2, 2)
-    padding = torch.zeros(3, 1, 2, dtype=torch.bool)
-    padding[1:, 0, 1] = True
-    states, _ = cell_sequence(GRU, gates, initial, torch.randn(1, 6, 2), torch.randn(1, 6), padding)
-    assert torch.equal(states[1, ..., 1], states[0, ..., 1])
-    assert torch.equal(states[2, ..., 1], states[0, ..., 1])
-    assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
-
-
-def test_gradients_of_attending_are_the_numerical_ones() -> None:
-    torch.manual_seed(4)
-    steps, sentences, positions, hidden, units, width = 3, 2, 4, 3, 2, 5
-    mask = torch.tensor([[True] * 4, [True, True, False, False]])
-
-    def states_and_contexts(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-        gates, initial, keys, annotations, recurrent, bias, query, energy, context = inputs
-        states, contexts, _ = attending_sequence(
-            GRU,
-            gates,
-            initial,
-            keys,
-            annotations,
-            mask,
-            recurrent=recurrent,
-            bias=bias,
-            query=query,
-            energy=energy,
-            context=context,
-        )
-        return states, contexts
-
-    shapes = [
-        (steps, 3 * hidden, sentences),
-        (hidden, sentences),
-        (sentences, positions, units),
-        (sentences, positions, width),
-        (3 * hidden, hidden),
-        (3 * hidden,),
-        (units, hidden),
-        (units,),
-        (3 * hidden, width),
-    ]
-    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
-    assert torch.autograd.gradcheck(states_and_contexts, inputs)
 
 
 @pytest.mark.parametrize("attention", CELLS)

@@ -7,8 +7,8 @@ import sys
 import pytest
 import torch
 
-from nmt.fast.kernels import int8
-from nmt.fast.kernels.int8 import LARGEST_IN_PAIRS, Int8Linear, largest_weight, quantize
+from nmt.fast.kernels import products as int8
+from nmt.fast.kernels.products import LARGEST_IN_PAIRS, Int8Linear, largest_weight, quantize
 
 
 @pytest.fixture(params=[True, False], ids=["fused", "plain"])
@@ -54,7 +54,7 @@ AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE
 """Lets a processor of today take the instructions of an older one, which sum pairs of products in 16 bits."""
 IN_PAIRS = """
 import torch
-from nmt.fast.kernels.int8 import Int8Linear, quantize, largest_weight
+from nmt.fast.kernels.products import Int8Linear, quantize, largest_weight
 torch.manual_seed(1)
 for x, weight in ((torch.randn(64, 512), torch.randn(200, 512)), (torch.ones(64, 512), torch.ones(200, 512))):
     (numbers, scales), (weights, weight_scales) = quantize(x), quantize(weight, largest_weight())

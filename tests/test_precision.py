@@ -9,7 +9,7 @@ import torch
 from nmt import fast
 from nmt.config import schema
 from nmt.device import MARGIN
-from nmt.fast.inference_decoders import FastLuong
+from nmt.fast.inference import FastLuong
 from nmt.model import Seq2Seq
 from tests.small_translator import network, small_tokenizers
 
@@ -51,7 +51,7 @@ def test_a_rate_counts_the_pieces_of_the_whole_batch_on_one_thread(
 
     owner = type(built) if kernels == "plain" else FastLuong
     monkeypatch.setattr(owner, "step", counting)
-    monkeypatch.setattr("nmt.fast.precision.brief_seconds", lambda task, device: task() or 2.0)
+    monkeypatch.setattr("nmt.fast.inference.brief_seconds", lambda task, device: task() or 2.0)
     found = fast.rates(built, (FP32,), kernels, beam_size=4)
     assert rows == [16 * 4] * 16 and threads == {1}
     assert found == {FP32: 16 * 16 / 2.0}
@@ -87,7 +87,7 @@ def test_a_gpu_is_not_offered_int8(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_network_without_a_twin_is_not_offered_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: EVERYTHING)
-    monkeypatch.setattr("nmt.fast.precision.twin_of", lambda decoder: None)
+    monkeypatch.setattr("nmt.fast.inference.twin_of", lambda decoder: None)
     assert INT8 not in fast.candidates(model(), "auto", CPU)
 
 

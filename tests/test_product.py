@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.fast.kernels import product as module
-from nmt.fast.kernels.product import add_product, product
+from nmt.fast.kernels import products as module
+from nmt.fast.kernels.products import add_product, product
 
 
 @pytest.fixture(params=["fastest", "PyTorch's"], autouse=True)

@@ -26,7 +26,7 @@ from nmt.search import (
     obeying,
     sample_search,
 )
-from nmt.search.penalties import length_penalty
+from nmt.search.ranking import length_penalty
 from tests.toy_model import BOS, EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 CPU = torch.device("cpu")

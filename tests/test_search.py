@@ -13,8 +13,7 @@ from torch import Tensor
 
 from nmt.errors import NmtError
 from nmt.search import Coverage, Hypothesis, Limits, beam_search, greedy_search
-from nmt.search.penalties import LEAST_COVERAGE, length_penalty
-from nmt.search.ranking import BLOCK, best, best_tokens
+from nmt.search.ranking import BLOCK, LEAST_COVERAGE, best, best_tokens, length_penalty
 from nmt.search.types import AttentionBuffer
 from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, ToyState, emitted, limits
 

@@ -82,7 +82,7 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
     def compiled(*arguments: Any) -> None:
         raise AssertionError("oneDNN")
 
-    monkeypatch.setattr("nmt.fast.kernels.product._LINEAR", compiled)
+    monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", compiled)
     tokenizers = small_tokenizers()
     for attention in ATTENTIONS:
         translator = translator_of(network(tokenizers, attention), tokenizers)

@@ -6,11 +6,9 @@ A part whose type is in no table runs as it is. No other room knows which twins 
 import torch
 
 from nmt.config.schema import Kernels
-from nmt.fast.graphs import repeatable
-from nmt.fast.inference import refuse_precision, search
+from nmt.fast.inference import candidates, fastest, rates, refuse_precision, search
 from nmt.fast.place import place_of
-from nmt.fast.precision import candidates, fastest, rates
-from nmt.fast.teacher_forcing import FastTraining
+from nmt.fast.teacher_forcing import FastTraining, repeatable
 from nmt.model import Network, Seq2Seq
 
 __all__ = ["candidates", "fastest", "place_of", "rates", "records_graphs", "refuse_precision", "search", "training"]

@@ -1,22 +1,87 @@
-"""What search asks of a network: the choice between the network itself, step by step, and its fast twin."""
+"""What search asks of a network: the network itself or its fast twin, and the precision that translates fastest here.
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+Shapes: R rows, S source positions, A alignment units, G input gates of the first layer, U units of the readout before
+its nonlinearity, P what the layers that read a context make of it, V target vocabulary.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.config.schema import Kernels
-from nmt.device import autocast
+from nmt.device import MARGIN, autocast, brief_seconds, multiplies_bf16
 from nmt.errors import ConfigError
-from nmt.fast.inference_decoders import FastBahdanau, FastLuong
-from nmt.fast.inference_network import READOUTS, FastSearch
+from nmt.fast.inference_network import READOUTS, FastSearch, joined, none_of, weight_and_bias
+from nmt.fast.kernels.products import multiplies_int8
 from nmt.fast.recurrent import has_kernels
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Unread
 from nmt.model.records import Memory, State
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
+
+# --- the twins of both decoders: one step of each, in a few wide products ---------------------------------------------
+
+
+class FastBahdanau(FastSearch):
+    """Attend, update, read out; with the baseline's fixed context too."""
+
+    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, decoder, precision, ahead=ahead)
+        gates, readout = weight_and_bias(decoder.embedding_gates), weight_and_bias(decoder.embedding_readout)
+        self.from_token = self._table(self.embedding, *joined(gates, readout))
+        self.reads_context = not isinstance(decoder.context_gates, Unread)
+        if self.reads_context:
+            gates, readout = weight_and_bias(decoder.context_gates), weight_and_bias(decoder.context_readout)
+            self.from_context = self._layer(*joined(gates, readout))
+        else:
+            self.from_context = none_of
+        self.from_state = self._layer(*weight_and_bias(decoder.state_readout))
+
+    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """W_a s and U s share their input."""
+        return joined((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
+
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        output = self.cell.output(state.hidden)
+        products = self.recurrent(output)  # (R, A + P)
+        context, weights = self._attend(state, products[:, : self.units] if self.units else output)
+        inputs = self.from_token(previous)  # (R, G + U)
+        if self.reads_context:
+            inputs += context
+        gates = self._fed(inputs[:, : self.gates], state)
+        hidden = self.cell(gates, products[:, self.units :], state.hidden)
+        output, upper = self._climb(hidden, state)
+        return self._read(self.from_state(output).add_(inputs[:, self.gates :]), state, hidden, upper, weights)
+
+
+class FastLuong(FastSearch):
+    """Update, attend, combine."""
+
+    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, decoder, precision, ahead=ahead)
+        self.from_token = self._table(self.embedding, *weight_and_bias(decoder.embedding_gates))
+        weight, bias = weight_and_bias(decoder.combine)
+        annotation = weight.size(1) - decoder.cell.hidden
+        self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
+        self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
+        if self.units:
+            self.to_query = self._layer(self.query, bias.new_zeros(self.units))
+
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        gates = self._fed(self.from_token(previous), state)
+        hidden = self.cell(gates, self.recurrent(self.cell.output(state.hidden)), state.hidden)
+        output, upper = self._climb(hidden, state)
+        context, weights = self._attend(state, self.to_query(output) if self.units else output)
+        return self._read(self.from_state(output).add_(context), state, hidden, upper, weights)
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
 
 
 class PlainSearch(Searchable[State]):
@@ -44,14 +109,14 @@ class PlainSearch(Searchable[State]):
         return autocast(self.model.output.weight.device, self.precision)
 
 
-DECODERS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
+SEARCH_TWINS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
 
 
 def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     """Look up the twin of a network with this decoder."""
     if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
         return None
-    return DECODERS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
+    return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
 
 
 def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
@@ -81,3 +146,78 @@ def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
     """Raise ConfigError for a precision that the kernels do not have."""
     if precision == torch.int8 and kernels == "plain":
         raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
+
+
+# --- the fastest precision, by measurement ----------------------------------------------------------------------------
+
+
+SENTENCES, PIECES = 16, 16
+"""Of the batch that is translated for the measurement: as many steps as pieces."""
+
+
+def native(device: torch.device) -> list[torch.dtype]:
+    """List the precisions whose products the hardware has: fp32 first, then perhaps bf16 and int8."""
+    found = [torch.float32]
+    if multiplies_bf16(device):
+        found.append(torch.bfloat16)
+    if device.type == "cpu" and multiplies_int8():
+        found.append(torch.int8)
+    return found
+
+
+def candidates(model: Seq2Seq, kernels: Kernels, device: torch.device) -> list[torch.dtype]:
+    """List the native precisions in which a network can translate; int8 needs a fast twin."""
+    quantizes = kernels == "auto" and twin_of(model.decoder)
+    return [each for each in native(device) if quantizes or each != torch.int8]
+
+
+def rates(
+    model: Seq2Seq, precisions: Iterable[torch.dtype], kernels: Kernels, *, beam_size: int
+) -> dict[torch.dtype, float]:
+    """Measure the target pieces a second of the network in each precision, on one thread of a CPU.
+
+    A batch of random pieces is encoded and decoded without the ranking of hypotheses, which costs the same in all
+    precisions. Takes about half a second for each. The global random generators are left alone.
+    """
+    device = model.output.weight.device
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(model.source_embedding.num_embeddings, (SENTENCES, PIECES), generator=generator).to(device)
+    lengths = torch.full((SENTENCES,), PIECES)
+    rows = torch.arange(SENTENCES * beam_size, device=device)
+    measured = {}
+    with _one_thread(device), torch.inference_mode():
+        for precision in precisions:
+            network = search(model, precision, kernels, beam_size=beam_size)
+            task = partial(_translate, network, source, lengths, rows, beam_size)
+            measured[precision] = SENTENCES * PIECES / brief_seconds(task, device)
+    return measured
+
+
+def _translate(
+    network: Searchable[Any], source: torch.Tensor, lengths: torch.Tensor, rows: torch.Tensor, beam_size: int
+) -> None:
+    """Encode a batch and take as many steps as it has pieces, each with a reordering of the rows."""
+    previous = torch.zeros_like(rows)
+    with network.searching():
+        state = network.start(network.encode(source, lengths)).expand(beam_size)
+        for _ in range(PIECES):
+            _, state, _ = network.step(previous, state)
+            state = state.select(rows)
+
+
+@contextmanager
+def _one_thread(device: torch.device) -> Iterator[None]:
+    """Compute as batches of a translation do on a CPU, each in a thread of its own."""
+    threads = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def fastest(measured: Mapping[torch.dtype, float]) -> torch.dtype:
+    """Return the precision with the highest rate; fp32 unless another one is clearly faster."""
+    best = max(measured, key=lambda precision: measured[precision])
+    return best if measured[best] > MARGIN * measured[torch.float32] else torch.float32

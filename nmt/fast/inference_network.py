@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.device import autocast
-from nmt.fast.inference_cells import STEPS, Linear, RecurrentStep
-from nmt.fast.inference_encoder import FastEncoder
-from nmt.fast.kernels.int8 import Int8Linear
+from nmt.fast.inference_layers import STEPS, FastEncoder, Linear, RecurrentStep
+from nmt.fast.kernels.products import Int8Linear
 from nmt.fast.recurrent import stack_of, weights_of
 from nmt.model.attention import (
     AdditiveAttention,

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from nmt.fast.kernels import recurrence
 from nmt.fast.kernels.gru_before import gru_before_sequence
-from nmt.fast.kernels.recurrence import GRU, LSTM, cell_sequence, input_gates
-from nmt.fast.kernels.ssru import ssru_sequence
+from nmt.fast.kernels.recurrence import GRU, LSTM, cell_sequence, high, input_gates
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import Layer, RecurrentDecoder
 from nmt.model.encoders import Direction, Encoder, RecurrentEncoder
@@ -59,8 +58,16 @@ def _lstm(gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding:
 
 
 def _ssru(gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None) -> Tensor:
-    """No product depends on a state, so there is no weight."""
-    return ssru_sequence(gates, initial, padding).relu()
+    """The plain steps: no product depends on a state, so there is nothing to gain, and there is no weight."""
+    keep, candidates = gates.to(high(gates.dtype)).chunk(2, -2)
+    keep = keep.sigmoid()
+    if padding is not None:
+        keep = keep.masked_fill(padding.unsqueeze(-2), 1)
+    state, states = initial.to(keep.dtype), []
+    for candidate, kept in zip(candidates.unbind(), keep.unbind(), strict=True):
+        state = torch.lerp(candidate, state, kept)
+        states.append(state)
+    return torch.stack(states).relu().to(gates.dtype)
 
 
 ALL_STEPS: dict[type[Cell], AllSteps] = {
@@ -69,7 +76,7 @@ ALL_STEPS: dict[type[Cell], AllSteps] = {
     ResetBeforeGruCell: gru_before_sequence,
     SsruCell: _ssru,
 }
-WALKED: dict[type[Cell], recurrence.Cell] = {GruCell: GRU, LstmCell: LSTM}
+WALKED: dict[type[Cell], recurrence.Walked] = {GruCell: GRU, LstmCell: LSTM}
 """Cells that the kernels walk together with an attention."""
 
 

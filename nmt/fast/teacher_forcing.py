@@ -11,11 +11,10 @@ from functools import partial
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.fast.kernels.attending import attending_sequence
-from nmt.fast.kernels.feeding import feeding_sequence
+from nmt.fast.kernels.attending import attending_sequence, feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, Weights, gates_of, has_kernels, outputs_of, stack_of, weights_of
 from nmt.model.attention import (
@@ -26,8 +25,10 @@ from nmt.model.attention import (
     InitialStateOnly,
     NoAttention,
 )
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
-from nmt.model.encoders import Encoder, mean_of
+from nmt.model.cells import Cell, GruCell
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.dropout import Dropout
+from nmt.model.encoders import Encoder, RecurrentEncoder, mean_of
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
@@ -190,7 +191,7 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-DECODERS: dict[tuple[type[Decoder], bool], dict[type[Attention] | None, Unroll]] = {
+TRAINING_TWINS: dict[tuple[type[Decoder], bool], dict[type[Attention] | None, Unroll]] = {
     (BahdanauDecoder, False): {
         NoAttention: unroll_without_attention,
         InitialStateOnly: unroll_without_attention,
@@ -208,10 +209,47 @@ def unroll_of(decoder: Decoder) -> Unroll | None:
     """Look up the twin of a decoder's ``unroll``."""
     if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
         return None
-    twins = DECODERS.get((type(decoder), decoder.feeding_gates is not None), {})
+    twins = TRAINING_TWINS.get((type(decoder), decoder.feeding_gates is not None), {})
     unroll = twins.get(type(decoder.attention), twins.get(None))
     if unroll in NO_ATTENTION_GRADIENTS and type(decoder.cell) not in WALKED:
         return None
     if unroll is unroll_feeding and (decoder.above or type(decoder.nonlinearity) is not Tanh):
         return None
     return unroll
+
+
+# --- CUDA graphs ------------------------------------------------------------------------------------------------------
+
+
+def repeatable(model: Seq2Seq) -> bool:
+    """Whether all batches of a shape take the same operations, none of which waits for the GPU."""
+    return _encoder(model.encoder) and _decoder(model.decoder)
+
+
+def _encoder(encoder: Encoder) -> bool:
+    """A GRU in both directions whose last states are the summary."""
+    if type(encoder) is not RecurrentEncoder or encoder.mean or encoder.residual:
+        return False
+    ways = [way for layer in encoder.directions for way in layer]
+    both = len(ways) == 2 * len(encoder.layers)
+    return both and type(encoder.dropout) is Dropout and all(map(_gru, (way.cell for way in ways)))
+
+
+def _decoder(decoder: Decoder) -> bool:
+    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and one of their attentions."""
+    if type(decoder) is BahdanauDecoder:
+        shape = type(decoder.nonlinearity) is Maxout and decoder.feeding_gates is None
+        shape = shape and isinstance(decoder.context_gates, nn.Linear)
+    elif type(decoder) is LuongDecoder:
+        shape = type(decoder.nonlinearity) is Tanh
+    else:
+        return False
+    return shape and _gru(decoder.cell) and not decoder.above and type(decoder.attention) in WITHOUT_WAITING
+
+
+def _gru(cell: Cell) -> bool:
+    return type(cell) is GruCell and not cell.normalized
+
+
+WITHOUT_WAITING = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}
+"""Attentions that wait for nothing; one of one's own may."""

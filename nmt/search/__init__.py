@@ -2,10 +2,9 @@
 
 from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, together
-from nmt.search.greedy import greedy_search
-from nmt.search.penalties import Coverage
+from nmt.search.greedy import Sampling, greedy_search, sample_search
+from nmt.search.ranking import Coverage
 from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, RepetitionPenalty, Rule, obeying
-from nmt.search.sampling import Sampling, sample_search
 from nmt.search.types import Hypothesis, Limits, Searchable, StepModel, StepState
 
 __all__ = [

@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.records import Record
-from nmt.search.penalties import Coverage
-from nmt.search.penalties import length_penalty as penalty
-from nmt.search.ranking import best, best_tokens
+from nmt.search.ranking import Coverage, best, best_tokens
+from nmt.search.ranking import length_penalty as penalty
 from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
 
 

@@ -21,11 +21,11 @@ class EnsembleState:
     members: tuple[StepState, ...]
 
     def expand(self, width: int) -> "EnsembleState":
-        """As ``StepState`` has it."""
+        """Repeat each row of every member ``width`` times."""
         return EnsembleState(tuple(member.expand(width) for member in self.members))
 
     def select(self, rows: Tensor) -> "EnsembleState":
-        """As ``StepState`` has it."""
+        """Reorder or drop the rows of every member."""
         return EnsembleState(tuple(member.select(rows) for member in self.members))
 
 
@@ -42,7 +42,7 @@ class Ensemble(Searchable[EnsembleState]):
         self.attends = any(member.attends for member in members)
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, ...]:
-        """As ``Searchable`` has it."""
+        """Read the sentences with every member."""
         memories = []
         for member in self.members:
             with member.searching():
@@ -50,7 +50,7 @@ class Ensemble(Searchable[EnsembleState]):
         return tuple(memories)
 
     def start(self, memory: tuple[Any, ...]) -> EnsembleState:
-        """As ``Searchable`` has it."""
+        """Make the first states of all members."""
         states = []
         for member, each in zip(self.members, memory, strict=True):
             with member.searching():
@@ -58,7 +58,7 @@ class Ensemble(Searchable[EnsembleState]):
         return EnsembleState(tuple(states))
 
     def step(self, previous: Tensor, state: EnsembleState, /) -> tuple[Tensor, EnsembleState, Tensor | None]:
-        """As ``Searchable`` has it."""
+        """Take one step of every member: (R,) -> (R, V), state, attention (R, S) or None."""
         log_probs, states, attentions = [], [], []
         for member, each in zip(self.members, state.members, strict=True):
             with member.searching():

@@ -1,11 +1,13 @@
-"""Greedy search: one hypothesis for each sentence, extended by the likeliest token or by another choice."""
+"""Greedy search and sampling: one hypothesis for each sentence, extended by the likeliest token or by a drawn one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.errors import ConfigError
 from nmt.search.ranking import best_tokens
 from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel
 
@@ -79,3 +81,86 @@ def _hypotheses(steps: list[_GreedyStep], limits: Limits, alpha: float) -> list[
     return [
         [Hypothesis.from_emitted(*each, limits.eos_id, alpha)] for each in zip(emitted, totals, attention, strict=True)
     ]
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are sampled. Raises ConfigError for all values out of range at once."""
+
+    temperature: float = 1.0
+    """Log-probabilities are divided by it: above 1 flatter, below 1 sharper."""
+    top_k: int | None = None
+    """Sample from the k likeliest tokens (Fan et al. 2018); None: from all."""
+    top_p: float | None = None
+    """Sample from the smallest set of tokens whose total probability is p (Holtzman et al. 2020); None: from all."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.temperature < float("inf"):
+            problems.append(f"sampling temperature: {self.temperature} must be above 0")
+        if self.top_k is not None and self.top_k < 1:
+            problems.append(f"top-k: {self.top_k} must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            problems.append(f"top-p: {self.top_p} must be above 0 and at most 1")
+        if self.seed < 0:
+            problems.append(f"seed: {self.seed} must be at least 0")
+        if problems:
+            raise ConfigError(*problems)
+
+
+def line_uniforms(seed: int, line: int, count: int) -> Tensor:
+    """Draw ``count`` numbers from U[0, 1), fp64, that depend only on the seed and the line number."""
+    return torch.from_numpy(np.random.default_rng((seed, line)).random(count))
+
+
+def sample_step(log_probs: Tensor, uniforms: Tensor, sampling: Sampling, forbidden: tuple[int, ...]) -> Tensor:
+    """Invert the distribution function: log_probs (R, V), uniforms (R,) in [0, 1) -> tokens (R,).
+
+    Tokens stand in descending probability; the first whose cumulative probability exceeds the uniform is taken.
+    """
+    banned = torch.tensor(forbidden, dtype=torch.long, device=log_probs.device)
+    permitted = log_probs.double().index_fill(1, banned, -torch.inf)
+    scaled = (permitted - permitted.amax(1, keepdim=True)) / sampling.temperature  # no temperature overflows the best
+    ordered, tokens = scaled.sort(dim=1, descending=True, stable=True)
+    mass = ordered.softmax(1)
+    if sampling.top_k is not None:
+        mass[:, sampling.top_k :] = 0.0
+    if sampling.top_p is not None:
+        total = mass.sum(1, keepdim=True)
+        mass = mass.masked_fill(mass.cumsum(1) - mass >= sampling.top_p * total, 0.0)
+    cumulative = mass.cumsum(1)
+    threshold = uniforms.unsqueeze(1) * cumulative[:, -1:]
+    place = torch.searchsorted(cumulative, threshold, right=True)
+    last = (mass > 0).sum(1, keepdim=True) - 1  # rounding must not lead past the last token that can be drawn
+    return tokens.gather(1, torch.minimum(place, last.clamp(min=0))).squeeze(1)
+
+
+def sample_search(
+    model: StepModel[S],
+    state: S,
+    limits: Limits,
+    sampling: Sampling,
+    lines: Sequence[int],
+    *,
+    length_penalty: float = 0.0,
+    keep_attention: bool = False,
+) -> list[list[Hypothesis]]:
+    """Sample a hypothesis of each sentence; the result has lists of one.
+
+    ``state`` has a row for each sentence. The line number in ``lines`` decides the random numbers of a sentence. The
+    log-probability of a sample is the model's own, at temperature 1.
+    """
+    lengths = limits.max_lengths.tolist()
+    uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)
+    for row, line, length in zip(uniforms, lines, lengths, strict=True):
+        row[:length] = line_uniforms(sampling.seed, line, length)
+    uniforms = uniforms.to(limits.max_lengths.device)
+
+    def draw(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
+        return sample_step(log_probs, uniforms[sentences, step], sampling, limits.forbidden)
+
+    return follow(model, state, limits, draw, alpha=length_penalty, keep_attention=keep_attention)

@@ -36,7 +36,7 @@ class RepetitionPenalty:
     """At least 1."""
 
     def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
-        """As ``Rule`` has it."""
+        """(R, V), (R, T), (R,) -> (R, V)."""
         return log_probs.scatter(1, history, self.penalty * log_probs.gather(1, history))
 
 
@@ -47,7 +47,7 @@ class NoRepeatedNgram:
     n: int
 
     def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
-        """As ``Rule`` has it."""
+        """(R, V), (R, T), (R,) -> (R, V)."""
         length = history.size(1)
         if length < self.n:
             return log_probs
@@ -67,7 +67,7 @@ class LeastLength:
     eos_id: int
 
     def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
-        """As ``Rule`` has it."""
+        """(R, V), (R, T), (R,) -> (R, V)."""
         short = history.size(1) - 1 < self.lengths[sentences]
         changed = log_probs.clone()
         changed[:, self.eos_id] = changed[:, self.eos_id].masked_fill(short, -torch.inf)
@@ -116,12 +116,12 @@ class RuledState(Generic[S]):
     """(R, T)"""
 
     def expand(self, width: int) -> "RuledState[S]":
-        """As ``StepState`` has it."""
+        """Repeat each row ``width`` times."""
         sentences, history = (each.repeat_interleave(width, 0) for each in (self.sentences, self.history))
         return RuledState(self.state.expand(width), sentences, history)
 
     def select(self, rows: Tensor) -> "RuledState[S]":
-        """As ``StepState`` has it."""
+        """Reorder or drop rows."""
         return RuledState(self.state.select(rows), self.sentences[rows], self.history[rows])
 
 
@@ -145,7 +145,7 @@ class RuledModel(Generic[S]):
         return RuledState(state, sentences, sentences.new_empty(len(sentences), 0))
 
     def step(self, previous: Tensor, state: RuledState[S], /) -> tuple[Tensor, RuledState[S], Tensor | None]:
-        """As ``StepModel`` has it."""
+        """Take one step of the model and apply the rules: (R,) -> (R, V), state, attention (R, S) or None."""
         own, after, attention = self.model.step(previous, state.state)
         sentences = state.sentences
         history = torch.cat((state.history, previous.unsqueeze(1)), 1)

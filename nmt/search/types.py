@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search.penalties import length_penalty
+from nmt.search.ranking import length_penalty
 
 
 class StepState(Protocol):
@@ -56,7 +56,7 @@ class Searchable(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
-        """As ``StepModel`` has it."""
+        """Take one step: previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None."""
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the context in which the methods above are to be called; an ensemble enters those of its members."""

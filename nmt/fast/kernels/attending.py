@@ -1,8 +1,10 @@
-"""Bahdanau's decoder over a sequence as a single autograd function: attend, then update.
+"""Decoders with attention over a sequence, each a single autograd function: Bahdanau's, and Luong's with input feeding.
 
-The plain twin is ``BahdanauDecoder`` step by step. What is saved, types and layout are those of ``recurrence``.
+The plain twins are ``BahdanauDecoder`` and ``LuongDecoder`` step by step. What is saved, types and layout are those of
+``recurrence``.
 
-Shapes: T steps, B sentences, S source positions, H hidden, G rows of gates (3H or 4H), A alignment units, C context.
+Shapes: T steps, B sentences, S source positions, H hidden, G rows of gates (3H or 4H), A alignment units or width of a
+key, C context, O readout.
 """
 
 from typing import Any
@@ -12,15 +14,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.fast.kernels import recurrence
-from nmt.fast.kernels.product import add_product, product
-from nmt.fast.kernels.recurrence import Cell, all_steps, high, separate_steps
+from nmt.fast.kernels.products import add_product, product
+from nmt.fast.kernels.recurrence import Walked, all_steps, high, separate_steps
+from nmt.fast.kernels.torch_steps import DotAttentionSteps
+
+# --- Bahdanau's decoder: attend, then update --------------------------------------------------------------------------
 
 
 class _AttendingSequence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        cell: Cell,
+        cell: Walked,
         gates: Tensor,
         initial: Tensor,
         keys: Tensor,
@@ -34,7 +39,7 @@ class _AttendingSequence(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         low, units, hidden = gates.dtype, keys.size(2), recurrent.size(1)
         gates, walk = cell.begin(gates, initial.to(high(low)), None)
-        attend = recurrence.steps_on(gates.device).Attention
+        attend = recurrence.steps_on(gates.device).AttentionSteps
         attention = attend(len(gates), keys.contiguous(), annotations.contiguous(), mask, energy)
         # W_a s and U s share their right side
         merged = torch.cat((attention.QUERY_SCALE * query, recurrent)).to(low)
@@ -93,7 +98,7 @@ class _AttendingSequence(torch.autograd.Function):
 
 
 def attending_sequence(
-    cell: Cell,
+    cell: Walked,
     gates: Tensor,
     initial: Tensor,
     keys: Tensor,
@@ -128,5 +133,165 @@ def attending_sequence(
     with torch.autocast(gates.device.type, enabled=False):
         result: tuple[Tensor, Tensor, Tensor] = _AttendingSequence.apply(  # type: ignore[no-untyped-call]
             cell, gates, initial, keys.to(low), annotations.to(low), mask, recurrent, bias, query, energy, context
+        )
+        return result
+
+
+# --- Luong's decoder: update, attend, combine, feed -------------------------------------------------------------------
+
+
+class _FeedingSequence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        cell: Walked,
+        gates: Tensor,
+        initial: Tensor,
+        fed: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        recurrent: Tensor,
+        bias: Tensor,
+        combine: Tensor,
+        combine_bias: Tensor,
+        feeding: Tensor,
+        query: Tensor | None,
+        energy: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        low, hidden, readout = gates.dtype, combine.size(1), len(combine)
+        gates, walk = cell.begin(gates, initial.to(high(low)), None)
+        if query is None or energy is None:
+            attention, queries = DotAttentionSteps(len(gates), keys, values, mask), combine.new_empty(0, hidden)
+        else:
+            attend = recurrence.steps_on(gates.device).AttentionSteps
+            attention = attend(len(gates), keys.contiguous(), values.contiguous(), mask, energy)
+            queries = attention.QUERY_SCALE * query
+        units = len(queries)
+        merged = torch.cat((queries, combine, recurrent)).to(low)  # (A + O + G, H), or without A
+        offset = torch.cat((bias.new_zeros(units), combine_bias, bias)).to(low).unsqueeze(1)
+        feeding = feeding.to(low)
+        readouts = fed.new_empty(len(gates) + 1, *fed.shape, dtype=low)
+        readouts[0] = fed
+        split = units, readout, len(recurrent)
+        output = walk.states[0, :hidden].to(low)  # (H, B)
+        *_, recurrent_gates = add_product(offset, merged, output).split(split)
+        for t in range(len(gates)):
+            output = walk.advance(t, add_product(gates[t], feeding, readouts[t]), recurrent_gates)
+            q, combined, recurrent_gates = add_product(offset, merged, output).split(split)
+            context = attention.attend(t, q if units else output)  # (B, O)
+            readouts[t + 1] = combined.to(walk.states.dtype).add_(context.T).tanh_()
+        ctx.cell, ctx.walk, ctx.attention, ctx.units = cell, walk, attention, units
+        ctx.save_for_backward(merged, feeding, readouts)
+        weights = attention.weights.detach()  # ctx must not hold its own outputs
+        ctx.mark_non_differentiable(weights)
+        return readouts[1:], weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_readouts: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        merged, feeding, readouts = ctx.saved_tensors
+        cell, attention, states, units = ctx.cell, ctx.attention, ctx.walk.states, ctx.units
+        slopes, attention_slopes = ctx.walk.slopes(), attention.slopes()
+        (steps, readout, sentences), (rows, _), hidden = d_readouts.shape, feeding.shape, merged.size(1)
+        before = units + readout  # what reads the state after the update, before the gates of the next step
+        back = torch.cat((merged[:before], cell.slopes_first(merged[before:], 0))).T.contiguous()  # (H, A + O + G)
+        back_to_fed = feeding.T.contiguous()  # (O, G)
+        # what reads state t: the queries and the readout of step t - 1, then the gates of step t as slopes have them
+        d_rows = merged.new_zeros(steps + 1, before + 4 * hidden, sentences)
+        d_query = merged.new_empty(hidden, sentences)
+        flat = 1 - readouts[1:].to(states.dtype).square()  # tanh'
+        d_combined = merged.new_empty(steps, sentences, readout)
+        carry, d_fed = torch.zeros_like(states[0]), torch.zeros_like(readouts[0])
+        for t in reversed(range(steps)):
+            here = d_rows[t + 1]
+            here[units:before] = flat[t].mul_(d_readouts[t] + d_fed.to(flat.dtype))
+            d_combined[t] = here[units:before].T
+            attention_slopes.back(t, d_combined[t], here[:units] if units else d_query)
+            d_output = product(back, here[: before + rows])
+            if not units:
+                d_output += d_query
+            carry = slopes.back(t, carry, d_output, d_rows[t, before:])
+            d_fed = product(back_to_fed, d_rows[t, -rows:])
+        carry[:hidden] += product(back[:, before:].contiguous(), d_rows[0, before : before + rows])
+        d_keys, *d_energy = attention_slopes.gradients()
+        d_all = all_steps(d_rows)  # (A + O + 4H, (T + 1) * B)
+        d_products, d_input = d_all[: before + rows], d_all[-rows:, : steps * sentences]
+        d_weight = product(d_products, all_steps(states[:, :hidden].to(merged.dtype)).T).to(states.dtype)
+        d_bias = d_products.sum(1).to(states.dtype)
+        d_values = torch.bmm(attention.weights.permute(1, 2, 0), d_combined.transpose(0, 1))
+        return (
+            None,
+            separate_steps(d_input, steps),
+            carry,
+            d_fed,
+            d_keys,
+            d_values,
+            None,
+            cell.slopes_last(d_weight[before:], 0),
+            cell.slopes_last(d_bias[before:], 0),
+            d_weight[units:before],
+            d_bias[units:before],
+            product(d_input, all_steps(readouts[:-1]).T).to(states.dtype),
+            attention.QUERY_SCALE * d_weight[:units] if units else None,
+            d_energy[0] if units else None,
+        )
+
+
+def feeding_sequence(
+    cell: Walked,
+    gates: Tensor,
+    initial: Tensor,
+    fed: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor,
+    *,
+    recurrent: Tensor,
+    bias: Tensor,
+    combine: Tensor,
+    combine_bias: Tensor,
+    feeding: Tensor,
+    query: Tensor | None = None,
+    energy: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Run Luong's decoder over T steps, each fed the readout of the one before.
+
+    Args:
+        cell: GRU or LSTM.
+        gates: W E y_{i-1} with its bias, (T, G, B).
+        initial: the first state: s_0 (H, B), or h_0 above c_0 (2H, B).
+        fed: h~_0, (O, B).
+        keys: what queries are compared with, (B, S, A).
+        values: the part of W_c for the contexts, applied to the annotations, (B, S, O).
+        mask: (B, S), True on real tokens.
+        recurrent: U, (G, H).
+        bias: that of U, (G,).
+        combine: the part of W_c for the state, (O, H).
+        combine_bias: that of W_c, (O,).
+        feeding: (G, O).
+        query: W_a of the additive score, (A, H); without it, states and keys are multiplied, and A = H.
+        energy: v_a of the additive score, (A,).
+
+    Returns:
+        readouts h~_i (T, O, B), weights (T, B, S). The weights carry no gradient.
+    """
+    low = gates.dtype
+    with torch.autocast(gates.device.type, enabled=False):
+        result: tuple[Tensor, Tensor] = _FeedingSequence.apply(  # type: ignore[no-untyped-call]
+            cell,
+            gates,
+            initial,
+            fed,
+            keys.to(low),
+            values.to(low),
+            mask,
+            recurrent,
+            bias,
+            combine,
+            combine_bias,
+            feeding,
+            query,
+            energy,
         )
         return result

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.fast.kernels.product import add_product, product, transposed
+from nmt.fast.kernels.products import add_product, product, transposed
 from nmt.fast.kernels.recurrence import KEEP, all_steps, high
 
 _by_sigmoid = torch.ops.aten.sigmoid_backward  # d, sigmoid(x) -> d sigmoid'(x)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.fast.kernels.product import add_product, product
+from nmt.fast.kernels.products import add_product, product
 
 CHUNK = 1024
 """Rows per chunk. Each chunk costs a pass over the gradient of the weight, and memory for rows x vocabulary."""

@@ -48,7 +48,7 @@ class AttentionSlopes(Protocol):
         """Return, after all steps, the gradients of the keys (B, S, A) and of the energy (A,)."""
 
 
-class Gates:
+class GruSteps:
     """The gates of T steps, and the values that the backward steps need.
 
     Args:
@@ -114,7 +114,7 @@ class _GateSlopes:
         return d_state * self.direct[t]
 
 
-class Attention:
+class AttentionSteps:
     """Bahdanau's attention over T steps, and the values that the backward steps need.
 
     The energies v·tanh(x) are taken as 2 v·sigmoid(2x) - v·1: the sigmoid is several times faster than the hyperbolic
@@ -177,7 +177,7 @@ class Attention:
 
 
 class _AttentionSlopes:
-    def __init__(self, attention: Attention) -> None:
+    def __init__(self, attention: AttentionSteps) -> None:
         self.attention = attention
         self.d_keys = torch.zeros_like(attention.keys, dtype=attention.high)
         self.d_slope = torch.zeros_like(attention.slope, dtype=attention.high)
@@ -201,8 +201,8 @@ class _AttentionSlopes:
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
 
 
-class DotAttention:
-    """Attention over T steps whose energies are products of queries and keys; otherwise as ``Attention``.
+class DotAttentionSteps:
+    """Attention over T steps whose energies are products of queries and keys; otherwise as ``AttentionSteps``.
 
     Energies are high: they have no bound, and rounding large ones to bf16 would change their weights (at 64, the next
     number is 64.5). In a trained network this was the largest error of the gradient.
@@ -239,7 +239,7 @@ class DotAttention:
 
 
 class _DotAttentionSlopes:
-    def __init__(self, attention: DotAttention) -> None:
+    def __init__(self, attention: DotAttentionSteps) -> None:
         self.attention = attention
         self.d_energies = torch.empty_like(attention.weights)
 

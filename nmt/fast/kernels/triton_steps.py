@@ -198,8 +198,8 @@ def _type(dtype: torch.dtype) -> Any:
     return tl.float64 if dtype == torch.float64 else tl.float32
 
 
-class Gates(plain.Gates):
-    """As ``nmt.fast.kernels.torch_steps.Gates``, with one kernel for each step."""
+class GruSteps(plain.GruSteps):
+    """As ``nmt.fast.kernels.torch_steps.GruSteps``, with one kernel for each step."""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
         super().__init__(steps, initial, low)
@@ -209,7 +209,7 @@ class Gates(plain.Gates):
         self.high = _type(initial.dtype)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.torch_steps.Gates`` has it."""
+        """As ``nmt.fast.kernels.torch_steps.GruSteps`` has it."""
         low = self.states.new_empty(self.states.shape[1:], dtype=self.low)
         _advance[self.programs](
             input_gates.contiguous(),
@@ -226,7 +226,7 @@ class Gates(plain.Gates):
         )
         return low
 
-    def slopes(self) -> "Gates":
+    def slopes(self) -> "GruSteps":
         """Pass on what the forward steps have stored."""
         return self
 
@@ -249,8 +249,8 @@ class Gates(plain.Gates):
         return result
 
 
-class Attention:
-    """As ``nmt.fast.kernels.torch_steps.Attention``; keys and annotations are contiguous."""
+class AttentionSteps:
+    """As ``nmt.fast.kernels.torch_steps.AttentionSteps``; keys and annotations are contiguous."""
 
     QUERY_SCALE = 1
 
@@ -272,7 +272,7 @@ class Attention:
         }
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.torch_steps.Attention`` has it; ``queries`` are contiguous."""
+        """As ``nmt.fast.kernels.torch_steps.AttentionSteps`` has it; ``queries`` are contiguous."""
         sentences, positions = self.mask.shape
         _attend[(sentences,)](
             queries,
@@ -295,7 +295,7 @@ class Attention:
 
 
 class _AttentionSlopes:
-    def __init__(self, attention: Attention) -> None:
+    def __init__(self, attention: AttentionSteps) -> None:
         self.attention = attention
         high = torch.promote_types(attention.keys.dtype, torch.float32)
         self.d_keys = torch.zeros_like(attention.keys, dtype=high)
