@@ -18,7 +18,6 @@ from decoding_speed import DecodingSpeed, known_speeds, measure_missing
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.config import Config, load_run_config
-from nmt.config.schema import CustomCell, CustomPart
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
@@ -86,12 +85,13 @@ def statistics(plan: Plan, runs: Sequence[Run], test: str) -> Integers:
 
 def multiply_adds(config: Config, path: Path) -> str:
     """For one target token of a pair of the training set's mean lengths, without the work for each source token."""
-    if any(isinstance(part, CustomPart | CustomCell) for part in (config.model.encoder, config.model.decoder)):
-        return NOTHING
     report = read_json(RunDirectory(path).path / "data_report.json")
     train = report["splits"]["train"]
     source, target = (train[side]["pieces"] / train["kept"] for side in ("source", "target"))
-    each = cost(config.model, report["vocabulary"]["target"])
+    try:
+        each = cost(config.model, report["vocabulary"]["target"])
+    except RuntimeError:
+        return NOTHING
     count = each.target_token + source * each.pair + (target + 1) / 2 * each.target_pair
     return f"{(count + each.sentence / target) / 1e6:.2f} M"
 

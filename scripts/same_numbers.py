@@ -33,10 +33,10 @@ SMALL = {
 }
 MODELS: dict[str, dict[str, Any]] = {
     "none": {"attention": {"type": "none"}, **SMALL},
-    "bahdanau": {"attention": {"type": "bahdanau", "hidden": 128}, **SMALL},
+    "bahdanau": {"attention": {"type": "bahdanau", "score": {"hidden": 128}}, **SMALL},
     "luong": {"attention": {"type": "luong", "score": "general"}, **SMALL},
     "reference": {
-        "attention": {"type": "bahdanau", "hidden": 512},
+        "attention": {"type": "bahdanau", "score": {"hidden": 512}},
         "embeddings": {"size": 256},
         "encoder": {"hidden": 512},
         "decoder": {"hidden": 512, "readout": 512},

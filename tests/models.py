@@ -13,14 +13,14 @@ SOURCE, TARGET = 11, 13
 
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
-    "bahdanau": {"type": "bahdanau", "hidden": 7},
+    "bahdanau": {"type": "bahdanau", "score": {"hidden": 7}},
     "luong dot": {"type": "luong", "score": "dot"},
     "luong general": {"type": "luong", "score": "general"},
-    "luong concat": {"type": "luong", "score": "concat", "hidden": 6},
+    "luong concat": {"type": "luong", "score": {"type": "concat", "hidden": 6}},
     "luong general without feeding": {"type": "luong", "score": "general", "input_feeding": False},
 }
 
-BAHDANAU: dict[str, Any] = {"type": "bahdanau", "hidden": 7}
+BAHDANAU: dict[str, Any] = {"type": "bahdanau", "score": {"hidden": 7}}
 LUONG: dict[str, Any] = {"type": "luong"}
 AFTER: dict[str, Any] = {"type": "luong", "input_feeding": False}
 
@@ -35,12 +35,10 @@ def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
-    "bahdanau scaled dot": {"attention": {"type": "bahdanau", "score": "scaled_dot"}},
-    "bahdanau without bias": {"attention": BAHDANAU | {"bias": False}},
-    "bahdanau location": {"attention": {"type": "bahdanau", "score": "location", "positions": 9}},
+    "bahdanau without bias": {"attention": BAHDANAU | {"score": {"bias": False}}},
+    "bahdanau location": {"attention": {"type": "bahdanau", "score": {"type": "location", "positions": 9}}},
     "bahdanau fed, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU | {"input_feeding": True}),
-    "luong low rank": {"attention": LUONG | {"score": "low_rank", "hidden": 3}},
-    "luong cosine, maxout": recurrent({}, {"readout_activation": "maxout"}, LUONG | {"score": "cosine"}),
+    "luong low rank": {"attention": LUONG | {"score": {"type": "low_rank", "hidden": 3}}},
     "local-m": {"attention": LUONG | {"scope": {"type": "local_m", "window": 1}}},
     "local-p": {"attention": LUONG | {"scope": {"type": "local_p", "window": 2}}},
     "local-p before": {"attention": BAHDANAU | {"scope": {"type": "local_p", "window": 2, "normalize": False}}},
@@ -49,8 +47,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "heads after, local": {
         "attention": AFTER | {"heads": 4, "score": "dot", "scope": {"type": "local_p", "window": 3}}
     },
-    "coverage": {"attention": BAHDANAU | {"coverage": True}},
-    "coverage after": {"attention": AFTER | {"score": "concat", "coverage": True}},
+    "coverage": {"attention": BAHDANAU | {"score": "coverage"}},
+    "coverage after": {"attention": AFTER | {"score": "coverage"}},
     "initial state only": recurrent({"directions": "forward"}, {}, {"type": "none", "context": "initial_state"}),
     "sutskever": recurrent(
         {"type": "lstm", "layers": 2, "directions": "forward"},
@@ -120,11 +118,28 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "transformer encoder, no attention": _transformer() | {"attention": {"type": "none"}, "decoder": {"hidden": 7}},
 }
 
-VARIANTS: dict[str, dict[str, Any]] = {
+NAMED: dict[str, dict[str, Any]] = {
     **{name: {"attention": section} for name, section in ATTENTIONS.items()},
     **RECURRENT,
     **TRANSFORMERS,
 }
+
+
+def _untried() -> dict[str, dict[str, Any]]:
+    """Each registered part that no variant above has, with its defaults."""
+    models = [schema.Model.model_validate({"attention": "none"} | sections) for sections in NAMED.values()]
+    parts = (each for model in models for each in (model.encoder, model.decoder, model.attention))
+    tried = {getattr(part, "score", part).type for part in parts}
+    every = {
+        **{name: {"attention": LUONG | {"score": name}} for name in schema.SCORES.options},
+        **{name: {"encoder": {"type": name, "hidden": 4}} for name in schema.ENCODERS.options},
+        **{name: {"decoder": {"type": name, "hidden": 8}} for name in schema.DECODERS.options},
+    }
+    return {f"registered {name}": sections for name, sections in every.items() if name not in tried}
+
+
+REGISTERED = _untried()
+VARIANTS = NAMED | REGISTERED
 """Sections of ``model``, by the name of a system: every test of all networks runs on each of these."""
 
 

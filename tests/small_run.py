@@ -17,7 +17,7 @@ from nmt.training.trainer import Trainer
 WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
-    "bahdanau": {"type": "bahdanau", "hidden": 32},
+    "bahdanau": {"type": "bahdanau", "score": {"hidden": 32}},
     "luong": {"type": "luong"},
     "transformer": {"type": "transformer"},
 }

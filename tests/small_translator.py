@@ -16,7 +16,7 @@ RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
 LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 8))) for _ in range(40)]
 ATTENTIONS: list[dict[str, Any]] = [
-    {"type": "bahdanau", "hidden": 12},
+    {"type": "bahdanau", "score": {"hidden": 12}},
     {"type": "luong"},
     {"type": "none"},
     {"type": "transformer"},

@@ -297,7 +297,7 @@ def test_the_reference_network_is_of_the_reference_sizes() -> None:
         if isinstance(found.decoder, schema.TransformerDecoder):
             assert found.encoder.hidden == found.decoder.hidden == found.embeddings.size == 256
             continue
-        assert (found.embeddings.size, found.encoder.hidden, found.decoder.hidden, found.decoder.readout) == (
+        assert (found.embeddings.size, found.encoder.hidden, found.decoder.hidden, found.decoder.readout_width(0)) == (
             256,
             512,
             512,

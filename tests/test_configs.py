@@ -232,7 +232,7 @@ def test_systems_of_papers_are_named_for_what_they_are() -> None:
             assert run.config.data.reverse_source == ("reversed" in parts)
             assert (run.config.model.dropout.embedding > 0) == ("dropout" in parts)
         else:
-            assert isinstance(attention, schema.LuongAttention) and attention.score in parts
+            assert isinstance(attention, schema.LuongAttention) and attention.score.type in parts
             assert attention.scope.type == ("global" if parts[0] == "global" else f"local_{parts[1]}")
             assert attention.input_feeding == ("unfed" not in parts)
 

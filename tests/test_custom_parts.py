@@ -1,4 +1,4 @@
-"""Parts from outside the package, each by one registry entry: they train, resume and translate as the built-in ones.
+"""Parts from outside the package, registered as the built-in ones are: they train, resume and translate like these.
 
 Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C context, H hidden.
 """
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -17,32 +17,36 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt import fast
-from nmt.config import Config, schema
+from nmt.config import Config, load_config, schema
 from nmt.errors import ConfigError
-from nmt.model import Memory, State, build, build_model
+from nmt.model import Memory, State, build_model
 from nmt.model.attention import Attention, ScoredAttention
-from nmt.model.cells import Cell, GruCell
+from nmt.model.cells import Cell
 from nmt.model.decoders import Decoder
-from nmt.model.dropout import Dropout
-from nmt.model.encoders import Encoder, RecurrentEncoder
+from nmt.model.encoders import Encoder
 from nmt.runs.loading import load_run
-from nmt.translation.ensemble import load_translator
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import options, train
 
 CPU = torch.device("cpu")
-
+REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS)
 
 # --- an encoder that is not bidirectional -----------------------------------------------------------------------------
 
 
-class ForwardEncoder(Encoder):
-    """A GRU that reads from left to right; the decoder starts from its last state."""
+class ForwardOptions(schema.Encoder):
+    """A GRU that reads from left to right."""
 
-    def __init__(self, config: schema.Model) -> None:
+    type: Literal["forward"]
+
+
+class ForwardEncoder(Encoder):
+    """The decoder starts from its last state."""
+
+    def __init__(self, options: ForwardOptions, config: schema.Model) -> None:
         super().__init__()
-        self.width = self.bridge_width = config.encoder.hidden
+        self.width = self.bridge_width = options.hidden
         self.rnn = nn.GRU(config.embeddings.size, self.width, batch_first=True)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,6 +59,12 @@ class ForwardEncoder(Encoder):
 # --- a decoder without a hidden vector --------------------------------------------------------------------------------
 
 
+class CacheOptions(schema.Decoder):
+    """Attends from the mean of all target embeddings so far."""
+
+    type: Literal["cache"]
+
+
 @dataclass(frozen=True)
 class CacheState(State):
     cache: Tensor
@@ -62,13 +72,11 @@ class CacheState(State):
 
 
 class CacheDecoder(Decoder):
-    """Attends from the mean of all target embeddings so far, which it keeps in a cache."""
-
-    def __init__(self, config: schema.Model, encoder: Encoder, attention: Attention) -> None:
+    def __init__(self, options: CacheOptions, config: schema.Model, encoder: Encoder, attention: Attention) -> None:
         super().__init__()
         width = self.readout_width = config.embeddings.size
         self.attention, self.attends = attention, attention.attends
-        self.query = nn.Linear(width, config.decoder.hidden)
+        self.query = nn.Linear(width, options.hidden)
         self.combine = nn.Linear(width + encoder.width, width)
 
     def start(self, memory: Memory, bridge: Tensor) -> CacheState:
@@ -85,42 +93,19 @@ class CacheDecoder(Decoder):
         return readout, state.advanced(cache=cache), None if weights is None else weights.flatten(0, 1)
 
 
-# --- an attention -----------------------------------------------------------------------------------------------------
-
-
-class DistanceAttention(ScoredAttention):
-    """e_ij = -|s_i - W h_j|²: the nearest annotation weighs most."""
-
-    def __init__(self, config: schema.Model, encoder: Encoder) -> None:
-        super().__init__()
-        self.key = nn.Linear(encoder.width, config.decoder.hidden, bias=False)
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        """W h_j, once for each source: (B, S, C) -> (B, S, H)."""
-        keys: Tensor = self.key(annotations)
-        return keys
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """At every step: (B, Q, H), (B, S, H) -> (B, Q, S)."""
-        return -(queries.unsqueeze(2) - keys.unsqueeze(1)).square().sum(-1)
-
-
-def test_distance_attention_by_hand() -> None:
-    """With W = I and s = (1, 0): squared distances 0 to (1, 0), and ln 3 to (1, sqrt(ln 3))."""
-    section = {"type": "custom", "name": "distance"}
-    values = {"attention": section, "encoder": {"hidden": 1}, "decoder": {"hidden": 2}}
-    attention = DistanceAttention(
-        schema.Model.model_validate(values), RecurrentEncoder(2, lambda: GruCell(1), 1, Dropout(0.0))
-    )
-    attention.key.weight.data = torch.eye(2)
-    annotations = torch.tensor([[[1.0, 0.0], [1.0, math.log(3) ** 0.5]]])
-    memory = attention.prepare(Memory(annotations, annotations[:, 0], torch.ones(1, 2, dtype=torch.bool)))
-    context, weights = attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([0]), memory)
-    assert weights[0, 0].tolist() == pytest.approx([3 / 4, 1 / 4])
-    assert context[0, 0].tolist() == pytest.approx([1.0, math.log(3) ** 0.5 / 4])
-
-
 # --- a cell -----------------------------------------------------------------------------------------------------------
+
+
+class Minimal(schema.Recurrence):
+    type: Literal["minimal"]
+
+
+class MinimalEncoder(Minimal, schema.RecurrentEncoder):
+    """Minimal gated unit."""
+
+
+class MinimalDecoder(Minimal, schema.RecurrentDecoder):
+    """Minimal gated unit."""
 
 
 class MinimalCell(Cell):
@@ -129,10 +114,10 @@ class MinimalCell(Cell):
     gates = 2  # x_f and x_n, each as wide as the state
     groups = (1, 1)  # what layer_norm normalizes
 
-    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
-        super().__init__(hidden, normalize=normalize)
-        self.recurrent = nn.Linear(hidden, hidden)  # U_f
-        self.candidate_recurrent = nn.Linear(hidden, hidden)  # U_n
+    def __init__(self, options: Minimal) -> None:
+        super().__init__(options.hidden, normalize=options.layer_norm)
+        self.recurrent = nn.Linear(options.hidden, options.hidden)  # U_f
+        self.candidate_recurrent = nn.Linear(options.hidden, options.hidden)  # U_n
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """One step: input_gates (R, 2H), state (R, H) -> (R, H)."""
@@ -142,27 +127,27 @@ class MinimalCell(Cell):
         return torch.lerp(state, candidate, forget)
 
 
-def test_minimal_cell_by_hand() -> None:
-    """One unit, U_f = 0 and U_n = 2: f = sigmoid(0) = 1/2, s' = s / 2 + tanh(x_n + s) / 2."""
-    cell = MinimalCell(1)
-    for parameter, value in ((cell.recurrent.weight, 0.0), (cell.candidate_recurrent.weight, 2.0)):
-        parameter.data.fill_(value)
-    for layer in (cell.recurrent, cell.candidate_recurrent):
-        layer.bias.data.zero_()
-    after = cell(torch.tensor([[0.0, 0.3]]), torch.tensor([[0.4]]))
-    assert after.item() == pytest.approx(0.2 + math.tanh(0.7) / 2)
+# --- attentions that are no weighted mean of a score ------------------------------------------------------------------
 
 
-# --- a location attention ---------------------------------------------------------------------------------------------
+class WindowOptions(schema.Attention):
+    """alpha_i = softmax(W s_i) within D positions of the target position (Luong et al. 2015, eq. 8 and local-m)."""
+
+    type: Literal["window"]
+    window: schema.Size
+    """D."""
+    after: bool = False
+    """Attend after the update."""
+
+    @property
+    def after_update(self) -> bool:
+        return self.after
 
 
-class LocationAttention(Attention):
-    """alpha_i = softmax(W s_i) (Luong et al. 2015, eq. 8), within D positions of the target position (local-m)."""
-
-    def __init__(self, config: schema.Model, encoder: Encoder) -> None:
+class WindowAttention(Attention):
+    def __init__(self, options: WindowOptions, config: schema.Model, encoder: Encoder) -> None:
         super().__init__()
-        assert isinstance(config.attention, schema.CustomAttention)
-        self.window: int = config.attention.options["window"]
+        self.window = options.window
         self.location = nn.Linear(config.decoder.hidden, 64, bias=False)
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -176,12 +161,18 @@ class LocationAttention(Attention):
         return weights @ memory.annotations, weights
 
 
+class MeanOptions(schema.Attention):
+    """The mean of the annotations, without weights."""
+
+    type: Literal["mean"]
+
+
 class MeanAttention(Attention):
-    """The mean of the annotations, without weights; with a layer that is never used."""
+    """It has a layer that is never used."""
 
     attends = False
 
-    def __init__(self, config: schema.Model, encoder: Encoder) -> None:
+    def __init__(self, options: MeanOptions, config: schema.Model, encoder: Encoder) -> None:
         super().__init__()
         self.unused = nn.LayerNorm(encoder.width)
 
@@ -192,36 +183,47 @@ class MeanAttention(Attention):
 
 # --- each of them trains, resumes and translates ----------------------------------------------------------------------
 
+PAGE = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
+[SCORE], [SECTION] = (re.findall(rf"^```{kind}\n(.*?)\n```$", PAGE, re.S | re.M) for kind in ("python", "yaml"))
 PARTS: dict[str, dict[str, Any]] = {
-    "encoder": {"encoder": {"type": "custom", "name": "forward", "hidden": 24}},
-    "decoder": {"decoder": {"type": "custom", "name": "cache", "hidden": 24}},
-    "attention": {"attention": {"type": "custom", "name": "distance"}},
+    "score of the page": yaml.safe_load(SECTION)["model"],
+    "encoder": {"encoder": {"type": "forward", "hidden": 24}},
+    "decoder": {"decoder": {"type": "cache", "hidden": 24}},
     "cell": {
-        "encoder": {"type": "recurrent", "cell": "minimal", "hidden": 24},
-        "decoder": {"type": "recurrent", "cell": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
+        "encoder": {"type": "minimal", "hidden": 24},
+        "decoder": {"type": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
     },
-    "attention with options": {"attention": {"type": "custom", "name": "location", "options": {"window": 2}}},
-    "attention without weights": {"attention": {"type": "custom", "name": "mean"}},
-    "attention after the update": {
-        "attention": {"type": "custom", "name": "location", "after_update": True, "options": {"window": 2}}
-    },
+    "attention": {"attention": {"type": "window", "window": 2, "after": True}},
+    "attention without weights": {"attention": "mean"},
 }
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(build.ENCODERS, "forward", ForwardEncoder)
-    monkeypatch.setitem(build.DECODERS, "cache", CacheDecoder)
-    monkeypatch.setitem(build.ATTENTIONS, "distance", DistanceAttention)
-    monkeypatch.setitem(build.CELLS, "minimal", MinimalCell)
-    monkeypatch.setitem(build.ATTENTIONS, "location", LocationAttention)
-    monkeypatch.setitem(build.ATTENTIONS, "mean", MeanAttention)
+def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Register all parts, for one test; the names that the page defines."""
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "options", dict(registry.options))
+        monkeypatch.setattr(registry, "builders", dict(registry.builders))
+    names: dict[str, Any] = dict(globals(), ScoredAttention=ScoredAttention)
+    exec(SCORE, names)
+    for registry, kind, part in (
+        (schema.ENCODERS, ForwardOptions, ForwardEncoder),
+        (schema.DECODERS, CacheOptions, CacheDecoder),
+        (schema.ATTENTIONS, WindowOptions, WindowAttention),
+        (schema.ATTENTIONS, MeanOptions, MeanAttention),
+    ):
+        registry.register(kind)
+        registry.builds(kind)(part)
+    schema.ENCODERS.register(MinimalEncoder)
+    schema.DECODERS.register(MinimalDecoder)
+    schema.CELLS.builds(Minimal)(MinimalCell)
+    return names
 
 
-def configured(folder: Path, part: str, output: str, updates: int, kernels: str = "auto") -> Config:
+def configured(folder: Path, part: str, output: str, updates: int) -> Config:
     values = options(folder, updates=updates)
     values["model"] |= PARTS.get(part, {})
-    return Config.model_validate(values | {"output": str(folder / output), "kernels": kernels})
+    return Config.model_validate(values | {"output": str(folder / output)})
 
 
 @pytest.fixture(scope="module")
@@ -229,13 +231,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("outside")
 
 
-@pytest.mark.parametrize("kernels", ["auto", "plain"])
 @pytest.mark.parametrize("part", PARTS)
-def test_it_trains_resumes_and_translates(folder: Path, part: str, kernels: str) -> None:
-    whole, parts = f"whole-{part}-{kernels}", f"parts-{part}-{kernels}"
-    train(configured(folder, part, whole, 3, kernels))
-    train(configured(folder, part, parts, 2, kernels))
-    train(configured(folder, part, parts, 3, kernels), resume=True)
+def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
+    whole, parts = f"whole-{part}", f"parts-{part}"
+    train(configured(folder, part, whole, 3))
+    train(configured(folder, part, parts, 2))
+    train(configured(folder, part, parts, 3), resume=True)
     for name, tensor in load_run(folder / whole, CPU, "last").model.state_dict().items():
         assert torch.equal(load_run(folder / parts, CPU, "last").model.state_dict()[name], tensor), name
     check_beam_search(Translator.load(folder / whole, "cpu"))
@@ -271,48 +272,41 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
             assert torch.allclose(log_probs, logits[:, t].log_softmax(-1).float(), atol=1e-5)
 
 
-def test_an_ensemble_of_two_runs(folder: Path) -> None:
-    runs = [("ensemble-attention", "attention"), ("ensemble-bahdanau", "bahdanau")]
-    for output, part in runs:
-        train(configured(folder, part, output, 3))
-    check_beam_search(load_translator([folder / output for output, _ in runs], "cpu"))
+def test_distance_attention_by_hand(registered: dict[str, Any]) -> None:
+    """With W = I, r = 1 and s = (1, 0): squared distances 0 to (1, 0), and ln 3 to (1, sqrt(ln 3))."""
+    attention = schema.SCORES.build(registered["DistanceScore"](type="distance"), 2, 2)
+    attention.key.weight.data = torch.eye(2)
+    annotations = torch.tensor([[[1.0, 0.0], [1.0, math.log(3) ** 0.5]]])
+    memory = attention.prepare(Memory(annotations, annotations[:, 0], torch.ones(1, 2, dtype=torch.bool)))
+    context, weights = attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([0]), memory)
+    assert weights[0, 0].tolist() == pytest.approx([3 / 4, 1 / 4])
+    assert context[0, 0].tolist() == pytest.approx([1.0, math.log(3) ** 0.5 / 4])
 
 
-@pytest.mark.parametrize("name", ["forwards", "gru"])
-def test_a_part_that_nobody_registered_is_named(folder: Path, name: str) -> None:
-    config = configured(folder, "encoder", "x", 3).model.model_copy(
-        update={"encoder": schema.CustomPart(type="custom", name=name)}
-    )
-    with pytest.raises(ConfigError, match=f"no custom encoder is called '{name}'; register it first"):
+def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:
+    values = options(folder)
+    values["model"] |= {"attention": {"type": "window", "window": 0, "widow": 2}, "encoder": {"type": "forwards"}}
+    path = folder / "wrong.yaml"
+    path.write_text(yaml.safe_dump(values), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in caught.value.problems]
+    assert found == ["model.attention.window", "model.attention.widow", "model.encoder.type"]
+    assert "nearest: forward" in caught.value.problems[-1]
+
+
+def test_a_type_cannot_be_registered_twice() -> None:
+    with pytest.raises(ValueError, match="type 'forward' is taken by ForwardOptions"):
+        schema.ENCODERS.register(ForwardOptions)
+
+
+def test_options_that_nothing_builds_are_named(folder: Path) -> None:
+    config = configured(folder, "encoder", "x", 3).model
+    del schema.ENCODERS.builders[ForwardOptions]
+    with pytest.raises(LookupError, match="nothing builds ForwardOptions"):
         build_model(config, 9, 9)
 
 
 def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:
-    parameters = dict(
-        build_model(configured(folder, "attention without weights", "x", 3).model, 9, 9).named_parameters()
-    )
-    assert (parameters["decoder.attention.unused.weight"] == 1).all()
-
-
-@pytest.mark.parametrize("cell", ["minimum", "gru"])
-@pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_a_cell_that_nobody_registered_is_named(folder: Path, part: str, cell: str) -> None:
-    kind = {"encoder": schema.CustomCellEncoder, "decoder": schema.CustomCellDecoder}[part]
-    config = configured(folder, "encoder", "x", 3).model.model_copy(update={part: kind(type="recurrent", cell=cell)})
-    wanted = rf"model\.{part}\.cell: no custom cell is called '{cell}'; register it first: nmt\.model\.build\.CELLS\['"
-    with pytest.raises(ConfigError, match=wanted):
-        build_model(config, 9, 9)
-
-
-# --- docs/architecture.md ---------------------------------------------------------------------------------------------
-
-
-def test_the_part_of_the_architecture_is_one_of_this_file() -> None:
-    """The class, its entry and its configuration, as printed."""
-    page = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
-    [block], [section] = (re.findall(rf"^```{kind}\n(.*?)\n```$", page, re.S | re.M) for kind in ("python", "yaml"))
-    code, _, entry = block.partition("\n\n\n")
-    assert code in Path(__file__).read_text("utf-8")
-    assert entry == 'build.ATTENTIONS["distance"] = DistanceAttention'
-    assert build.ATTENTIONS["distance"] is DistanceAttention
-    assert yaml.safe_load(section)["model"] == PARTS["attention"]
+    model = build_model(configured(folder, "attention without weights", "x", 3).model, 9, 9)
+    assert (model.get_parameter("decoder.attention.unused.weight") == 1).all()

@@ -162,7 +162,7 @@ STACKED = {
     "bahdanau": recurrent({"layers": 3}, {"layers": 3}, BAHDANAU),
     "fed": recurrent({"layers": 2, "type": "lstm"}, {"layers": 3, "type": "lstm"}, LUONG),
     "after": recurrent({"layers": 2, "residual": True}, {"layers": 2, "residual": True}, AFTER),
-    "coverage": recurrent({"layers": 2}, {"layers": 2}, BAHDANAU | {"coverage": True}),
+    "coverage": recurrent({"layers": 2}, {"layers": 2}, BAHDANAU | {"score": "coverage"}),
 }
 PLACES = {"embedding": 0.0, "annotation": 0.5, "readout": 0.0}
 

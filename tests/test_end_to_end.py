@@ -21,7 +21,7 @@ LONGER: dict[str, dict[str, Any]] = {
     }
 }
 """Where the options below are too few updates, or too large a learning rate."""
-LUONG = {"type": "luong", "score": "concat", "hidden": 32, "input_feeding": False}
+LUONG = {"type": "luong", "score": {"type": "concat", "hidden": 32}, "input_feeding": False}
 
 
 def run_command(folder: Path, attention: str, **sections: Any) -> Path:

@@ -90,15 +90,15 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "deep": recurrent(
         {"hidden": 32, "layers": 2, "residual": True, "layer_norm": True},
         {"hidden": 48, "layers": 2, "readout": 32, "residual": True, "layer_norm": True},
-        {"type": "bahdanau", "hidden": 32},
+        {"type": "bahdanau", "score": {"hidden": 32}},
     ),
-    "heads": WIDE | {"attention": {"type": "bahdanau", "hidden": 32, "heads": 4}},
-    "location": WIDE | {"attention": {"type": "luong", "score": "location", "positions": 10}},
+    "heads": WIDE | {"attention": {"type": "bahdanau", "score": {"hidden": 32}, "heads": 4}},
+    "location": WIDE | {"attention": {"type": "luong", "score": {"type": "location", "positions": 10}}},
     "local-p": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_p", "window": 2}}},
     "hard": WIDE | {"attention": AFTER | {"hard": {"type": "marginal"}}},
     "cosine": WIDE | {"attention": {"type": "luong", "score": "cosine"}},
-    "low-rank": WIDE | {"attention": {"type": "luong", "score": "low_rank", "hidden": 16}},
-    "coverage": WIDE | {"attention": {"type": "bahdanau", "hidden": 32, "coverage": True}},
+    "low-rank": WIDE | {"attention": {"type": "luong", "score": {"type": "low_rank", "hidden": 16}}},
+    "coverage": WIDE | {"attention": {"type": "bahdanau", "score": {"type": "coverage", "hidden": 32}}},
     "reset-before": WIDE
     | {
         "encoder": {"type": "gru", "hidden": 32, "reset": "before"},

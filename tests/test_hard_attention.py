@@ -37,7 +37,7 @@ TINY: dict[str, Any] = {
 SYSTEMS: dict[str, dict[str, Any]] = {
     "states depend on no position": AFTER,
     "fed": AFTER | {"input_feeding": True},
-    "before the update": {"type": "bahdanau", "hidden": 2},
+    "before the update": {"type": "bahdanau", "score": {"hidden": 2}},
 }
 SENTENCES = 20_000
 

@@ -74,7 +74,8 @@ from nmt.model import build_model
 
 sizes = {"embeddings": {"size": 64}, "encoder": {"hidden": 128}, "decoder": {"hidden": 128, "readout": 128}}
 torch.manual_seed(1)
-model = build_model(schema.Model.model_validate(sizes | {"attention": {"type": "bahdanau", "hidden": 64}}), 50, 60)
+attention = {"type": "bahdanau", "score": {"hidden": 64}}
+model = build_model(schema.Model.model_validate(sizes | {"attention": attention}), 50, 60)
 for parameter in model.eval().parameters():
     torch.nn.init.uniform_(parameter, -0.2, 0.2)
 source, written = torch.randint(3, 50, (8, 12)), torch.randint(60, (6, 16))

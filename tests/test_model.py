@@ -165,8 +165,8 @@ def test_bahdanau_step_by_the_papers_equations() -> None:
 @pytest.mark.parametrize(("score", "units"), [("dot", None), ("general", None), ("concat", 6), ("concat", None)])
 def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feeding: bool) -> None:
     """Two steps recomputed from the weights with no code of the package: gates, score, context, h~, output."""
-    section = {"type": "luong", "score": score, "hidden": units, "input_feeding": feeding}
-    model = small_model(section)
+    options = {"type": score} | ({"hidden": units} if units else {})
+    model = small_model({"type": "luong", "score": options, "input_feeding": feeding})
     memory = model.encode(SOURCES[:1], LENGTHS[:1])
     state = model.start(memory)
     weights = dict(model.decoder.named_parameters())
@@ -340,7 +340,7 @@ def standard_deviation(kind: str, name: str, shape: torch.Size) -> float:
 def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
     torch.manual_seed(2)
     config = model_config(
-        {"type": "bahdanau", "hidden": 256},
+        {"type": "bahdanau", "score": {"hidden": 256}},
         embeddings={"size": 48},
         encoder={"hidden": 64},
         decoder={"hidden": 96, "readout": 64},

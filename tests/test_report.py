@@ -38,7 +38,7 @@ HOSTILE = {
 """What stands in the text in place of some of its words."""
 SYSTEMS: dict[str, dict[str, Any]] = {
     "none": {},
-    "heads": {"attention": {"type": "bahdanau", "hidden": 32, "heads": 2}},
+    "heads": {"attention": {"type": "bahdanau", "score": {"hidden": 32}, "heads": 2}},
     "transformer": {},
 }
 

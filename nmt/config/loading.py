@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config.decoding import search_contradictions
 from nmt.config.problems import explain, show
 from nmt.config.schema import Config, Problem
 from nmt.config.yaml12 import LARGEST_YAML, format_yaml, parse_yaml
@@ -47,7 +46,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         except ValidationError as error:
             found = [explain(detail) for detail in error.errors(include_url=False)[: MOST_PROBLEMS + 1]]
         else:
-            found = [*config.contradictions(), *search_contradictions(config.decoding)]
+            found = list(config.contradictions())
             if not found:
                 return config
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
@@ -102,6 +101,8 @@ def _apply(data: dict[str, Any], override: str) -> None:
     for depth, part in enumerate(parts[:-1], 1):
         if data.get(part) is None:
             data[part] = {}
+        if isinstance(data[part], str):  # a type alone
+            data[part] = {"type": data[part]}
         if not isinstance(data[part], dict):
             outer = ".".join(parts[:depth])
             raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section; set {outer} as a whole")
@@ -113,13 +114,13 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
     """The problem with its origin: the last override that set its key, or the file."""
-    section = problem.key.rpartition(".")[0]
     for override in reversed(overrides):
         key, _, value = override.partition("=")
         key = key.strip()
         if f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
             return f"--set {override}: {problem}"
-        if key == f"{section}.type" and "has no effect" in problem.text:
+        section = key.removesuffix(".type")
+        if section != key and problem.key.startswith(f"{section}.") and "has no effect" in problem.text:
             return f"{file}: {problem}; to replace the whole section: --set '{section}={{type: {value}}}'"
     return f"{file}: {problem}"
 

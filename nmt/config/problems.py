@@ -2,24 +2,31 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from nmt.config.foreign_keys import SCORES, counterpart
-from nmt.config.schema import AnyAttention, Config, Dropout, MovingAverage, Problem, Sampling, Score, Section, listed
+from nmt.config.schema import Config, Problem, Section, listed
 from nmt.config.schema_map import Place, are_corpora, choices, expected, find, keys_by_name, variants_of
 from nmt.config.yaml12 import missing_space
 from nmt.errors import nearest
 
 LONGEST_SHOWN = 60
 """Characters of a value that a message quotes."""
-SINGLE = {Dropout: ("embedding", "annotation", "readout"), MovingAverage: ("decay",), Sampling: ("alpha",)}
-"""The keys of a section that a single number between 0 and 1 may have been meant for."""
-ELSEWHERE = {("transformer", "model.attention.heads"): "there is model.decoder.heads"}
-"""Keys that another section has for a type."""
 MOST_KEYS = 3
 """Keys that a message suggests."""
+ELSEWHERE = {
+    "lr": "training.optimizer.learning_rate",
+    "max_steps": "training.updates",
+    "batch_size": "training.batch_tokens",
+    "hidden_size": "model.encoder.hidden and model.decoder.hidden",
+    "num_layers": "model.encoder.layers and model.decoder.layers",
+    "emb_dim": "model.embeddings.size",
+    "vocab_size": "tokenizer.vocabulary",
+    "beam": "decoding.beam_size",
+    "save_dir": "output",
+}
+"""Frequent keys of other toolkits, and ours; others are found by their resemblance."""
 
 
 def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
@@ -68,20 +75,15 @@ def _hint(place: Place, found: Any) -> str:
             return f"; write {{type: {found}}}"
         if hint := missing_space(found):
             return f"; {hint}"
-    meant = next((SINGLE[variant] for variant in variants.values() if variant in SINGLE), ())
-    if meant and isinstance(found, float) and 0 <= found < 1:
-        return f"; write {{{', '.join(f'{name}: {found}' for name in meant)}}}"
     if isinstance(found, int | float) and expected(place.annotation).startswith("text"):
         return f"; write '{show(found)}', in quotes"
     return ""
 
 
 def _not_one_of(found: Any, words: Sequence[str]) -> str:
-    hints = nearest(found, words) if isinstance(found, str) else []
-    if words == get_args(Score) and isinstance(found, str) and found in SCORES:
-        hints = [f"use {SCORES[found]}"]
-    elif words == list(variants_of(AnyAttention)) and found in get_args(Score):
-        hints = [f"for the score, write {{type: {'bahdanau' if found == 'additive' else 'luong'}, score: {found}}}"]
+    hints = []
+    if isinstance(found, str):
+        hints = [spaced] if (spaced := missing_space(found)) else nearest(found, words)
     return "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints])
 
 
@@ -91,12 +93,11 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     if having:
         chosen = location[-2]
         what = "a corpus with the key" if are_corpora(place.alternatives) else "type"
-        hint = ELSEWHERE.get((str(chosen), place.key), "leave it out")
-        return f"has no effect for {what} '{chosen}', only for {listed(map(repr, having))}; {hint}"
+        return f"has no effect for {what} '{chosen}', only for {listed(map(repr, having))}; leave it out"
     if hint := missing_space(name):
         return f"unknown key; {hint}"
-    if root is Config and (foreign := counterpart(name)):
-        return f"unknown key; use {foreign}"
+    if root is Config and name in ELSEWHERE:
+        return f"unknown key; use {ELSEWHERE[name]}"
     here = list(place.section.model_fields)
     elsewhere = keys_by_name(root)
     known = name if name in elsewhere else next(iter(get_close_matches(name, elsewhere, 1, cutoff=0.8)), "")

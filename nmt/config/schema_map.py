@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic import Tag
 
-from nmt.config.schema import CORPUS_KINDS, Config, Section
+from nmt.config.schema import CORPUS_KINDS, Choice, Config, Section
 
 Variants = Mapping[str, type[Section]]
 """The sections that a key allows, by the type or key that selects them."""
@@ -78,6 +78,8 @@ def variants_of(annotation: Any, tag: str = "") -> Variants:
         return {tag or next(iter(choices(annotation_of(annotation, "type"))), ""): annotation}
     if get_origin(annotation) is Annotated:
         base, *extras = get_args(annotation)
+        if choice := next((extra for extra in extras if isinstance(extra, Choice)), None):
+            return choice.registry.options
         return variants_of(base, next((extra.tag for extra in extras if isinstance(extra, Tag)), tag))
     return {key: kind for member in get_args(annotation) for key, kind in variants_of(member, tag).items()}
 

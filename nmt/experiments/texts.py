@@ -11,9 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config.decoding import search_contradictions
 from nmt.config.problems import explain
-from nmt.config.schema import Decoding
+from nmt.config.schema import Decoding, search_contradictions
 from nmt.errors import nearest
 from nmt.experiments.runs import Languages, PlannedText, Run, text_file
 from nmt.experiments.schema import Experiment, MadeText

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 
 from nmt.config import Config, load_run_config
-from nmt.config.decoding import describe
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.test_set import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
@@ -76,7 +75,7 @@ def origin_of(
         decoding.beam_size if searched else None,
         decoding.length_penalty,
         updates_of_best(read_metrics(Path(run) / "metrics.jsonl")),
-        describe(decoding) if searched else "",
+        decoding.describe() if searched else "",
     )
 
 

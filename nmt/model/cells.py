@@ -6,8 +6,8 @@ Shapes: R rows, T steps, H hidden, G = ``gates`` * H, W = ``width`` * H.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -221,19 +221,24 @@ class DeepTransition(Cell):
         return self.first.output(state)
 
 
-CELLS: dict[str, Callable[..., Cell]] = {"gru": GruCell, "lstm": LstmCell, "ssru": SsruCell}
-"""Functions, usually classes, of the number of units and of ``normalize``: whether the gates are normalized."""
-
-
-def cell_of(section: Any) -> Cell:
-    """Make one layer of a recurrent part from its section of the configuration."""
-    match section:
-        case schema.Gru(reset="before"):
-            kind: Callable[..., Cell] = ResetBeforeGruCell
-        case schema.CustomCell(cell=name):
-            kind = CELLS[name]
-        case _:
-            kind = CELLS[section.type]
-    transitions = section.transitions if isinstance(section, schema.Transitions) else 1
-    cells = [kind(section.hidden, normalize=section.layer_norm) for _ in range(transitions)]
+def cell_of(options: schema.Recurrence) -> Cell:
+    """Make one layer of a recurrent part."""
+    transitions = options.transitions if isinstance(options, schema.Transitions) else 1
+    cells: list[Cell] = [schema.CELLS.build(options) for _ in range(transitions)]
     return DeepTransition(cells) if len(cells) > 1 else cells[0]
+
+
+@schema.CELLS.builds(schema.Gru)
+def _gru(options: schema.Gru) -> Cell:
+    kind = ResetBeforeGruCell if options.reset == "before" else GruCell
+    return kind(options.hidden, normalize=options.layer_norm)
+
+
+@schema.CELLS.builds(schema.Lstm)
+def _lstm(options: schema.Lstm) -> Cell:
+    return LstmCell(options.hidden, normalize=options.layer_norm)
+
+
+@schema.CELLS.builds(schema.Ssru)
+def _ssru(options: schema.Ssru) -> Cell:
+    return SsruCell(options.hidden, normalize=options.layer_norm)

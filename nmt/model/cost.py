@@ -61,7 +61,7 @@ def cost(config: schema.Model, target_size: int) -> Cost:
     """Count the multiply-adds of a network with a target vocabulary of this size.
 
     With the exact marginal of hard attention, the output layer is computed for each source token. A context that is the
-    same at every step is counted once a sentence.
+    same at every step is counted once a sentence. Raises RuntimeError for a custom part that cannot run on ``meta``.
     """
     with torch.device("meta"), Uninitialized():
         model = build_model(config, target_size, target_size).eval()

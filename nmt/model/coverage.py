@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from nmt.config import schema
 from nmt.model.attention import AdditiveAttention
 from nmt.model.attention.base import masked
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
@@ -59,6 +60,11 @@ class CoverageAttention(AdditiveAttention):
         coverage = self.coverage((memory.covered / fertility).unsqueeze(-1))  # (B, Q, S, A)
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1) + coverage)
         return masked(cast(Tensor, self.energy(hidden)).squeeze(-1), memory.source_mask)
+
+
+@schema.SCORES.builds(schema.CoverageScore)
+def _coverage(options: schema.CoverageScore, state: int, annotation: int) -> CoverageAttention:
+    return CoverageAttention(state, annotation, options.hidden or state, bias=options.bias)
 
 
 class CoveringDecoder(RecurrentDecoder):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.model.cells import CELLS, Cell, cell_of
+from nmt.model.cells import Cell, cell_of
 from nmt.model.dropout import Dropout, dropout_of
 from nmt.model.records import source_mask
 
@@ -137,20 +137,15 @@ class Direction(nn.Module):
         return torch.stack(outputs, 1), self.cell.output(state)
 
 
-def recurrent_encoder(config: schema.Model) -> Encoder:
+@schema.ENCODERS.builds(schema.RecurrentEncoder)
+def recurrent_encoder(options: schema.RecurrentEncoder, config: schema.Model) -> RecurrentEncoder:
     """Make the encoder of a configuration."""
-    section = config.encoder
-    assert isinstance(section, schema.RecurrentEncoder)
     return RecurrentEncoder(
         config.embeddings.size,
-        lambda: cell_of(section),
-        section.layers,
+        lambda: cell_of(options),
+        options.layers,
         dropout_of(config, config.dropout.annotation),
-        bidirectional=section.directions == "both",
-        residual=section.residual,
-        mean=section.summary == "mean",
+        bidirectional=options.directions == "both",
+        residual=options.residual,
+        mean=options.summary == "mean",
     )
-
-
-ENCODERS: dict[str, Callable[[schema.Model], Encoder]] = dict.fromkeys((*CELLS, "recurrent"), recurrent_encoder)
-"""Functions that make the encoder of this ``type``."""

@@ -9,7 +9,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from nmt.config.schema import AnyInitialization, PaperInitialization, UniformInitialization
-from nmt.model.attention import AdditiveAttention, GeneralAttention
+from nmt.model.attention import WeightedMean
 
 
 class Uninitialized(TorchFunctionMode):
@@ -81,11 +81,9 @@ def _alignment(model: nn.Module) -> tuple[set[nn.Parameter], set[nn.Parameter]]:
     zero: set[nn.Parameter] = set()
     small: set[nn.Parameter] = set()
     for module in model.modules():
-        if isinstance(module, AdditiveAttention):
-            zero.update(module.energy.parameters())
-            small.update(module.query.parameters())
-        if isinstance(module, AdditiveAttention | GeneralAttention):
-            small.update(each for each in module.key.parameters() if each.ndim > 1)
+        if isinstance(module, WeightedMean):
+            for names, found in ((module.zero, zero), (module.small, small)):
+                found.update(each for name in names for each in module.get_submodule(name).parameters())
     return zero, small
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -13,25 +12,35 @@ from nmt.runs.tensors import refuse_other_tensors
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
     """The configured optimizer over these parameters."""
-    match config:
-        case schema.AdamW():
-            return torch.optim.AdamW(
-                parameters,
-                lr=config.learning_rate,
-                betas=config.betas,
-                eps=config.epsilon,
-                weight_decay=config.weight_decay,
-                fused=True,
-            )
-        case schema.Adam():
-            return torch.optim.Adam(
-                parameters, lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
-            )
-        case schema.Adadelta():
-            return torch.optim.Adadelta(parameters, lr=config.learning_rate, rho=config.rho, eps=config.epsilon)
-        case schema.Sgd():
-            return torch.optim.SGD(parameters, lr=config.learning_rate, momentum=config.momentum)
-    assert_never(config)
+    optimizer: torch.optim.Optimizer = schema.OPTIMIZERS.build(config, parameters)
+    return optimizer
+
+
+@schema.OPTIMIZERS.builds(schema.Adam)
+def _adam(config: schema.Adam, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True)
+
+
+@schema.OPTIMIZERS.builds(schema.AdamW)
+def _adamw(config: schema.AdamW, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(
+        parameters,
+        lr=config.learning_rate,
+        betas=config.betas,
+        eps=config.epsilon,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+@schema.OPTIMIZERS.builds(schema.Adadelta)
+def _adadelta(config: schema.Adadelta, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.Adadelta(parameters, lr=config.learning_rate, rho=config.rho, eps=config.epsilon)
+
+
+@schema.OPTIMIZERS.builds(schema.Sgd)
+def _sgd(config: schema.Sgd, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=config.learning_rate, momentum=config.momentum)
 
 
 def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

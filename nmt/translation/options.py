@@ -6,9 +6,15 @@ from typing import Any, Self, TypedDict
 
 from pydantic import ValidationError
 
-from nmt.config.decoding import OF_SEVERAL, search_contradictions
 from nmt.config.problems import explain
-from nmt.config.schema import LARGEST_LENGTH_FACTOR, LARGEST_LENGTH_PENALTY, Decoding, Problem
+from nmt.config.schema import (
+    LARGEST_LENGTH_FACTOR,
+    LARGEST_LENGTH_PENALTY,
+    OF_SEVERAL,
+    Decoding,
+    Problem,
+    search_contradictions,
+)
 from nmt.errors import ConfigError, nearest
 from nmt.search import Sampling
 

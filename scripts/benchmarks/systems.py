@@ -10,7 +10,7 @@ from nmt.config import schema
 
 VOCABULARY = 8000
 
-BAHDANAU: dict[str, Any] = {"type": "bahdanau", "hidden": 512}
+BAHDANAU: dict[str, Any] = {"type": "bahdanau", "score": {"hidden": 512}}
 LUONG: dict[str, Any] = {"type": "luong", "input_feeding": False}
 FEEDING: dict[str, Any] = {"type": "luong", "input_feeding": True}
 USUAL: dict[str, dict[str, Any]] = {
@@ -42,12 +42,12 @@ FAST: dict[str, dict[str, Any]] = {
 }
 """The other systems whose parts all have fast twins."""
 PLAIN: dict[str, dict[str, Any]] = {
-    "location": {"attention": {"type": "bahdanau", "score": "location", "hidden": None}},
-    "cosine": {"attention": {"type": "bahdanau", "score": "cosine", "hidden": None}},
-    "heads": {"attention": {"type": "bahdanau", "hidden": None, "heads": 8}},
+    "location": {"attention": {"type": "bahdanau", "score": "location"}},
+    "cosine": {"attention": {"type": "bahdanau", "score": "cosine"}},
+    "heads": {"attention": {"type": "bahdanau", "heads": 8}},
     "local-m": {"attention": FEEDING | {"scope": {"type": "local_m"}}},
     "local-p": {"attention": FEEDING | {"scope": {"type": "local_p"}}},
-    "coverage": {"attention": BAHDANAU | {"coverage": True}},
+    "coverage": {"attention": BAHDANAU | {"score": "coverage"}},
     "hard": {"attention": LUONG | {"hard": {"type": "marginal"}}},
     "hard-gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
     "hard-reinforce": {"attention": BAHDANAU | {"hard": {"type": "reinforce"}}},

@@ -15,7 +15,7 @@ data:
   validation: {source: validation.en, target: validation.fr}
 tokenizer: {type: bpe, vocabulary: 1000}
 model:
-  attention: {type: bahdanau, hidden: 64}
+  attention: {type: bahdanau, score: {hidden: 64}}
 training: {updates: 100}
 """
 

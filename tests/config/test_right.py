@@ -8,8 +8,10 @@ import pytest
 from nmt.config import dump_config
 from nmt.config.schema import (
     Adam,
+    AdditiveScore,
     BahdanauAttention,
     ConstantSchedule,
+    CosineScore,
     FileCorpus,
     GruDecoder,
     GruEncoder,
@@ -18,6 +20,7 @@ from nmt.config.schema import (
     LuongAttention,
     NoAttention,
     Section,
+    Sgd,
     SsruEncoder,
     XavierInitialization,
 )
@@ -53,8 +56,14 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
 
 
 def test_a_type_alone_is_enough_where_the_new_variant_knows_the_other_keys(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score=concat")
-    assert config.model.attention == LuongAttention(type="luong", score="concat", hidden=64)
+    config = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat")
+    assert config.model.attention == LuongAttention(type="luong", score=AdditiveScore(type="concat", hidden=64))
+
+
+def test_a_word_alone_is_a_part_with_its_defaults(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL, "model.attention=luong", "model.attention.score=cosine", "training.optimizer=sgd")
+    assert config.model.attention == LuongAttention(type="luong", score=CosineScore(type="cosine"))
+    assert config.training.optimizer == Sgd(type="sgd")
 
 
 def test_a_section_that_does_not_say_its_type_is_of_the_usual_one(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ EXTREMES = {
     "tokenizer.normalization": ["identity"],
     "model.attention": [
         "{type: none}",
-        "{type: bahdanau, hidden: 1}",
+        "{type: bahdanau, score: {hidden: 1}}",
         *(
             f"{{type: luong, score: {score}, input_feeding: {fed}}}"
             for score in ("dot", "general", "concat")

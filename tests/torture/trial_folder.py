@@ -40,7 +40,7 @@ class TrialFolder:
             },
             "tokenizer": {"type": "word", "vocabulary": 20},
             "model": {
-                "attention": {"type": "bahdanau", "hidden": 16},
+                "attention": {"type": "bahdanau", "score": {"hidden": 16}},
                 "embeddings": {"size": 16},
                 "encoder": {"hidden": 16},
                 "decoder": {"hidden": 16},

@@ -1,13 +1,134 @@
-"""Attention in the ``model`` section."""
+"""Attention in the ``model`` section: its scores, scopes and estimators. ``nmt.model.attention`` computes it."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import NotNegative, Positive, Problem, Section, Size, Width, listed, usual_type
-from nmt.config.schema.recurrent import AnyDecoder, AnyEncoder, CustomDecoder, CustomPart, RecurrentEncoder
-from nmt.config.schema.transformer import TransformerAttention
+from nmt.config.schema.base import NotNegative, Positive, Problem, Section, Size, Width, usual_type
+from nmt.config.schema.network import Network, Part, RecurrentDecoder, RecurrentEncoder, TransformerDecoder
+from nmt.config.schema.registry import Choice, Registry
+
+ATTENTIONS, SCORES = Registry(), Registry()
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+class Score(Part):
+    """How well a query and a key agree; built for the widths of queries and annotations in one head."""
+
+
+@SCORES.register
+class AdditiveScore(Score):
+    """v · tanh(W s + U h) (Bahdanau et al. 2015); Luong et al. 2015 call it concat."""
+
+    type: Literal["additive", "concat"]
+    hidden: Width | None = None
+    """Hidden units in each head; null: ``decoder.hidden`` divided by ``heads``."""
+    bias: bool = True
+    """Whether the hidden layer has a bias."""
+
+
+@SCORES.register
+class CoverageScore(AdditiveScore):
+    """The additive score, which also reads how much each annotation was attended to before (Tu et al. 2016)."""
+
+    type: Literal["coverage"]  # type: ignore[assignment]
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
+        """Anything but one soft attention over all positions."""
+        attention = model.attention
+        assert isinstance(attention, ScoredAttention)
+        if not isinstance(model.decoder, RecurrentDecoder):
+            yield Problem(
+                f"{key}.type", "'coverage' needs a recurrent decoder of the package, which adds up the weights"
+            )
+        for use, other in (
+            ("heads: 1", attention.heads > 1),
+            ("scope: {type: global}", not isinstance(attention.scope, GlobalScope)),
+            ("hard: null", attention.hard is not None),
+        ):
+            if other:
+                text = f"'coverage' is defined for one soft attention over all positions; use {use}"
+                yield Problem(f"{key}.type", text)
+
+
+@SCORES.register
+class DotScore(Score):
+    """s · h (Luong et al. 2015), which needs equally wide states and annotations."""
+
+    type: Literal["dot"]
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
+        """Widths that differ."""
+        decoder, encoder = model.decoder, model.encoder
+        if decoder.hidden != encoder.width:
+            both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both"
+            text = (
+                f"{decoder.hidden} does not fit {key} '{self.type}', which multiplies states and annotations; must be "
+                f"{'twice ' if both else ''}model.encoder.hidden ({encoder.width}), or use score 'general'"
+            )
+            yield Problem("model.decoder.hidden", text)
+
+
+@SCORES.register
+class ScaledDotScore(DotScore):
+    """s · h / √width (Vaswani et al. 2017), which needs equally wide states and annotations."""
+
+    type: Literal["scaled_dot"]  # type: ignore[assignment]
+
+
+@SCORES.register
+class GeneralScore(Score):
+    """s · W h (Luong et al. 2015)."""
+
+    type: Literal["general"]
+
+
+@SCORES.register
+class LowRankScore(Score):
+    """(W s) · (U h): general, with a matrix of low rank (Kim et al. 2017)."""
+
+    type: Literal["low_rank"]
+    hidden: Width | None = None
+    """The rank in each head; null: ``decoder.hidden`` divided by ``heads``."""
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
+        """A rank that is not low."""
+        assert isinstance(model.attention, ScoredAttention)
+        heads = model.attention.heads
+        full = min(model.decoder.hidden, model.encoder.width) // heads
+        rank = self.hidden or model.decoder.hidden // heads
+        if rank >= full:
+            text = f"{rank} is not low rank: this matrix has rank {full} at most; use less, or score 'general'"
+            yield Problem(f"{key}.hidden", text)
+
+
+@SCORES.register
+class CosineScore(Score):
+    """β cos(s, W h) with a learned β (Graves et al. 2014)."""
+
+    type: Literal["cosine"]
+
+
+@SCORES.register
+class LocationScore(Score):
+    """(W s)_j, from the state and the position (Luong et al. 2015)."""
+
+    type: Literal["location"]
+    positions: Size = 100
+    """Source positions that have a weight; words beyond them get none."""
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
+        """A scope, which also chooses positions."""
+        assert isinstance(model.attention, ScoredAttention)
+        scope = model.attention.scope
+        if not isinstance(scope, GlobalScope):
+            text = f"'{scope.type}' and score 'location' both choose positions; use scope: {{type: global}}"
+            yield Problem("model.attention.scope.type", f"{text}, or another score")
+
+
+# --- scopes -----------------------------------------------------------------------------------------------------------
 
 
 class GlobalScope(Section):
@@ -37,6 +158,8 @@ class PredictiveScope(Section):
 
 
 AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Discriminator("type")]
+
+# --- hard attention ---------------------------------------------------------------------------------------------------
 
 
 class ExactMarginal(Section):
@@ -68,32 +191,31 @@ class Reinforce(Section):
 
 AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Discriminator("type")]
 
-POSITIONS = 100
-"""Source positions that the location score knows if the configuration leaves their number open."""
-ADDITIVE = ("additive", "concat")
-Score = Literal["additive", "concat", "dot", "scaled_dot", "general", "low_rank", "cosine", "location"]
+# --- attention --------------------------------------------------------------------------------------------------------
 
 
-class ScoredAttention(Section):
-    """Options of the attentions that weigh the annotations."""
+class Attention(Part):
+    """Options of every attention; built around the ``model`` section and the encoder."""
 
-    type: str  # here, so that it is the first key of a dumped section
+    @property
+    def after_update(self) -> bool:
+        """Whether it reads the state after its update, as Luong's, or before it, as Bahdanau's."""
+        return False
+
+    @property
+    def feeds(self) -> bool:
+        """Whether the decoder feeds its readout into the next update."""
+        return False
+
+
+class ScoredAttention(Attention):
+    """Options of the attentions that weigh the annotations by a score."""
+
     score: Score
-    """Score function; dot and scaled_dot need equally wide states and annotations."""
-    hidden: Width | None
-    """Units of the additive score, also called concat, and rank of low_rank, in each head; null: ``decoder.hidden``
-    divided by ``heads``. The other scores have none."""
-    bias: bool | None = None
-    """Bias of the additive score; null: true. The other scores have none."""
-    positions: Size | None = None
-    """Source positions that the location score knows; words beyond them get no weight. null: 100. The other scores
-    have none."""
     heads: Annotated[int, Field(ge=1, le=64)] = 1
     """Attentions side by side, each with its part of the projected state and annotations (Vaswani et al. 2017)."""
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
-    coverage: bool = False
-    """The additive score also reads how much each annotation was attended to before (Tu et al. 2016)."""
     input_feeding: bool
     """Feed the readout, Luong's attentional vector, into the next update."""
     hard: AnyEstimator | None = None
@@ -101,99 +223,81 @@ class ScoredAttention(Section):
 
     _usual_scope = usual_type("global", "scope")
 
-    def contradictions(self, encoder: AnyEncoder, decoder: AnyDecoder) -> Iterator[Problem]:
+    @property
+    def feeds(self) -> bool:
+        """``input_feeding``."""
+        return self.input_feeding
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
-        yield from self._of_score(encoder, decoder)
-        # a custom encoder may give annotations of any width
-        annotation = decoder.hidden if isinstance(encoder, CustomPart) else encoder.width
+        yield from self.score.contradictions(f"{key}.score", model)
+        decoder, annotation = model.decoder, model.encoder.width
         for name, width in (("model.decoder.hidden", decoder.hidden), ("the width of the annotations", annotation)):
             if width % self.heads:
                 text = f"{self.heads} heads cannot share {name} ({width}) evenly; use a divisor"
-                yield Problem("model.attention.heads", text)
-        custom = isinstance(decoder, CustomDecoder)
-        if self.coverage:
-            yield from self._of_coverage(custom)
-        if self.hard is not None:
-            yield from self._of_hard(self.hard, custom)
-        if self.score == "location" and not isinstance(self.scope, GlobalScope):
-            text = f"'{self.scope.type}' and score 'location' both choose positions; use scope: {{type: global}}"
-            yield Problem("model.attention.scope.type", f"{text}, or another score")
-
-    def _of_score(self, encoder: AnyEncoder, decoder: AnyDecoder) -> Iterator[Problem]:
-        """Options of another score, and widths that do not fit."""
-        usual = type(self).model_fields["hidden"].default
-        for name, given, scores in (
-            ("hidden", self.hidden not in (None, usual), (*ADDITIVE, "low_rank")),
-            ("bias", self.bias is not None, ADDITIVE),
-            ("positions", self.positions is not None, ("location",)),
-        ):
-            if given and self.score not in scores:
-                text = f"has no effect for score '{self.score}', only for {listed(map(repr, scores))}; leave it out"
-                yield Problem(f"model.attention.{name}", text)
-        annotation = decoder.hidden if isinstance(encoder, CustomPart) else encoder.width
-        full = min(decoder.hidden, annotation) // self.heads
-        rank = self.hidden or decoder.hidden // self.heads
-        if self.score == "low_rank" and rank >= full:
-            text = f"{rank} is not low rank: this matrix has rank {full} at most; use less, or score 'general'"
-            yield Problem("model.attention.hidden", text)
-        if self.score in ("dot", "scaled_dot") and decoder.hidden != annotation:
-            both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both"
-            text = (
-                f"{decoder.hidden} does not fit model.attention.score '{self.score}', which multiplies states and "
-                f"annotations; must be {'twice ' if both else ''}model.encoder.hidden ({annotation}), "
-                "or use score 'general'"
-            )
-            yield Problem("model.decoder.hidden", text)
-
-    def _of_coverage(self, custom: bool) -> Iterator[Problem]:
-        if custom:
-            yield Problem("model.attention.coverage", "needs a built-in decoder, which adds up the weights; use false")
-        if self.score not in ADDITIVE:
-            text = f"is an option of score 'additive', and the score is '{self.score}'; change either"
-            yield Problem("model.attention.coverage", text)
-        for use, other in (
-            ("heads: 1", self.heads > 1),
-            ("scope: {type: global}", not isinstance(self.scope, GlobalScope)),
-            ("hard: null", self.hard is not None),
-        ):
-            if other:
-                text = f"is defined for one soft attention over all positions; use {use}"
-                yield Problem("model.attention.coverage", text)
-
-    def _of_hard(self, hard: "AnyEstimator", custom: bool) -> Iterator[Problem]:
-        if isinstance(self.scope, PredictiveScope) and not self.scope.normalize:
+                yield Problem(f"{key}.heads", text)
+        if isinstance(self.scope, PredictiveScope) and not self.scope.normalize and self.hard is not None:
             text = "must be true with hard attention, which takes the weights for probabilities; leave it out"
-            yield Problem("model.attention.scope.normalize", text)
-        if custom and not isinstance(hard, Gumbel):
-            text = f"'{hard.type}' needs a built-in recurrent decoder; use one, or 'gumbel'"
-            yield Problem("model.attention.hard.type", text)
-        if self.heads > 1:
-            yield Problem("model.attention.hard", "reads one position, and there are several heads; use heads: 1")
-        if isinstance(hard, ExactMarginal) and (self.type != "luong" or self.input_feeding):
-            key = "input_feeding" if self.type == "luong" else "hard.type"
+            yield Problem(f"{key}.scope.normalize", text)
+        if self.hard is not None and self.heads > 1:
+            yield Problem(f"{key}.hard", "reads one position, and there are several heads; use heads: 1")
+        if isinstance(self.hard, ExactMarginal | Reinforce) and not isinstance(decoder, RecurrentDecoder):
+            text = f"'{self.hard.type}' needs a recurrent decoder of the package; use one, or 'gumbel'"
+            yield Problem(f"{key}.hard.type", text)
+        if isinstance(self.hard, ExactMarginal) and (not self.after_update or self.input_feeding):
+            wrong = "input_feeding" if self.after_update else "hard.type"
             text = "'marginal' sums over the positions of one word, on which later words must not depend; use type"
-            yield Problem(f"model.attention.{key}", f"{text} 'luong' with input_feeding: false, or another estimator")
+            yield Problem(f"{key}.{wrong}", f"{text} 'luong' with input_feeding: false, or another estimator")
 
 
+@ATTENTIONS.register
 class BahdanauAttention(ScoredAttention):
     """Attention before the update of the state (Bahdanau et al. 2015)."""
 
     type: Literal["bahdanau"]
-    score: Score = "additive"
-    hidden: Width | None = 256
+    score: Annotated[Score, Choice(SCORES, usual="additive")] = AdditiveScore(type="additive")
     input_feeding: bool = False
 
 
+@ATTENTIONS.register
 class LuongAttention(ScoredAttention):
     """Attention after the update of the state (Luong et al. 2015)."""
 
     type: Literal["luong"]
-    score: Score = "general"
-    hidden: Width | None = None
+    score: Annotated[Score, Choice(SCORES, usual="general")] = GeneralScore(type="general")
     input_feeding: bool = True
 
+    @property
+    def after_update(self) -> bool:
+        """True."""
+        return True
 
-class NoAttention(Section):
+
+@ATTENTIONS.register
+class TransformerAttention(Attention):
+    """The Transformer decoder's attention to the source; one layer's weights are the alignments."""
+
+    type: Literal["transformer"]
+    layer: Size | None = None
+    """Layer whose weights are the alignments, from 1; null: the next to last, which aligns best (Garg et al. 2019)."""
+    head: Size | None = None
+    """Head whose weights are the alignments, from 1; null: the mean of the heads."""
+
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
+        """A layer or head that the decoder lacks, or a decoder of another kind."""
+        decoder = model.decoder
+        if not isinstance(decoder, TransformerDecoder):
+            text = f"does not fit {key}.type 'transformer'; use decoder: {{type: transformer}}"
+            yield Problem("model.decoder.type", f"{text}, or an attention of another type")
+            return
+        for name, count in (("layer", decoder.layers), ("head", decoder.heads)):
+            if (getattr(self, name) or 0) > count:
+                text = f"must be up to model.decoder.{name}s ({count}), or null"
+                yield Problem(f"{key}.{name}", f"there is no {name} {getattr(self, name)}; {text}")
+
+
+@ATTENTIONS.register
+class NoAttention(Attention):
     """No attention, the baseline."""
 
     type: Literal["none"]
@@ -201,26 +305,16 @@ class NoAttention(Section):
     """Where the decoder sees the encoder's summary: at every step (Cho et al. 2014), or only in its first state
     (Sutskever et al. 2014)."""
 
-    def contradictions(self, encoder: AnyEncoder) -> Iterator[Problem]:
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An initial state that would not depend on the forward direction."""
+        encoder = model.encoder
         both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both" and encoder.summary == "last"
         if both and self.context == "initial_state":
             text = (
                 "'initial_state' shows the decoder only the backward direction's last state, and nothing reads the "
                 "forward direction; use model.encoder.directions: forward, or model.encoder.summary: mean"
             )
-            yield Problem("model.attention.context", text)
+            yield Problem(f"{key}.context", text)
 
 
-class CustomAttention(CustomPart):
-    """An attention that a program of yours has registered in ``nmt.model.build``."""
-
-    after_update: bool = False
-    """Attend after the update, as Luong's decoder does; before it, as Bahdanau's."""
-    input_feeding: bool = True
-    """With ``after_update``, feed the attentional vector to the next step."""
-
-
-AnyAttention = Annotated[
-    BahdanauAttention | LuongAttention | TransformerAttention | NoAttention | CustomAttention, Discriminator("type")
-]
+AnyAttention = Annotated[Attention, Choice(ATTENTIONS)]

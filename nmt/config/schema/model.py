@@ -5,20 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.attention import AnyAttention, NoAttention, ScoredAttention
-from nmt.config.schema.base import Fraction, Problem, Section, Width, usual_type
-from nmt.config.schema.recurrent import AnyDecoder, AnyEncoder, CustomPart, GruDecoder, GruEncoder
-from nmt.config.schema.transformer import TransformerAttention, TransformerDecoder
-
-
-class Embeddings(Section):
-    """Embeddings of source and target pieces."""
-
-    size: Width = 256
-    """Units of an embedding."""
-    tie: Literal["none", "target", "all"] = "none"
-    """Matrices that are one: none; target: output layer and target embedding; all: the source embedding too, which
-    needs a shared vocabulary."""
+from nmt.config.schema.attention import AnyAttention
+from nmt.config.schema.base import Fraction, Problem, Section, usual_type
+from nmt.config.schema.network import AnyDecoder, AnyEncoder, Embeddings, GruDecoder, GruEncoder, Part
 
 
 class Dropout(Section):
@@ -73,27 +62,16 @@ class Model(Section):
     dropout: Dropout = Dropout()
     initialization: AnyInitialization = XavierInitialization()
 
-    _usual_part = usual_type("gru", "encoder", "decoder")
     _usual_initialization = usual_type("xavier", "initialization")
 
     def contradictions(self) -> Iterator[Problem]:
         """Parts that do not fit each other, and options that contradict each other."""
-        attention, decoder = self.attention, self.decoder
-        if isinstance(attention, ScoredAttention):
-            yield from attention.contradictions(self.encoder, decoder)
-        elif isinstance(attention, TransformerAttention):
-            yield from attention.contradictions(decoder)
-        elif isinstance(attention, NoAttention):
-            yield from attention.contradictions(self.encoder)
-        if isinstance(decoder, TransformerDecoder) and not isinstance(attention, TransformerAttention):
-            text = "does not fit model.decoder.type 'transformer'; use attention: {type: transformer}"
-            yield Problem("model.attention.type", f"{text}, or decoder: {{type: gru}}")
-        for key, part in (("model.encoder", self.encoder), ("model.decoder", decoder)):
-            if not isinstance(part, CustomPart):
-                yield from part.contradictions(key, self.embeddings.size)
-        readout = None if isinstance(decoder, TransformerDecoder) else decoder.readout
-        if self.embeddings.tie != "none" and readout not in (None, self.embeddings.size):
-            text = f"{readout} does not fit tied embeddings; must be model.embeddings.size ({self.embeddings.size})"
+        for name in ("attention", "encoder", "decoder"):
+            part: Part = getattr(self, name)
+            yield from part.contradictions(f"model.{name}", self)
+        embedding = self.embeddings.size
+        if self.embeddings.tie != "none" and (readout := self.decoder.readout_width(embedding)) != embedding:
+            text = f"{readout} does not fit tied embeddings; must be model.embeddings.size ({embedding})"
             yield Problem("model.decoder.readout", f"{text} or null")
         dropout = self.dropout
         if dropout.variational and not (dropout.embedding or dropout.annotation or dropout.readout):

@@ -1,7 +1,7 @@
 """The sections ``decoding`` and ``evaluation``, and the configuration of a run as a whole."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, field_validator
 
@@ -28,6 +28,12 @@ from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 Kernels = Literal["auto", "plain"]
 
 
+OF_SEVERAL = ("coverage_penalty",)
+"""Options that compare the hypotheses of a beam."""
+RULES = ("min_length_factor", "no_repeat_ngram", "repetition_penalty")
+"""Options that change which pieces may follow."""
+
+
 class Decoding(Section):
     """Translation, unless the command line says otherwise."""
 
@@ -51,6 +57,42 @@ class Decoding(Section):
     """Pieces in a row that occur in a translation only once (Paulus et al. 2018); 0: any may repeat."""
     repetition_penalty: Annotated[float, Field(ge=1, le=LARGEST_REPETITION_PENALTY)] = 1.0
     """Factor of the log-probability of a piece that the translation already has (after Keskar et al. 2019); 1: none."""
+
+    def describe(self) -> str:
+        """Name the options of OF_SEVERAL and RULES that are in effect, with their values; "" if none is."""
+        names = RULES if self.beam_size == 1 else (*OF_SEVERAL, *RULES)
+        given = {name: getattr(self, name) for name in names}
+        usual = {name: type(self).model_fields[name].default for name in names}
+        return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value != usual[name])
+
+
+class Search(Protocol):
+    """The options of a search that can contradict each other: of the section ``decoding``, or of a command."""
+
+    @property
+    def beam_size(self) -> int: ...  # noqa: D102
+
+    @property
+    def max_length_factor(self) -> float: ...  # noqa: D102
+
+    @property
+    def min_length_factor(self) -> float: ...  # noqa: D102
+
+    @property
+    def coverage_penalty(self) -> float: ...  # noqa: D102
+
+
+def search_contradictions(search: Search) -> list[Problem]:
+    """Find every contradiction, each under the key to change first."""
+    problems = []
+    if search.min_length_factor > search.max_length_factor:
+        most = f"decoding.max_length_factor ({search.max_length_factor:g})"
+        text = f"{search.min_length_factor:g} is more than {most}; must be up to that"
+        problems.append(Problem("decoding.min_length_factor", text))
+    if search.coverage_penalty and search.beam_size == 1:
+        text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
+        problems.append(Problem("decoding.coverage_penalty", text))
+    return problems
 
 
 class GoldAlignment(Section):
@@ -122,8 +164,7 @@ class Config(Section):
     evaluation: Evaluation = Evaluation()
 
     def contradictions(self) -> Iterator[Problem]:
-        """Options that contradict each other, each problem under the key to change first; those of ``decoding`` are in
-        :mod:`nmt.config.decoding`."""
+        """Find every contradiction, each under the key to change first."""
         yield from self.model.contradictions()
         yield from self.data.contradictions()
         if isinstance(self.tokenizer, BpeTokenizer):
@@ -136,6 +177,7 @@ class Config(Section):
         if isinstance(self.model.attention, NoAttention):
             yield from self._without_attention()
         yield from self._of_links()
+        yield from search_contradictions(self.decoding)
 
     def _without_attention(self) -> Iterator[Problem]:
         """Options that need attention weights."""

@@ -18,9 +18,20 @@ from nmt.config.schema.base import (
     Size,
     usual_type,
 )
+from nmt.config.schema.registry import Choice, Registry
+
+OPTIMIZERS = Registry()
 
 
-class AdamConstants(Section):
+class Optimizer(Section):
+    """Options of every optimizer; built around the parameters."""
+
+    type: str
+    learning_rate: Positive = 1.0
+    """Learning rate after warm-up."""
+
+
+class AdamConstants(Optimizer):
     """Options of Adam and AdamW."""
 
     learning_rate: Positive = 1e-3
@@ -31,12 +42,14 @@ class AdamConstants(Section):
     """Added to the denominator."""
 
 
+@OPTIMIZERS.register
 class Adam(AdamConstants):
     """Adam (Kingma & Ba 2015)."""
 
     type: Literal["adam"] = "adam"
 
 
+@OPTIMIZERS.register
 class AdamW(AdamConstants):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
@@ -45,7 +58,8 @@ class AdamW(AdamConstants):
     """Share by which an update shrinks the weights, times the learning rate."""
 
 
-class Adadelta(Section):
+@OPTIMIZERS.register
+class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012) with the constants of Bahdanau et al. 2015."""
 
     type: Literal["adadelta"]
@@ -57,17 +71,16 @@ class Adadelta(Section):
     """Added below both roots."""
 
 
-class Sgd(Section):
+@OPTIMIZERS.register
+class Sgd(Optimizer):
     """Stochastic gradient descent."""
 
     type: Literal["sgd"]
-    learning_rate: Positive = 1.0
-    """Learning rate after warm-up."""
     momentum: Fraction = 0.0
     """Momentum; 0: none."""
 
 
-AnyOptimizer = Annotated[Adam | AdamW | Adadelta | Sgd, Discriminator("type")]
+AnyOptimizer = Annotated[Optimizer, Choice(OPTIMIZERS, usual="adam")]
 
 
 class ConstantSchedule(Section):
@@ -273,5 +286,4 @@ class Training(Section):
         if isinstance(self.scheduled_sampling, LinearSampling | ExponentialSampling):
             yield from self.scheduled_sampling.contradictions("training.scheduled_sampling")
 
-    _usual_optimizer = usual_type("adam", "optimizer")
     _usual_schedule = usual_type("constant", "schedule")

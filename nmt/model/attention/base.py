@@ -68,6 +68,10 @@ class WeightedMean(Attention):
 
     compares: ClassVar[bool] = True
     """Whether the weights depend on the annotations, beyond their number."""
+    zero: ClassVar[tuple[str, ...]] = ()
+    """Layers that ``initialization: bahdanau`` fills with zeros (Bahdanau et al. 2015, appendix B.1: v_a)."""
+    small: ClassVar[tuple[str, ...]] = ()
+    """Layers that it fills with N(0, 0.001²): W_a and U_a."""
 
     @abstractmethod
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:

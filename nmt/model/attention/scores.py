@@ -6,7 +6,6 @@ hidden units of a score.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -20,6 +19,9 @@ from nmt.model.records import Memory
 
 class AdditiveAttention(ScoredAttention):
     """e_ij = v·tanh(W s_i + U h_j): Bahdanau et al. 2015, A.1.2; Luong et al. 2015, section 3.1 ("concat")."""
+
+    zero = ("energy",)
+    small = ("query", "key")
 
     def __init__(self, state: int, annotation: int, hidden: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -39,6 +41,11 @@ class AdditiveAttention(ScoredAttention):
         return energies.squeeze(-1)
 
 
+@schema.SCORES.builds(schema.AdditiveScore)
+def _additive(options: schema.AdditiveScore, state: int, annotation: int) -> ScoredAttention:
+    return AdditiveAttention(state, annotation, options.hidden or state, bias=options.bias)
+
+
 class DotAttention(ScoredAttention):
     """e_ij = s_i·h_j (Luong et al. 2015, section 3.1); queries and annotations are equally wide."""
 
@@ -51,6 +58,11 @@ class DotAttention(ScoredAttention):
         return queries @ keys.transpose(1, 2)
 
 
+@schema.SCORES.builds(schema.DotScore)
+def _dot(options: schema.DotScore, state: int, annotation: int) -> ScoredAttention:
+    return DotAttention()
+
+
 class ScaledDotAttention(DotAttention):
     """e_ij = s_i·h_j / sqrt(C) (Vaswani et al. 2017, eq. 1)."""
 
@@ -59,8 +71,15 @@ class ScaledDotAttention(DotAttention):
         return super().score(queries / math.sqrt(queries.size(-1)), keys)
 
 
+@schema.SCORES.builds(schema.ScaledDotScore)
+def _scaled_dot(options: schema.ScaledDotScore, state: int, annotation: int) -> ScoredAttention:
+    return ScaledDotAttention()
+
+
 class GeneralAttention(DotAttention):
     """e_ij = s_i·W h_j (Luong et al. 2015, section 3.1)."""
+
+    small = ("key",)
 
     def __init__(self, state: int, annotation: int) -> None:
         super().__init__()
@@ -70,6 +89,11 @@ class GeneralAttention(DotAttention):
         """W h_j: (B, S, C) -> (B, S, H)."""
         keys: Tensor = self.key(annotations)
         return keys
+
+
+@schema.SCORES.builds(schema.GeneralScore)
+def _general(options: schema.GeneralScore, state: int, annotation: int) -> ScoredAttention:
+    return GeneralAttention(state, annotation)
 
 
 class LowRankAttention(DotAttention):
@@ -89,6 +113,11 @@ class LowRankAttention(DotAttention):
         return super().score(self.query(queries), keys)
 
 
+@schema.SCORES.builds(schema.LowRankScore)
+def _low_rank(options: schema.LowRankScore, state: int, annotation: int) -> ScoredAttention:
+    return LowRankAttention(state, annotation, options.hidden or state)
+
+
 class CosineAttention(GeneralAttention):
     """e_ij = beta cos(s_i, W h_j) with a learned beta > 0 (Graves et al. 2014, eq. 5 and 6)."""
 
@@ -106,6 +135,11 @@ class CosineAttention(GeneralAttention):
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(B, Q, H), (B, S, H) -> (B, Q, S)."""
         return self.log_scale.exp() * super().score(functional.normalize(queries, dim=-1), keys)
+
+
+@schema.SCORES.builds(schema.CosineScore)
+def _cosine(options: schema.CosineScore, state: int, annotation: int) -> ScoredAttention:
+    return CosineAttention(state, annotation)
 
 
 class LocationAttention(ScoredAttention):
@@ -131,19 +165,10 @@ class LocationAttention(ScoredAttention):
         return functional.pad(energies[..., : keys.size(1)], (0, lacking), value=-torch.inf)
 
 
-SCORES: dict[str, Callable[[schema.ScoredAttention, int, int], ScoredAttention]] = {
-    "additive": lambda section, state, annotation: AdditiveAttention(
-        state, annotation, section.hidden or state, bias=section.bias is not False
-    ),
-    "dot": lambda section, state, annotation: DotAttention(),
-    "scaled_dot": lambda section, state, annotation: ScaledDotAttention(),
-    "general": lambda section, state, annotation: GeneralAttention(state, annotation),
-    "low_rank": lambda section, state, annotation: LowRankAttention(state, annotation, section.hidden or state),
-    "cosine": lambda section, state, annotation: CosineAttention(state, annotation),
-    "location": lambda section, state, annotation: LocationAttention(state, section.positions or schema.POSITIONS),
-}
-"""Make the score of this name for queries (H) and annotations (C) of these widths."""
-SCORES["concat"] = SCORES["additive"]
+@schema.SCORES.builds(schema.LocationScore)
+def _location(options: schema.LocationScore, state: int, annotation: int) -> ScoredAttention:
+    return LocationAttention(state, options.positions)
+
 
 # --- windows ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+"""One door for every part that a configuration chooses by its ``type``, built in or of a program of yours.
+
+A part is a class of options and what builds it. The options are here, so that reading a configuration needs no
+PyTorch; a module of the same name in ``nmt.model`` builds it::
+
+    @ENCODERS.register
+    class ForwardEncoder(Encoder):
+        type: Literal["forward"]
+
+    @ENCODERS.builds(schema.ForwardEncoder)
+    class ForwardEncoder(nn.Module): ...
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import Discriminator, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+
+from nmt.config.schema.base import Section
+
+Options = TypeVar("Options", bound=Section)
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+class Registry:
+    """The variants of one kind of part: the options of each by its ``type``, and the builder of each."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, type[Section]] = {}
+        self.builders: dict[type[Section], Callable[..., Any]] = {}
+
+    def register(self, options: type[Options]) -> type[Options]:
+        """Allow these options, under each word of their field ``type``. Raises ValueError for a word in use."""
+        for name in get_args(options.model_fields["type"].annotation):
+            if name in self.options:
+                raise ValueError(f"type '{name}' is taken by {self.options[name].__name__}")
+            self.options[name] = options
+        return options
+
+    def builds(self, options: type[Section]) -> Callable[[Builder], Builder]:
+        """Name what builds the part of these options, and of subclasses without a builder of their own.
+
+        The builder is a class or function of the options and of what the part is built around, as
+        :mod:`nmt.model.build` passes it.
+        """
+
+        def add(builder: Builder) -> Builder:
+            self.builders[options] = builder
+            return builder
+
+        return add
+
+    def build(self, options: Section, *around: Any) -> Any:
+        """Build the part. Raises LookupError if nothing builds these options."""
+        for kind in type(options).__mro__:
+            if kind in self.builders:
+                return self.builders[kind](options, *around)
+        raise LookupError(f"nothing builds {type(options).__name__}; import the module that does")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Annotation of a key: a section with a ``type`` of the registry. A word alone is a type with its defaults."""
+
+    registry: Registry
+    usual: str | None = None
+    """The type of a section that names none; None: it has to name one."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+    def validate(self, value: Any) -> Any:
+        """Make the options of a section; the types are those that are registered by now."""
+        if isinstance(value, str):
+            value = {"type": value}
+        elif isinstance(value, dict) and self.usual is not None:
+            value = {"type": self.usual, **value}
+        return _adapter(tuple(dict.fromkeys(self.registry.options.values()))).validate_python(value)
+
+
+@cache
+def _adapter(kinds: tuple[type[Section], ...]) -> TypeAdapter[Any]:
+    union: Any = Annotated[reduce(or_, kinds), Discriminator("type")]
+    return TypeAdapter(union)
