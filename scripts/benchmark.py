@@ -27,8 +27,8 @@ from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
 from nmt.cli.options import whole
 from nmt.config import load_config, load_run_config
+from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines
-from nmt.data.test_set import read_test_set
 from nmt.device import format_of, multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import bleu

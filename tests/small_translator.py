@@ -8,7 +8,8 @@ import torch
 from nmt import fast
 from nmt.config.schema import BpeTokenizer, Kernels, Model
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizers, learn
+from nmt.data.learning import learn
+from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq, build_model
 from nmt.translation.translator import Translator
 

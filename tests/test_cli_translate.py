@@ -17,7 +17,7 @@ from nmt.cli.translate import main
 from nmt.config import Config
 from nmt.config.schema import WordTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import learn
+from nmt.data.learning import learn
 from nmt.runs.directory import RunDirectory
 from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
 from tests.test_language_id import demo_pairs

@@ -26,9 +26,8 @@ from nmt.data.corpus import Pair, corpus_digest
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import COLUMNS, Recipe, encode_batch, reason
-from nmt.data.mix import MixedCorpus
+from nmt.data.epochs import MixedCorpus, SubstitutedCorpus
 from nmt.data.report import Counted, Counts, describe, make_report
-from nmt.data.substitution import SubstitutedCorpus
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.test_language_id import demo_pairs

@@ -15,7 +15,8 @@ from nmt import fast
 from nmt.cli.translate import parser
 from nmt.config.schema import BpeTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizers, learn
+from nmt.data.learning import learn
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.search import Ensemble, Sampling, Searchable, together
 from nmt.translation.ensemble import load_translator

@@ -10,7 +10,8 @@ import torch
 
 from nmt.config.schema import Decoding, WordTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizers, learn
+from nmt.data.learning import learn
+from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq
 from nmt.search import Sampling
 from nmt.translation.forced import BLANK, ForcedDecoding, force, force_ids, force_stream

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 from nmt.config.schema import AnyTokenizer, GivenTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.sample import sampled
-from nmt.data.tokenizer import Tokenizer, Tokenizers, learn, suitable_vocabulary
+from nmt.data.learning import learn, sampled, suitable_vocabulary
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import DataError
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")

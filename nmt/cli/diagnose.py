@@ -17,8 +17,7 @@ from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options
 from nmt.cli.options import CommandParser
 from nmt.cli.systems import about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, translate
-from nmt.data.corpus import Pair
-from nmt.data.test_set import read_test_set
+from nmt.data.corpus import Pair, read_test_set
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats

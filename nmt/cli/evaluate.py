@@ -19,7 +19,7 @@ from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
-from nmt.data.test_set import read_aligned, read_test_set
+from nmt.data.corpus import read_aligned, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import GoldPairs, alignment_report, format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores

@@ -22,7 +22,7 @@ from nmt.cli.experiment_results import draw_all, list_scores, translate_all
 from nmt.cli.made_texts import Unfinished
 from nmt.cli.options import CommandParser, add_config_options, whole
 from nmt.cli.train import StopRequest
-from nmt.data.test_set import read_test_set
+from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.alignment import read_gold
 from nmt.experiments.jobs import Job, run_jobs

@@ -14,7 +14,7 @@ from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.systems import System, about, add_system_options, load_configs, read_ready
 from nmt.cli.test_set import add_test_set_options, translate
 from nmt.config.schema import Evaluation
-from nmt.data.test_set import read_test_set
+from nmt.data.corpus import read_test_set
 from nmt.evaluation.retention import Range
 from nmt.evaluation.writing import scoring
 from nmt.library.length_curve import measure

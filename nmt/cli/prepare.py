@@ -20,7 +20,7 @@ from nmt.cli.options import CommandParser, add_config_options
 from nmt.config import Config, load_config
 from nmt.config.schema import Section
 from nmt.data.cache import cache_folder, clean, contents
-from nmt.data.shards import matching
+from nmt.data.lines import matching
 from nmt.errors import ConfigError, of_key
 
 

@@ -10,7 +10,7 @@ from nmt.cli.decoding import SEARCH_OPTIONS
 from nmt.cli.files import refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
 from nmt.config import Config, load_run_config
-from nmt.data.test_set import read_aligned
+from nmt.data.corpus import read_aligned
 from nmt.errors import ConfigError, DataError, tried
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.writing import BinnedBy

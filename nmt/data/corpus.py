@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import chain, islice, zip_longest
@@ -11,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.lines import OPENERS, HashedFile, file_sha256, hashed_lines
-from nmt.data.shards import aligned_files, matching
+from nmt.data.lines import OPENERS, HashedFile, aligned_files, file_sha256, hashed_lines, matching, read_lines
 from nmt.errors import DataError, MissingFile
 
 HUB_SECONDS = 10
@@ -281,3 +281,36 @@ def _dotted_keys(record: Any, prefix: str = "") -> Iterator[str]:
     if isinstance(record, dict):
         for key, value in record.items():
             yield from _dotted_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+
+
+# --- test sets --------------------------------------------------------------------------------------------------------
+
+Text = str | os.PathLike[str] | Iterable[str]
+"""The path of a file of raw text, also .gz or .xz; or its lines, without line ends."""
+
+
+def read_test_set(source: Text, reference: Text) -> tuple[list[str], list[str]]:
+    """Read source and reference. Raises DataError if they are empty or their line counts differ."""
+    sources = read_text(source)
+    references = read_aligned(reference, source, len(sources), "the reference")
+    if not sources:
+        raise DataError(f"{_name(source, 'the source')}: is empty")
+    return sources, references
+
+
+def read_aligned(text: Text, source: Text, count: int, what: str = "its translation") -> list[str]:
+    """Read a text. Raises DataError unless it has ``count`` lines, one for each line of ``source``; the message calls
+    lines without a file ``what``."""
+    lines = read_text(text)
+    if len(lines) != count:
+        raise different_line_counts(_name(source, "the source"), count, _name(text, what), len(lines))
+    return lines
+
+
+def read_text(text: Text) -> list[str]:
+    """Read all lines. Raises DataError for a file that cannot be read."""
+    return list(read_lines(os.fspath(text)) if isinstance(text, str | os.PathLike) else text)
+
+
+def _name(text: Text, otherwise: str) -> str:
+    return os.fspath(text) if isinstance(text, str | os.PathLike) else otherwise

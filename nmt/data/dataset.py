@@ -20,12 +20,12 @@ from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, MappedTable, TextCorpus
 from nmt.data.encoding import Recipe
+from nmt.data.epochs import MixedCorpus, SubstitutedCorpus, pairs_per_epoch
 from nmt.data.language_id import HEAD, swapped_sides
-from nmt.data.mix import MixedCorpus, pairs_per_epoch
+from nmt.data.learning import learn
 from nmt.data.report import REASONS, Counted, Counts, make_report
 from nmt.data.splits import HASHES, TABLE, Text, encode_split
-from nmt.data.substitution import SubstitutedCorpus
-from nmt.data.tokenizer import Tokenizers, learn, refuse_missing_tag, refuse_sampling
+from nmt.data.tokenizer import Tokenizers, refuse_missing_tag, refuse_sampling
 from nmt.errors import DataError, of_key
 from nmt.files import write_json
 from nmt.messages import Caution, counted

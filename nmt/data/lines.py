@@ -1,20 +1,22 @@
-"""Text files: their lines, and the digest of their bytes.
+"""Text files: names that stand for several, ``part-*.en.gz``, their lines, and the digest of their bytes.
 
 Only ``\\n`` ends a line. One ``\\r`` before it and a byte-order mark at the start of the file are dropped; everything
 else, control characters included, is text.
 """
 
+import glob
 import gzip
 import hashlib
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from nmt.errors import DataError, MissingFile
+from nmt.errors import DataError, MissingFile, tried
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -32,6 +34,10 @@ SIGNATURES = {
 UTF_16 = "UTF-16 instead of UTF-8; re-encode the file, for example with: iconv -f UTF-16{} -t UTF-8"
 BUFFER = 1 << 20
 """Bytes read from a file at a time."""
+WILDCARDS = re.compile(r"(\*+|\?|\[[^\]]+\])")
+"""What a name may hold beside its own letters; a directory separator ends a match."""
+MOST_NAMED = 3
+"""Files that a message names."""
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -162,3 +168,46 @@ def unreadable(path: str | Path, error: OSError) -> DataError:
     if isinstance(error, IsADirectoryError):
         return DataError(f"{path}: a directory; must be a file")
     return DataError(f"{path}: cannot be read: {error.strerror or error}")
+
+
+def matching(pattern: str) -> list[str]:
+    """The files that a name or pattern stands for, sorted by name. Raises DataError for a pattern without any."""
+    if not WILDCARDS.search(pattern) or Path(pattern).exists():
+        return [pattern]
+    found = sorted(glob.glob(pattern))  # noqa: PTH207  (the names as the user would write them)
+    if not found:
+        raise DataError(f"{pattern}: no file matches{tried(pattern)}")
+    return found
+
+
+def aligned_files(source: str, target: str) -> list[tuple[str, str]]:
+    """The files of two names or patterns side by side, in the order of their names.
+
+    Raises DataError if one has more files, or if what the wildcards stand for differs: ``part-1.en`` and ``part-2.fr``.
+    """
+    sources, targets = matching(source), matching(target)
+    alone = []
+    if len(WILDCARDS.findall(source)) == len(WILDCARDS.findall(target)):
+        of_source = {_parts(name, source): name for name in sources}
+        of_target = {_parts(name, target): name for name in targets}
+        alone = [of_source[part] for part in of_source if part not in of_target]
+        alone += [of_target[part] for part in of_target if part not in of_source]
+    if alone or len(sources) != len(targets):
+        named = f"; without a counterpart: {', '.join(alone[:MOST_NAMED])}" if alone else ""
+        raise DataError(
+            f"{source} stands for {len(sources):,} files and {target} for {len(targets):,}: file n of one must be the "
+            f"translation of file n of the other, in the order of their names{named}"
+            + (", ..." if len(alone) > MOST_NAMED else "")
+        )
+    return list(zip(sources, targets, strict=True))
+
+
+def _parts(name: str, pattern: str) -> tuple[str, ...]:
+    """The texts that the wildcards of a pattern stand for in a name."""
+    texts = WILDCARDS.split(pattern)  # every second one is a wildcard
+    expression = "".join(
+        ("([^/]*)" if text.startswith("*") else "([^/])") if place % 2 else re.escape(text)
+        for place, text in enumerate(texts)
+    )
+    match = re.fullmatch(expression, name, re.DOTALL)
+    return match.groups() if match else ()

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from nmt.config.schema import AnyCorpus
 from nmt.data.corpus import Pair, changed, corpus_name, file_digest
-from nmt.data.lines import HashedFile, hashed_lines
-from nmt.data.shards import matching
+from nmt.data.lines import HashedFile, hashed_lines, matching
 from nmt.errors import DataError
 
 Link = tuple[int, int]

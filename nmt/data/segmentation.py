@@ -9,12 +9,12 @@ import random
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from math import exp, inf, log
 
-from nmt.config.schema import EVERY_SEGMENTATION, Sampling
+from nmt.config.schema import Sampling
 from nmt.data.tokenizer import Tokenizer
 
 REMEMBERED = 1 << 15
@@ -31,25 +31,14 @@ Uniform = Callable[[], float]
 """Draws from [0, 1)."""
 
 
-class Segmentation(ABC):
-    """How the texts of one side are cut into pieces at random."""
-
-    @abstractmethod
-    def sample(self, text: str, seed: int) -> list[int]:
-        """The ids of a sampled segmentation, without BOS and EOS."""
-
-
-def sampled_segmentation(tokenizer: Tokenizer, sampling: Sampling) -> Segmentation:
+def sampled_segmentation(tokenizer: Tokenizer, sampling: Sampling) -> "Segmentation":
     """The segmentation that a configuration asks for; the model must be of type bpe or unigram."""
-    if tokenizer.model_type == "bpe":
-        return MergeDropout(tokenizer, sampling.alpha)
-    if sampling.nbest == EVERY_SEGMENTATION:
-        return SubwordRegularization(tokenizer, sampling.alpha)
-    return AmongBest(tokenizer, sampling.alpha, sampling.nbest)
+    kind = MergeDropout if tokenizer.model_type == "bpe" else SubwordRegularization
+    return kind(tokenizer, sampling.alpha)
 
 
-class WordByWord(Segmentation):
-    """Segmentations whose words are sampled one after the other.
+class Segmentation(ABC):
+    """How the texts of one side are cut into pieces at random: their words are sampled one after the other.
 
     Attributes:
         scores: of each piece that a word is cut into; user-defined symbols have none.
@@ -58,9 +47,10 @@ class WordByWord(Segmentation):
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._normalized, proto = tokenizer.normalized, tokenizer.proto
         numbers = {piece.piece: number for number, piece in enumerate(proto.pieces)}
-        kinds = type(proto.pieces[0])
-        self.scores = _scores(tokenizer)
-        symbols = [piece.piece for piece in proto.pieces if piece.type == kinds.USER_DEFINED]
+        self.scores: dict[str, float] = {
+            piece.piece: piece.score for piece in proto.pieces if piece.type == piece.NORMAL
+        }
+        symbols = [piece.piece for piece in proto.pieces if piece.type == piece.USER_DEFINED]
         self._symbols = {symbol: [numbers[symbol]] for symbol in sorted(symbols, key=len, reverse=True)}
         spanning = any(MARK in piece[1:] for piece in self.scores)
         word = "(?s:.+)" if spanning else f"{MARK}[^{MARK}]*|[^{MARK}]+"
@@ -72,7 +62,7 @@ class WordByWord(Segmentation):
         self._bytes = [numbers[f"<0x{byte:02X}>"] for byte in range(256)] if fallback else None
 
     def sample(self, text: str, seed: int) -> list[int]:
-        """Sample word by word."""
+        """The ids of a sampled segmentation, without BOS and EOS."""
         uniform = random.Random(seed).random
         ids: list[int] = []
         for word in self._words(self._normalized(text)):
@@ -102,7 +92,7 @@ class WordByWord(Segmentation):
         return tuple(self._bytes[byte] for byte in piece.encode()) if self._bytes else (self._unknown,)
 
 
-class SubwordRegularization(WordByWord):
+class SubwordRegularization(Segmentation):
     """Any segmentation x, with probability p(x)^alpha / Z (Kudo 2018, section 3.2).
 
     Forward filtering, backward sampling over the lattice of a word of n characters: F(0) = 1 and
@@ -114,7 +104,7 @@ class SubwordRegularization(WordByWord):
         super().__init__(tokenizer)
         self._alpha = alpha
         self._longest = max(map(len, self.scores), default=1)
-        self._unknown_score = _unknown_score(self.scores)
+        self._unknown_score = min(self.scores.values(), default=0.0) - UNKNOWN_PENALTY
         self._remembered = lru_cache(REMEMBERED)(self._last_pieces)
 
     def _cut(self, word: str, uniform: Uniform) -> list[int]:
@@ -146,33 +136,11 @@ class SubwordRegularization(WordByWord):
         return table
 
 
-class AmongBest(Segmentation):
-    """One of the ``most`` best segmentations x, with probability ~ p(x)^alpha (Kudo 2018, section 3.2)."""
-
-    def __init__(self, tokenizer: Tokenizer, alpha: float, most: int) -> None:
-        self._best, self._alpha, self._most = tokenizer.best, alpha, most
-        pieces = tokenizer.proto.pieces
-        kinds, unknown = type(pieces[0]), _unknown_score(_scores(tokenizer))
-        self._scores = [piece.score if piece.type == kinds.NORMAL else 0.0 for piece in pieces]
-        self._scores[tokenizer.unk_id] = unknown
-        for number, piece in enumerate(pieces):
-            if piece.type == kinds.BYTE and not 0x80 <= int(piece.piece[3:5], 16) < 0xC0:
-                self._scores[number] = unknown  # the first byte of an unknown character
-
-    def sample(self, text: str, seed: int) -> list[int]:
-        """Sample among the best segmentations of the whole text."""
-        segmentations = self._best(text, self._most)
-        scores = [sum(map(self._scores.__getitem__, ids)) for ids in segmentations]
-        highest = max(scores)
-        weights = [exp(self._alpha * (score - highest)) for score in scores]
-        return random.Random(seed).choices(segmentations, weights)[0]
-
-
 State = tuple[tuple[str, ...], tuple[float, ...]]
 """Symbols of a word, and the score of merging each with the next; -inf where they cannot be merged or were left out."""
 
 
-class MergeDropout(WordByWord):
+class MergeDropout(Segmentation):
     """Byte-pair encoding that leaves out each merge with probability ``dropout`` (Provilkov et al. 2020).
 
     Merges come in order of their scores, then from left to right. A merge that was left out comes again if one of its
@@ -226,11 +194,3 @@ def _left_out(state: State) -> State:
     symbols, scores = state
     place = scores.index(max(scores))
     return symbols, (*scores[:place], -inf, *scores[place + 1 :])
-
-
-def _scores(tokenizer: Tokenizer) -> dict[str, float]:
-    return {piece.piece: piece.score for piece in tokenizer.proto.pieces if piece.type == piece.NORMAL}
-
-
-def _unknown_score(scores: Mapping[str, float]) -> float:
-    return min(scores.values(), default=0.0) - UNKNOWN_PENALTY

@@ -1,12 +1,10 @@
 """SentencePiece (Kudo & Richardson 2018): text to pieces and back. Ids are read from the model, never assumed."""
 
 import hashlib
-import io
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,12 +15,9 @@ from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
 from nmt.config import schema
-from nmt.data.corpus import Pair
 from nmt.data.lines import unreadable
-from nmt.data.sample import sampled
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
-from nmt.messages import step, watched
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
@@ -34,16 +29,6 @@ LARGEST_NORMALIZATION = 1 << 20
 """Bytes of a model's normalization table; those of SentencePiece have 250,000."""
 ENDLESS_REPLACEMENT = re.compile(rb"[^\0]{101}")
 """A text of a normalization table that would replace one character by over 100 bytes; Unicode's longest has 33."""
-LEARNING_THREADS = 4
-"""Fixed, because the sums of another number of threads round differently: the same text gives the same model."""
-MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
-"""Bounds of a vocabulary whose size the configuration leaves open."""
-TRIES = 3
-"""Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
-SPECIAL_PIECES = 4
-LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
-Texts = Callable[[], Iterator[str]]
-"""Reads the text to learn from, more than once."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
 MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
@@ -129,11 +114,6 @@ class Tokenizer:
         normalized: str = self._processor.normalize(text)
         return normalized
 
-    def best(self, text: str, most: int) -> list[list[int]]:
-        """The ids of the ``most`` best segmentations by a unigram model."""
-        found: list[list[int]] = self._processor.nbest_encode_as_ids(text, nbest_size=most)
-        return found
-
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
         """Encode the first ``most`` ids of each text; also say whether anything was left out.
 
@@ -207,11 +187,6 @@ def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) ->
                 f"tokenizer.sampling: the model of the {side} side is of type {kind}, which has one segmentation of "
                 "each text; leave it out, or use a model of type bpe or unigram"
             )
-        if kind == "bpe" and sampling.nbest != schema.EVERY_SEGMENTATION:
-            raise DataError(
-                f"tokenizer.sampling.nbest: has no effect for the model of the {side} side, which is of type bpe; "
-                "leave it out"
-            )
 
 
 def refuse_missing_tag(tokenizers: Tokenizers, tag: str, key: str) -> None:
@@ -237,101 +212,3 @@ def _excess(model: bytes) -> str:
         if len(table) > LARGEST_NORMALIZATION or ENDLESS_REPLACEMENT.search(table, texts):
             return "the normalization table of the model is larger than any of SentencePiece's own"
     return ""
-
-
-def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
-    """Learn the tokenizers of a configuration on ``pairs``; load those of type ``given`` instead.
-
-    ``tags`` are pieces of the source vocabulary that no text needs to have.
-
-    The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
-    bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
-
-    Raises DataError if the text cannot fill ``vocabulary`` or needs more, or if a given model cannot be used.
-    """
-    if isinstance(config, schema.GivenTokenizer):
-        return Tokenizers._from_files(config.source, config.target)
-    with sampled(pairs, config.most_pairs) as sample:
-        if config.shared:
-            shared = _learn_one(config, partial(sample.texts, (0, 1)), "both sides", tags)
-            return Tokenizers(shared, shared)
-        return Tokenizers(
-            _learn_one(config, partial(sample.texts, (0,)), "the source side", tags),
-            _learn_one(config, partial(sample.texts, (1,)), "the target side"),
-        )
-
-
-def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequence[str] = ()) -> Tokenizer:
-    vocabulary = config.vocabulary or suitable_vocabulary(config, texts()) + len(tags)
-    for _ in range(TRIES):
-        try:
-            with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
-                return _train(config, lambda: watched(texts(), progress), vocabulary, tags)
-        except RuntimeError as error:
-            message = str(error)
-        smallest, largest = _bounds(message)
-        if config.vocabulary is not None or largest == SPECIAL_PIECES or (smallest is None and largest is None):
-            break
-        vocabulary = largest or vocabulary + (smallest or 0)
-    raise DataError(_explain(message, config, vocabulary, side))
-
-
-def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int:
-    """Choose a vocabulary size for an amount of text: 8 times the square root of the words of one side.
-
-    This gives about 5,000 pieces for the 370,000 words of Multi30k, a size that suits small data (Sennrich & Zhang
-    2019), and at most 8,000, for the sake of the output layer on a small machine. Word and character vocabularies may
-    have the 30,000 entries of Bahdanau et al. (2015).
-    """
-    if not isinstance(config, schema.BpeTokenizer | schema.UnigramTokenizer):
-        return MOST_WORDS
-    words = sum(len(text.split()) for text in texts) / (2 if config.shared else 1)
-    return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
-
-
-def _train(config: LearnableTokenizer, texts: Texts, vocabulary: int, tags: Sequence[str]) -> Tokenizer:
-    """Learn one model. Raises SentencePiece's own RuntimeError."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts(),
-        model_writer=model,
-        model_type="char" if config.type == "character" else config.type,
-        vocab_size=vocabulary,
-        hard_vocab_limit=config.type in ("bpe", "unigram"),
-        normalization_rule_name=config.normalization,
-        character_coverage=config.character_coverage,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        user_defined_symbols=list(tags),
-        num_threads=LEARNING_THREADS,
-        minloglevel=QUIET,
-    )
-    return Tokenizer(model.getvalue())
-
-
-def _bounds(message: str) -> tuple[int | None, int | None]:
-    """The smallest and the largest vocabulary that SentencePiece's error names, None where it names none."""
-    smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
-    largest = re.search(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)", message)
-    return smallest and int(smallest[1]), largest and int(largest[1])
-
-
-def _explain(message: str, config: LearnableTokenizer, vocabulary: int, side: str) -> str:
-    """SentencePiece's error in terms of the configuration."""
-    smallest, largest = _bounds(message)
-    if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:
-        text = f"tokenizer: {side} of the training set has no text to learn from"
-        return f"{text} (SentencePiece skips lines over 4192 bytes)"
-    if largest:
-        return (
-            f"tokenizer.vocabulary: {vocabulary} is more than the text of {side} supports; "
-            f"the largest possible value is {largest}"
-        )
-    if smallest:
-        return (
-            f"tokenizer.vocabulary: {vocabulary} is too small for the characters of {side}; it must be at least "
-            f"{smallest}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
-        )
-    return f"tokenizer: SentencePiece cannot learn from {side}: {message}"

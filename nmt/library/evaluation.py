@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer, Evaluation
-from nmt.data.test_set import Text, read_aligned, read_test_set
+from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.writing import scoring

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nmt.config.schema import BleuTokenizer, Evaluation
-from nmt.data.test_set import Text, read_test_set
+from nmt.data.corpus import Text, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, SystemScores, format_rows, format_scores, score_system
 from nmt.evaluation.metrics import Integers

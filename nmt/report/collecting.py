@@ -9,9 +9,8 @@ from pathlib import Path
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer, FileCorpus
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, read_aligned, read_text
 from nmt.data.lines import read_lines
-from nmt.data.test_set import read_aligned, read_text
 from nmt.errors import CheckpointError, ConfigError, DataError, FileError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.metrics import bleu

@@ -82,7 +82,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
         {"model.embeddings.tie": "the same file"},
     ),
     (("model.embeddings.tie=target", "model.decoder={readout: 8}"), {"model.decoder.readout": "256"}),
-    (("tokenizer.sampling={nbest: 5}",), {"tokenizer.sampling.nbest": "unigram"}),
     # data
     (("data.train={mix: {a: 1}}",), {"data.train.mix.a": "none"}),
     (("data.corpora={a: {tsv: a}}",), {"data.corpora.a": "mix"}),

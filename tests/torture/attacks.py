@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from nmt.config.schema import LARGEST_VOCABULARY, CharacterTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import ModelProto, learn
+from nmt.data.learning import learn
+from nmt.data.tokenizer import ModelProto
 from nmt.files import CHECKSUMS, LARGEST_JSON
 
 GIGABYTES = 6 << 30

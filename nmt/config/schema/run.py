@@ -22,7 +22,7 @@ from nmt.config.schema.base import (
 )
 from nmt.config.schema.data import Data
 from nmt.config.schema.model import Model
-from nmt.config.schema.tokenizer import AnyTokenizer, BpeTokenizer, GivenTokenizer
+from nmt.config.schema.tokenizer import AnyTokenizer, GivenTokenizer
 from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 
 Kernels = Literal["auto", "plain"]
@@ -167,8 +167,6 @@ class Config(Section):
         """Find every contradiction, each under the key to change first."""
         yield from self.model.contradictions()
         yield from self.data.contradictions()
-        if isinstance(self.tokenizer, BpeTokenizer):
-            yield from self.tokenizer.contradictions()
         yield from self.training.contradictions()
         if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
             given = isinstance(self.tokenizer, GivenTokenizer)

@@ -1,11 +1,10 @@
 """The ``tokenizer`` section."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field
+from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Problem, Section, Size, Text
+from nmt.config.schema.base import LARGEST_VOCABULARY, Section, Size, Text
 
 
 class LearnedTokenizer(Section):
@@ -25,15 +24,6 @@ class LearnedTokenizer(Section):
     million pairs of Europarl take 0.7 GiB for bpe and about 3 GiB for unigram."""
 
 
-EVERY_SEGMENTATION = -1
-
-
-def _a_choice(nbest: int) -> int:
-    if nbest in (0, 1):
-        raise ValueError(f"{nbest} leaves nothing to choose from; must be -1 (all) or from 2 to 512")
-    return nbest
-
-
 class Sampling(Section):
     """Segmentations of the training text, sampled again in each epoch; everything else reads the best ones.
 
@@ -43,8 +33,6 @@ class Sampling(Section):
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
     """bpe: probability that a merge is left out (BPE-dropout, Provilkov et al. 2020). unigram: exponent of the
     probability of a segmentation (subword regularization, Kudo 2018); less is more varied."""
-    nbest: Annotated[int, Field(ge=EVERY_SEGMENTATION, le=512), AfterValidator(_a_choice)] = EVERY_SEGMENTATION
-    """unigram: sample among this many of the most probable segmentations; -1: among all."""
     sides: Literal["both", "source", "target"] = "both"
     """The sides that are sampled."""
 
@@ -55,12 +43,6 @@ class BpeTokenizer(LearnedTokenizer):
     type: Literal["bpe"]
     sampling: Sampling | None = None
     """Sampled segmentations of the training text; null: the best ones."""
-
-    def contradictions(self) -> Iterator[Problem]:
-        """A choice among segmentations that merges do not have."""
-        if self.sampling is not None and self.sampling.nbest != EVERY_SEGMENTATION:
-            text = "has no effect for tokenizer.type 'bpe', only for 'unigram'; leave it out"
-            yield Problem("tokenizer.sampling.nbest", text)
 
 
 class UnigramTokenizer(LearnedTokenizer):

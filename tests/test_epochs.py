@@ -1,4 +1,4 @@
-"""A mix of corpora: how much of each an epoch reads, tags, and everything that works with one corpus."""
+"""What an epoch reads: parts of a mix of corpora, with tags and links, and substituted words."""
 
 from collections import Counter
 from itertools import islice, pairwise
@@ -14,10 +14,11 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.data.mix import MixedCorpus, epoch_rows, pairs_per_epoch
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.epochs import MixedCorpus, count_probabilities, epoch_rows, pairs_per_epoch, substituted
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
+from tests.small_run import config, options, train, train_whole_and_in_parts, write_corpus
 from tests.torture.comparison import differences
 
 BPE = {"type": "bpe", "vocabulary": 40}
@@ -78,11 +79,7 @@ def test_parts_differ_by_epoch_corpus_and_seed() -> None:
     assert len({tuple(each) for each in parts}) == 4
     assert sorted(parts[0] + parts[1]) == list(range(100))  # half of a corpus in each of two epochs is all of it
     assert part(1, 2, 0) == parts[0]
-
-
-def test_weights_of_one_read_everything_in_its_order() -> None:
-    assert epoch_rows([3, 2], [3, 2], seed=1, epoch=7).tolist() == [0, 1, 2, 3, 4]
-    assert epoch_rows([3], [6], seed=1, epoch=7).tolist() == [0, 1, 2, 0, 1, 2]
+    assert epoch_rows([3, 2], [6, 2], seed=1, epoch=7).tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
 
 
 # --- prepared ---------------------------------------------------------------------------------------------------------
@@ -155,13 +152,9 @@ def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> N
     prepared = prepare(mixed(tmp_path, {"back": 0.25, "europarl": 2.0}, temperature=3.0), said.append)
     assert [line.split(":")[0] for line in said] == ["encoded corpus"]
     assert prepared.report["splits"]["train"]["pairs_in_epoch"] == pytest.approx(615, abs=1)
-
-
-def test_the_report_of_a_mix(tmp_path: Path) -> None:
-    lines = describe(prepare(mixed(tmp_path, {"europarl": 1.0, "back": 0.5})).report).splitlines()
+    lines = describe(prepared.report).splitlines()
     assert lines[0].split() == ["train", "validation", "test", "corpora.back", "corpora.europarl"]
-    assert lines[1].split() == ["pairs", "read", "360", "20", "20", "60", "300"]
-    assert next(line for line in lines if line.startswith("pairs in an epoch")).split()[4:] == ["330", "30", "300"]
+    assert next(line for line in lines if line.startswith("pairs in an epoch")).split()[4] == "615"
 
 
 def fingerprint(found: tuple[Position, Batch]) -> tuple[Position, list[list[int]]]:
@@ -225,28 +218,19 @@ def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: str) 
     prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, tokenizer={"type": kind, "vocabulary": 28}))
     source, target = prepared.tokenizers.source, prepared.tokenizers.target
     tag = source.piece_id("<bt>")
-    assert source.pieces([tag]) == ["<bt>"]
     with pytest.raises(KeyError):
         target.piece_id("<bt>")
     rows, _ = prepared.train.rows(range(360))
     assert [row[0] == tag for row in rows] == [True] * 60 + [False] * 300
-    lines = Path(prepared_source(tmp_path)).read_text("utf-8").splitlines()
+    lines = (tmp_path / "other" / "train.low").read_text("utf-8").splitlines()
     assert [row[1:].tolist() for row in rows[:60]] == source.encode(lines)
-
-
-def prepared_source(folder: Path) -> str:
-    return str(folder / "other" / "train.low")
 
 
 def test_a_given_vocabulary_without_the_tag_is_refused(tmp_path: Path) -> None:
     prepare(Config.model_validate(options(tmp_path) | {"tokenizer": BPE})).tokenizers.save(tmp_path)
     given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"^data\.corpora\.back\.tag: '<bt>' is not a piece of the source vocabulary"):
         prepare(mixed(tmp_path, {"back": 1.0}, tokenizer=given))
-    assert str(caught.value) == (
-        "data.corpora.back.tag: '<bt>' is not a piece of the source vocabulary; learn the model with: "
-        "spm_train --user_defined_symbols=<bt>"
-    )
 
 
 def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
@@ -258,47 +242,90 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "problem"),
+    ("setting", "key"),
     [
-        (
-            "data.train.mix.bakc=1.0",
-            "data.train.mix.bakc: there is no data.corpora.bakc; the corpora are: europarl, back",
-        ),
-        (
-            "data.train={mix: {europarl: 1.0}}",
-            "data.corpora.back: has no effect; add it to data.train.mix, or leave it out",
-        ),
-        ("data.train.mix={}", "data.train.mix: found a section; must be a section of names"),
-        ("data.train.mix.back=0", "data.train.mix.back: found 0; must be a number above 0"),
-        (
-            "data.train.temperature=0.5",
-            "data.train.temperature: found 0.5; must be a number of at least 1 and up to 1000",
-        ),
-        (
-            "data.corpora.back.tag=two words",
-            "data.corpora.back.tag: 'two words' cannot be a piece of its own; must be one word, such as <bt>",
-        ),
-        (
-            "data.validation.tag=<bt>",
-            "data.validation.tag: has no effect, only training corpora are tagged; leave it out",
-        ),
-        (
-            "data.corpora.back.links=x",
-            "data.corpora.back.links: has no effect without training.guided_attention, type 'links'; leave it out",
-        ),
-        (
-            "data.train.source=x",
-            "data.train.source: has no effect for a corpus with the key 'mix', only for 'source'; leave it out",
-        ),
-        (
-            "data.filter.script=0.5",
-            "data.filter.script: needs the script of data.source_language, and that of 'low' is unknown; leave it out",
-        ),
+        ("data.train.mix.bakc=1.0", "data.train.mix.bakc"),
+        ("data.train={mix: {europarl: 1.0}}", "data.corpora.back"),
+        ("data.train.mix={}", "data.train.mix"),
+        ("data.train.mix.back=0", "data.train.mix.back"),
+        ("data.train.temperature=0.5", "data.train.temperature"),
+        ("data.corpora.back.tag=two words", "data.corpora.back.tag"),
+        ("data.validation.tag=<bt>", "data.validation.tag"),
+        ("data.corpora.back.links=x", "data.corpora.back.links"),
+        ("data.train.source=x", "data.train.source"),
+        ("data.filter.script=0.5", "data.filter.script"),
+        ("data.substitution={source: 0, target: 0.0}", "data.substitution"),
+        ("data.substitution={source: -1.0}", "data.substitution.source"),
     ],
 )
-def test_what_a_mix_cannot_be(tmp_path: Path, setting: str, problem: str) -> None:
+def test_what_a_mix_and_substitution_cannot_be(tmp_path: Path, setting: str, key: str) -> None:
     (tmp_path / "run.yaml").write_text(dump_config(mixed(tmp_path, {"europarl": 1.0, "back": 0.5})), "utf-8")
     assert load_config(tmp_path / "run.yaml").data.training_corpora.keys() == {"corpora.europarl", "corpora.back"}
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "run.yaml", [setting])
-    assert caught.value.problems[0] == f"--set {setting}: {problem}" or caught.value.problems[0].endswith(problem)
+    assert f"{key}: " in caught.value.problems[0]
+
+
+# --- substitution -----------------------------------------------------------------------------------------------------
+
+PIECES = np.array([4, 5, 7, 9], np.int32)
+SENTENCE = np.array([4, 1, 9, 5, 3, 7], np.int32)
+"""Four pieces of text; 1 and 3 are others."""
+
+
+def test_count_probabilities_by_hand() -> None:
+    """With t = 1 / ln 2 each further piece halves the probability: 4/7, 2/7, 1/7."""
+    assert count_probabilities(2, 1 / np.log(2)) == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+    assert count_probabilities(0, 1.0).tolist() == [1.0]
+
+
+def test_counts_places_and_pieces_are_drawn_as_the_paper_says() -> None:
+    size, temperature = 4000, 1.3
+    samples = np.stack([substituted(SENTENCE, temperature, PIECES, (1, 0, pair, 0)) for pair in range(size)])
+    changed = samples != SENTENCE
+    assert not changed[:, [1, 4]].any() and np.isin(samples[:, [0, 2, 3, 5]], PIECES).all()
+    wanted = count_probabilities(4, temperature)
+    error = 4 * np.sqrt(0.25 / size)  # four standard deviations at most
+    assert np.bincount(changed.sum(1), minlength=5) / size == pytest.approx(wanted, abs=error)
+    mean = (wanted * np.arange(5)).sum()
+    assert changed[:, [0, 2, 3, 5]].mean(0) == pytest.approx(np.full(4, mean / 4), abs=error)
+    for place in (0, 2, 3, 5):
+        found = samples[changed[:, place], place]
+        others = [piece for piece in PIECES if piece != SENTENCE[place]]
+        assert [(found == piece).mean() for piece in others] == pytest.approx([1 / 3] * 3, abs=2 * error)
+    assert all((substituted(SENTENCE, 0.01, PIECES, (1, 0, pair, 0)) == SENTENCE).all() for pair in range(50))
+    nothing = np.array([1, 3], np.int32)
+    assert substituted(nothing, 9.0, PIECES, (1, 0, 0, 0)).tolist() == [1, 3]
+
+
+def substituting(folder: Path, output: str = "run", **substitution: float) -> Config:
+    values = options(folder, updates=6) | {"output": str(folder / output)}
+    values["data"]["substitution"] = substitution or None
+    return Config.model_validate(values)
+
+
+def test_substitution_is_a_pure_function_of_the_epoch(tmp_path: Path) -> None:
+    assert type(prepare(config(tmp_path)).train) is EncodedCorpus
+    corpus = prepare(substituting(tmp_path, source=2.0)).train
+    every = list(range(len(corpus)))
+    best, epochs = corpus.rows(every), [corpus.in_epoch(epoch).rows(np.array(every)) for epoch in (0, 1)]
+    again = corpus.in_epoch(1).rows(np.array(every[::-1]))
+    assert all(map(np.array_equal, epochs[1][0], again[0][::-1])), "the order of reading does not matter"
+    changed = [
+        sum((new != old).any() for new, old in zip(one, other, strict=True))
+        for one, other in ((epochs[0][0], best[0]), (epochs[0][0], epochs[1][0]), (epochs[0][1], best[1]))
+    ]
+    assert changed[0] > 50 and changed[1] > 50 and changed[2] == 0
+    assert list(map(len, epochs[0][0])) == list(map(len, best[0]))
+    assert np.concatenate(epochs[0][0]).min() >= 4, "no special piece was drawn"
+
+
+def test_a_run_with_substitution_resumes_bit_for_bit(tmp_path: Path) -> None:
+    train(substituting(tmp_path, "whole", source=1.0, target=0.7))
+    train(substituting(tmp_path, "parts", source=1.0, target=0.7), stop_after=3)
+    train(substituting(tmp_path, "parts", source=1.0, target=0.7), resume=True)
+    train(substituting(tmp_path, "plain"))
+    weights = [
+        (tmp_path / name / "checkpoints/last/model.safetensors").read_bytes() for name in ("whole", "parts", "plain")
+    ]
+    assert weights[0] == weights[1] != weights[2]
