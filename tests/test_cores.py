@@ -1,18 +1,13 @@
 """The cores that a process may use, and how threads share them with other programs."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import torch
 
-from nmt.cores import SPINS, CpuTime, cores, share_cores, threads_beside, time_limit
-from nmt.training.threads import Threads
+from nmt.cores import SPINS, share_cores, time_limit
 from tests.small_run import config, train
 
 
@@ -98,117 +93,9 @@ def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:
     assert ended.stdout.splitlines()[-1] == f"spins: {SPINS}"
 
 
-def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> None:
-    before, after = CpuTime(wall=10.0, machine=100.0, own=3.0), CpuTime(wall=14.0, machine=107.0, own=4.0)
-    assert before.others_until(after) == 1.5
-
-
-@pytest.mark.parametrize("after", [CpuTime(10.1, 101.0, 3.0), CpuTime(20.0, float("nan"), 4.0)])
-def test_a_moment_too_short_or_a_system_that_does_not_tell_gives_no_number(after: CpuTime) -> None:
-    assert CpuTime(10.0, after.machine - 1, 3.0).others_until(after) is None
-
-
-def test_a_core_that_is_idle_waits_for_a_disk_or_is_lent_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Busy are user, nice, system, irq and softirq; idle, iowait and steal are not, and guests are part of user."""
-    monkeypatch.setattr("nmt.cores._text", lambda path: "cpu  100 20 30 4000 500 6 7 8 9 10\ncpu0 1 1\n")
-    monkeypatch.setattr("os.sysconf", lambda name: 100)
-    monkeypatch.setattr("os.times", lambda: os.times_result((1.0, 0.5, 0.25, 0.125, 99.0)))
-    now = CpuTime.now()
-    assert (now.machine, now.own) == (1.63, 1.875)
-
-
-def test_the_clocks_of_this_machine_are_read() -> None:
-    now = CpuTime.now()
-    assert now.own > 0
-    assert not now.machine <= 0
-    assert cores() >= 1
-
-
 def test_training_says_how_many_cores_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.summary.cores", lambda: 4)
-    monkeypatch.setattr("nmt.training.summary.time_limit", lambda: 2.5)
+    monkeypatch.setattr("nmt.training.reports.cores", lambda: 4)
+    monkeypatch.setattr("nmt.training.reports.time_limit", lambda: 2.5)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     [machine] = [line for line in train(config(tmp_path, updates=1)) if line.startswith("machine: ")]
     assert machine.startswith("machine: 3 threads on 4 cores (limited to the time of 2.5), fused kernels")
-
-
-@pytest.mark.parametrize(
-    ("there", "others", "threads", "expected"),
-    [(2, 0.49, 2, 2), (2, 0.5, 2, 1), (2, 9.0, 2, 1), (4, 1.5, 4, 2), (4, 3.0, 2, 1), (4, 1.0, 2, 2), (8, 0.5, 1, 1)],
-)
-def test_training_leaves_other_programs_their_cores(
-    there: int, others: float, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.cores.cores", lambda: there)
-    assert threads_beside(others, threads) == expected
-
-
-@pytest.fixture
-def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two cores and two threads, which nobody has chosen."""
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    for module in ("nmt.cores", "nmt.training.threads"):
-        monkeypatch.setattr(f"{module}.cores", lambda: 2)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-def load(monkeypatch: pytest.MonkeyPatch, *others: float | None) -> None:
-    """Imitate the load of other programs: at each look the next; the last stays. Every look is due."""
-    left = list(others)
-    monkeypatch.setattr(CpuTime, "others_until_now", lambda self: left.pop(0) if len(left) > 1 else left[0])
-    monkeypatch.setattr("nmt.training.threads.PERIOD", 0.0)
-
-
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize(
-    ("loads", "numbers"),
-    [
-        ([0.0], [2, 2, 2, 2, 2]),
-        ([0.4, 0.6, 0.6, 0.6], [2, 2, 2, 1, 1]),
-        ([0.6, 0.0, 0.0, 0.6, 0.0], [1, 1, 1, 1, 1]),
-        ([1.6, 0.0], [1, 1, 1, 2]),
-        ([None, 1.0, None, 1.0, 1.0, None], [2, 2, 2, 2, 2]),
-    ],
-)
-def test_the_number_of_threads_follows_a_load_that_stays(
-    loads: list[float | None], numbers: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    load(monkeypatch, *loads)
-    said: list[str] = []
-    threads = Threads(config(tmp_path), torch.device("cpu"), said.append, alone=True)
-    found = []
-    with threads.adapted():
-        for _ in numbers:
-            found.append(torch.get_num_threads())
-            threads.follow()
-    assert found == numbers
-    assert len([line for line in said if "rounding" in line]) == sum(a != b for a, b in pairwise([2, *numbers]))
-    assert torch.get_num_threads() == 2
-
-
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("how", ["threads", "environment", "ranks", "cuda"])
-def test_the_number_of_threads_is_the_users(how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    load(monkeypatch, 1.9)
-    if how == "environment":
-        monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    configuration = config(tmp_path).model_copy(update={"threads": 2 if how == "threads" else None})
-    device = torch.device("cuda" if how == "cuda" else "cpu")
-    threads = Threads(configuration, device, lambda line: None, alone=how != "ranks")
-    with threads.adapted():
-        for _ in range(5):
-            threads.follow()
-        assert torch.get_num_threads() == 2
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_a_run_beside_other_programs_trains_with_one_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    load(monkeypatch, 1.6)
-    said = train(config(tmp_path, updates=1))
-    assert len([line for line in said if line.startswith("other programs: they use 1.6 of 2 cores")]) == 1
-    assert any(line.startswith("machine: 1 thread ") for line in said)
-    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["threads"] == 1
-    assert torch.get_num_threads() == 2

@@ -25,10 +25,10 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training import trainer as trainer_module
-from nmt.training.gradient_sum import GradientSum
+from nmt.training.accumulation import GradientSum
 from nmt.training.log import Log
+from nmt.training.opening import say_other_number
 from nmt.training.pipeline import train_run
-from nmt.training.refusals import say_other_number
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World
@@ -328,7 +328,7 @@ def test_another_number_of_processes_is_said_with_the_batches_of_an_update(
 ) -> None:
     run, lines = RunDirectory(tmp_path), list[str]()
     run.manifest.write_text(json.dumps({"processes": began}))
-    say_other_number(run, Mock(size=2), accumulation=3, say=lines.append)
+    say_other_number(run, 2, accumulation=3, say=lines.append)
     assert lines == said
 
 

@@ -19,8 +19,7 @@ from nmt.model.cells import GruCell
 from nmt.model.decoders import Layer, Maxout, RecurrentDecoder
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import RecurrentEncoder
-from nmt.training.hard import hard_objective
-from nmt.training.objective import TeacherForcing
+from nmt.training.objective import TeacherForcing, hard_objective
 from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])

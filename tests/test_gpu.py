@@ -17,8 +17,7 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.objective import TeacherForcing
-from nmt.training.trial import compare, trial_of
-from nmt.training.trust import trusted
+from nmt.training.trial import compare, trial_of, trusted
 from nmt.training.world import ONE_PROCESS
 from nmt.translation.options import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config

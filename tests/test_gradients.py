@@ -14,7 +14,7 @@ from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
 from nmt.model.seq2seq import cross_entropy
 from nmt.training import gradients
-from nmt.training.gradient_sum import GradientSum
+from nmt.training.accumulation import GradientSum
 from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from nmt.training.world import ONE_PROCESS

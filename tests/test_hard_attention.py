@@ -22,8 +22,7 @@ from nmt.model.hard import (
     marginal_cross_entropy,
 )
 from nmt.model.seq2seq import cross_entropy
-from nmt.training import hard
-from nmt.training.hard import ExactMarginal, Reinforce, hard_objective
+from nmt.training.objective import ExactMarginal, Reinforce, hard_objective
 from tests.models import model_config, small_model
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
@@ -107,7 +106,8 @@ def all_draws(model: Seq2Seq, objective: Reinforce, monkeypatch: pytest.MonkeyPa
     for places in itertools.product(range(3), repeat=2):
         noise = noise_of(torch.tensor([places]))
         monkeypatch.setattr(
-            hard, "with_noise", lambda memory, batch, noise=noise: NoisyMemory(**vars(memory), noise=noise)
+            "nmt.training.objective.with_noise",
+            lambda memory, batch, noise=noise: NoisyMemory(**vars(memory), noise=noise),
         )
         attention(model).average_reward.copy_(before)
         values.append(objective(model, pairs()).objective)
@@ -233,8 +233,7 @@ def test_padding_changes_no_gradient_of_reinforce(system: str, baseline: str, mo
     model, objective = reinforce(SYSTEMS[system], baseline=baseline, entropy=0.3)
     noise = -torch.empty(1, 3, 5).exponential_(generator=torch.Generator().manual_seed(2)).log().double()
     monkeypatch.setattr(
-        hard,
-        "with_noise",
+        "nmt.training.objective.with_noise",
         lambda memory, batch: NoisyMemory(
             **vars(memory), noise=noise[:, : batch.target_input.size(1), : memory.source_mask.size(1)]
         ),

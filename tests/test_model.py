@@ -11,8 +11,7 @@ from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import RecurrentEncoder
-from nmt.training.hard import hard_objective
-from nmt.training.objective import TeacherForcing
+from nmt.training.objective import TeacherForcing, hard_objective
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
 
 

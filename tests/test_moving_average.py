@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.training.moving_average import LATEST, AveragedWeights, LatestWeights
+from nmt.training.optimizer import LATEST, AveragedWeights, LatestWeights
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
 from nmt.translation.translator import CheckStop

@@ -22,11 +22,18 @@ from nmt.config.schema import (
 from nmt.data.batching import Batch, Specials, collate
 from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
-from nmt.training.build import objective_of
 from nmt.training.gradients import EagerGradients, filled_up
-from nmt.training.guided_attention import DiagonalGuide, Guide, GuidedAttention, LinksGuide
-from nmt.training.objective import Objective, TeacherForcing
-from nmt.training.scheduled_sampling import ScheduledSampling, reference_share
+from nmt.training.objective import (
+    DiagonalGuide,
+    Guide,
+    GuidedAttention,
+    LinksGuide,
+    Objective,
+    ScheduledSampling,
+    TeacherForcing,
+    objective_of,
+    reference_share,
+)
 from tests.models import SOURCE, TARGET, VARIANTS, model_config, small_model
 
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)

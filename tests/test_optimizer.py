@@ -16,7 +16,7 @@ from nmt.config.schema import (
     PlateauSchedule,
     Sgd,
 )
-from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, learning_rate
 
 # --- schedules --------------------------------------------------------------------------------------------------------
 
@@ -99,16 +99,3 @@ def test_sgd_with_and_without_momentum() -> None:
     assert two_steps(Sgd(type="sgd", learning_rate=0.1)) == pytest.approx([0.8, 0.6])
     # velocity 2, then 0.5 * 2 + 2
     assert two_steps(Sgd(type="sgd", learning_rate=0.1, momentum=0.5)) == pytest.approx([0.8, 0.5])
-
-
-def test_moments_saved_under_the_older_spelling_are_loaded() -> None:
-    parameters = [nn.Parameter(torch.ones(2))]
-    optimizer = build_optimizer(parameters, Adam())
-    parameters[0].grad = torch.ones(2)
-    optimizer.step()
-    saved = saved_moments(optimizer)
-    older = {name.replace("optimizer.", "optimiser."): tensor for name, tensor in saved.items()}
-    resumed = build_optimizer(parameters, Adam())
-    load_moments(resumed, Adam(), older, "training.safetensors", stepped=True)
-    assert saved.keys() == saved_moments(resumed).keys() != older.keys()
-    assert all(torch.equal(tensor, saved[name]) for name, tensor in saved_moments(resumed).items())

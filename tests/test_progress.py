@@ -116,8 +116,6 @@ def test_a_validation_is_due_once() -> None:
     assert not Progress(update=3).judged(1.0, early).validation_due(early)
     odd = training(updates=7, validation={"every": 10})
     assert Progress(update=7).validation_due(odd) and not Progress(update=7).judged(1.0, odd).validation_due(odd)
-    older = {name: value for name, value in Progress(update=10).to_json().items() if name != "validated"}
-    assert not Progress.from_json(older).validation_due(config), "it was, where that was not written down"
 
 
 def test_the_rate_falls_after_more_validations_without_improvement_than_patience() -> None:

@@ -19,7 +19,6 @@ from nmt.files import read_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
 from nmt.training.checkpointing import Checkpointing
-from nmt.training.log import Log, in_table_of_runs
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 from tests.small_run import Stop, config, metrics, train
@@ -216,39 +215,6 @@ def test_only_what_is_missing_or_was_made_with_other_options_is_made_again(
     assert {name: [event.step for event in board.Scalars(name)] for name in names} == {
         name: [2, 4] if name == "validation/loss" else [4] for name in names
     }
-
-
-@pytest.mark.parametrize("place", ["scalars", "hyperparameters"])
-def test_a_crash_before_the_row_of_the_table_of_runs_loses_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    """Between the last line of metrics.jsonl and the end of TensorBoard's file; resuming writes what is missing."""
-    whole, broken = (config(folder, output=f"{name} {place}", updates=2) for name in ("row", "no row"))
-    train(whole)
-    with monkeypatch.context() as patched:
-        original = getattr(Log, place)
-
-        def crash(log: Log, *values: Any) -> None:
-            if place == "hyperparameters" or values[1] == "test":
-                raise Crash
-            original(log, *values)
-
-        patched.setattr(Log, place, crash)
-        with pytest.raises(Crash):
-            train(broken)
-    assert metrics(Path(str(broken.output)))[-1]["split"] == "test"
-    assert not in_table_of_runs(RunDirectory(str(broken.output)))
-    train(broken, resume=True)
-    boards = [EventAccumulator(f"{each.output}/tensorboard").Reload() for each in (whole, broken)]
-    for tag in ("test/bleu", "test/chrf"):
-        assert [[(each.step, each.value) for each in board.Scalars(tag)] for board in boards][1:] == [
-            [(2, boards[0].Scalars(tag)[0].value)]
-        ]
-    rows = [board.SummaryMetadata("_hparams_/session_start_info").plugin_data.content for board in boards]
-    assert len(rows[0]) == len(rows[1]), "the time is in it"
-    files = sorted(Path(f"{broken.output}/tensorboard").iterdir())
-    train(broken, resume=True)
-    assert sorted(Path(f"{broken.output}/tensorboard").iterdir()) == files
 
 
 def test_a_longer_run_forgets_the_results_of_the_shorter_one(folder: Path) -> None:

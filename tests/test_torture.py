@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from nmt.data.batching import Batch
 from nmt.errors import CheckpointError
 from nmt.files import sync
-from nmt.training import dry_run, trainer
-from nmt.training import refusals as run_refusals
+from nmt.training import dry_run, opening, trainer
 from nmt.training.log import GrowingFile
 from tests.test_scripts import script
 from tests.torture import disk, faults, refusals, strangers, text
@@ -254,7 +253,7 @@ CARELESS = [
     ("numbers", trainer.Trainer, "_skip", step_with_nothing),
     ("no-numbers", trainer, "SKIPS", 11),
     ("memory", Batch, "halves", lambda batch: [*HALVES(batch)[:1]] * 2),
-    ("changed", run_refusals, "is_one_of", lambda *_: True),
+    ("changed", opening, "is_one_of", lambda *_: True),
     ("dry-run", dry_run, "dry_run", lambda *_, **__: None),
     ("extremes", dry_run, "dry_run", fail),
 ]

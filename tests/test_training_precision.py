@@ -12,7 +12,7 @@ from nmt.device import FORMATS, name_of
 from nmt.files import write_json
 from nmt.messages import Highlight
 from nmt.runs.directory import RunDirectory
-from nmt.training.precision import settled
+from nmt.training.machine import settled
 from nmt.training.world import ONE_PROCESS, OneProcess
 from tests.small_run import metrics, options, train
 
@@ -34,7 +34,7 @@ def machine(
         return rates[precision]
 
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
-    monkeypatch.setattr("nmt.training.precision.product_rate", product_rate)
+    monkeypatch.setattr("nmt.training.machine.product_rate", product_rate)
     return measured
 
 

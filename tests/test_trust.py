@@ -27,11 +27,10 @@ from nmt.errors import NmtWarning
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.model import Memory, Network, Seq2Seq
 from nmt.runs.loading import load_run
-from nmt.training import trial, trust
+from nmt.training import trial
 from nmt.training.dry_run import dry_run
 from nmt.training.gradients import GraphedGradients
-from nmt.training.trial import Disagreement, Found, Outcome, compare, judge, trial_of
-from nmt.training.trust import GPUS, setting_of, trusted
+from nmt.training.trial import GPUS, Disagreement, Found, Outcome, compare, judge, setting_of, trial_of, trusted
 from nmt.training.world import ONE_PROCESS, World, in_turn
 from nmt.translation.translator import Translator
 from tests import graphs_on_cpu
@@ -192,7 +191,7 @@ def test_kernels_that_do_not_pass_are_not_used(
     assert found.failed == ([fast.place_of(CPU)] if tried else None)
     [warning] = said
     assert re.search(f"{'failed' if tried else 'could not be tried'} .* in fp32: {problem}", warning)
-    assert not (tmp_path / "cache" / trust.PASSED).exists()
+    assert not (tmp_path / "cache" / trial.PASSED).exists()
 
 
 def test_a_process_that_cannot_be_started_tries_nothing(
@@ -218,7 +217,7 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
         assert warnings_in(train(plain, distrusted=EVERY_DEVICE)) == []
         assert files(run) == files(tmp_path / "plain")
         assert "nothing is left to do" in "".join(train(config, distrusted=EVERY_DEVICE, resume=True))  # no trial
-    monkeypatch.setattr(trust, "run_trial", pytest.fail)
+    monkeypatch.setattr(trial, "run_trial", pytest.fail)
     assert load_run(run, CPU, kernels="auto").config.kernels == "auto"
     with pytest.warns(NmtWarning) as caught:
         assert Translator.load(run, "cpu").translate("oak elm")
@@ -229,7 +228,7 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
     train(extended(config, 5), resume=True)  # without a trial, of which nothing is learned
     with pytest.warns(NmtWarning, match="the plain kernels are used"):
         assert load_run(run, CPU).config.kernels == "plain"
-    monkeypatch.setattr(trust, "run_trial", lambda made: Outcome(None, "close"))
+    monkeypatch.setattr(trial, "run_trial", lambda made: Outcome(None, "close"))
     train(extended(config, 6), distrusted=EVERY_DEVICE, resume=True)
     assert load_run(run, CPU).config.kernels == "auto"
 
@@ -246,7 +245,7 @@ def test_a_trial_changes_nothing_and_is_made_once(settings: dict[str, Any], tmp_
     config = Config.model_validate(settings)
     [line] = [line for line in train(config, distrusted=EVERY_DEVICE) if line.startswith("kernels: ")]
     assert re.search(r"in fp32: in fp32 relative errors of up to \S+, in the .+ \(plain kernels: \S+\)$", line)
-    [memory] = (tmp_path / "cache" / trust.PASSED).iterdir()
+    [memory] = (tmp_path / "cache" / trial.PASSED).iterdir()
     passed = json.loads(memory.read_text("utf-8"))["passed"]
     alone = config.model_copy(update={"output": str(tmp_path / "alone")})
     assert not any("kernels: " in line for line in train(alone))
@@ -281,7 +280,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[trial.Trial]:
         made.append(each)
         return Outcome(None, "close")
 
-    monkeypatch.setattr(trust, "run_trial", tried)
+    monkeypatch.setattr(trial, "run_trial", tried)
     return made
 
 
@@ -306,7 +305,7 @@ def test_another_version_device_network_or_precision_is_tried(
         for _ in range(2):
             assert lines_of(each, prepared)[0] == "auto"
             assert len(tries) == before + 1
-    for place, value in (*ELSEWHERE, ("nmt.training.trust.digest", lambda path: "other code")):
+    for place, value in (*ELSEWHERE, ("nmt.training.trial.digest", lambda path: "other code")):
         before = len(tries)
         with monkeypatch.context() as patched:
             patched.setattr(place, value)
@@ -353,7 +352,7 @@ def test_a_record_of_nothing_is_made_again(
     config = Config.model_validate(settings)
     prepared = prepared_of(config)
     lines_of(config, prepared)
-    [memory] = (tmp_path / "cache" / trust.PASSED).iterdir()
+    [memory] = (tmp_path / "cache" / trial.PASSED).iterdir()
     memory.write_text(content)
     for _ in range(2):
         lines_of(config, prepared)
@@ -365,7 +364,7 @@ def test_a_cache_that_is_not_writable_is_said(
 ) -> None:
     config = Config.model_validate(settings)
     prepared = prepared_of(config)
-    (tmp_path / "cache" / trust.PASSED).write_text("a file where a folder should be")
+    (tmp_path / "cache" / trial.PASSED).write_text("a file where a folder should be")
     kernels, said = lines_of(config, prepared)
     assert kernels == "auto" and len(said) == 2
     assert "the trial cannot be recorded: " in said[1]
@@ -383,7 +382,7 @@ def test_plain_kernels_and_processors_make_no_trial(settings: dict[str, Any], tr
 def test_a_dry_run_on_a_cpu_makes_no_trial_as_training_makes_none(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "run_trial", lambda _: pytest.fail("a trial"))
+    monkeypatch.setattr(trial, "run_trial", lambda _: pytest.fail("a trial"))
     dry_run(Config.model_validate(settings), resume=False, overwrite=False, say=lambda line: None)
 
 
@@ -403,7 +402,7 @@ def decided(world: World, values: dict[str, Any], cases: list[tuple[list[str], s
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("nmt.fast.place._cpu", lambda name=name, number=number: {"name": name, "case": number})
-            patched.setattr(trust, "run_trial", tried)
+            patched.setattr(trial, "run_trial", tried)
             used = trusted(config, prepared, CPU, world, lambda line: None, EVERY_DEVICE).config
         found.append((used.kernels, len(made)))
     return found

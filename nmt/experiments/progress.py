@@ -10,9 +10,8 @@ from nmt.experiments.runs import Run
 from nmt.files import read_json
 from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
 from nmt.runs.directory import RunDirectory
-from nmt.training.ending import Ending
+from nmt.training.opening import Ending, refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
-from nmt.training.refusals import refuse_fewer_updates, refuse_other_config
 
 
 class Remaining(NamedTuple):

@@ -15,8 +15,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.tensors import average, unshared
 from nmt.training.log import Log
-from nmt.training.moving_average import LATEST, UsedWeights
-from nmt.training.optimizer import load_moments, saved_moments
+from nmt.training.optimizer import LATEST, UsedWeights, load_moments, saved_moments
 from nmt.training.progress import Candidate, Progress
 from nmt.training.validation import ValidationResult
 from nmt.training.world import World, on_writer, share_tensors

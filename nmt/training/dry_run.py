@@ -24,14 +24,13 @@ from nmt.files import printable
 from nmt.messages import Caution, Detail, Result, duration
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.training import pipeline, refusals
-from nmt.training.extent import Extent
+from nmt.training import opening, pipeline
 from nmt.training.log import Log
-from nmt.training.output import run_directory
-from nmt.training.progress import Progress
+from nmt.training.opening import run_directory
+from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
-from nmt.training.trust import PASSED
+from nmt.training.trial import PASSED
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
@@ -60,7 +59,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
         with run.locked(say):  # raises if another process trains there
             pass
     if resume:
-        refusals.refuse_other_config(run, config)
+        opening.refuse_other_config(run, config)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, _explained(folder):
         training = config.training
         once = config.model_copy(
@@ -242,11 +241,11 @@ def _check_resume(run: RunDirectory, config: Config, say: pipeline.Say) -> Progr
     """Return the progress of a run, which is only read. Raises the errors of resuming it."""
     device = resolve_device(config.device)
     prepared = prepare(config, say)
-    refusals.refuse_other_data(run, pipeline.make_manifest(config, prepared))
+    opening.refuse_other_data(run, opening.make_manifest(config, prepared))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
         trainer = Trainer(config, prepared, pipeline.make_model(config, prepared), run, log, device)
         progress = trainer.checkpointing.restore(run.resumable(say))
-        refusals.refuse_fewer_updates(config, progress)
+        opening.refuse_fewer_updates(config, progress)
         for problems in trainer.checkpointing.damaged(progress).values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {progress.update}")

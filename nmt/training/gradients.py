@@ -61,17 +61,17 @@ class EagerGradients:
             return self.objective(self.network, batch, update)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """As ``Gradients`` has it."""
+        """See ``Gradients``."""
         loss = self.loss(batch.to(self.device), update)
         (loss.objective / tokens).backward()
         return loss.likelihood
 
     def reset(self) -> None:
-        """As ``Gradients`` has it."""
+        """See ``Gradients``."""
         self.model.zero_grad(set_to_none=True)
 
     def prepared(self, batch: Batch) -> Batch:
-        """As ``Gradients`` has it."""
+        """See ``Gradients``."""
         return batch.pinned() if self.device.type == "cuda" else batch
 
 
@@ -98,7 +98,7 @@ class GraphedGradients:
             parameter.grad = torch.zeros_like(parameter)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """As ``Gradients`` has it; what is recorded is the same at every update. Out of memory, forget all recordings:
+        """See ``Gradients``; what is recorded is the same at every update. Out of memory, forget all recordings:
         the next batches need the memory that these hold."""
         try:
             return self._computed(batch, tokens)
@@ -129,11 +129,11 @@ class GraphedGradients:
         return recording.likelihood.clone()
 
     def reset(self) -> None:
-        """As ``Gradients`` has it; the memory stays, for the recordings add to it."""
+        """See ``Gradients``; the memory stays, for the recordings add to it."""
         self.eager.model.zero_grad(set_to_none=False)
 
     def prepared(self, batch: Batch) -> Batch:
-        """As ``Gradients`` has it."""
+        """See ``Gradients``."""
         return filled_up(batch, self.specials).pinned()
 
     def _record(self, batch: Batch) -> _Recording:

@@ -24,12 +24,6 @@ AVERAGE, TEST = "average", "test"
 """Splits whose TensorBoard records have a file of their own, so that results that are made again replace older ones."""
 
 
-def in_table_of_runs(run: RunDirectory) -> bool:
-    """Whether TensorBoard has the whole row of a run in its table, which :meth:`Log.hyperparameters` writes."""
-    last = b"_hparams_/session_end_info"
-    return any(last in file.read_bytes() for file in run.tensorboard.glob("events.out.tfevents.*"))
-
-
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 

@@ -1,12 +1,31 @@
-"""The loss that training minimizes: an objective maps a network and a batch to sums, and to the number of tokens."""
+"""What training minimizes: an objective maps a network and a batch to sums, and to the number of tokens.
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+Shapes: B sentences, S source and T target positions, O readout, V target vocabulary.
+"""
 
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, assert_never
+
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from nmt.data.batching import Batch
-from nmt.model import Network
+from nmt.config import Config, schema
+from nmt.data.batching import Batch, Specials
+from nmt.errors import ConfigError
+from nmt.model import Memory, Network, Seq2Seq
+from nmt.model.decoders import LuongDecoder, RecurrentDecoder
+from nmt.model.dropout import evaluating
+from nmt.model.hard import (
+    NoisyMemory,
+    SampledAttention,
+    finite_log,
+    marginal_cross_entropy,
+    one_hot,
+    perturbed,
+    read_each,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +41,7 @@ class Loss:
 
 
 class Objective(Protocol):
-    """A loss of a network on a batch; ``nmt.training.build`` chooses it."""
+    """A loss of a network on a batch; ``objective_of`` chooses it."""
 
     @property
     def attention_gradients(self) -> bool:
@@ -51,7 +70,7 @@ class TeacherForcing:
     recordable: ClassVar[bool] = True
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """As ``Objective`` has it."""
+        """See ``Objective``."""
         readouts, attention = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
         return Loss(*sums, attention)
@@ -59,3 +78,305 @@ class TeacherForcing:
     def count(self, batch: Batch) -> int:
         """Count the real target tokens, EOS included."""
         return batch.target_tokens
+
+
+# --- hard attention (Xu et al. 2015, section 4.1): exact marginal, Gumbel-softmax, REINFORCE --------------------------
+
+
+@dataclass(frozen=True)
+class ExactMarginal(TeacherForcing):
+    """The likelihood of each word summed over all positions: p(y_t) = sum_j alpha_tj p(y_t | h_j) (Deng et al. 2018).
+
+    The decoder must compute its states before any context: attention after the update, without input feeding.
+    """
+
+    attention_gradients: bool = True
+    model: Seq2Seq = field(kw_only=True)
+    """The network itself: a fast twin of its decoder does not read positions one by one."""
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``."""
+        memory = network.encode(batch.source, batch.source_lengths)
+        readouts, weights = read_each(self.model, batch.target_input, memory)
+        mask = batch.target_mask
+        sums = marginal_cross_entropy(
+            readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
+        )
+        return Loss(*sums, weights)
+
+
+@dataclass(frozen=True)
+class SampledTeacherForcing(TeacherForcing):
+    """Teacher forcing with positions sampled from the probabilities: the objective of the Gumbel-softmax estimator."""
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``."""
+        memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
+        readouts, weights = network.unroll(batch.target_input, memory)
+        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), weights)
+
+
+@dataclass(frozen=True)
+class Reinforce(TeacherForcing):
+    """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
+
+    The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
+    later ones (``to_go``). The baseline predicts the reward per word from what was known before the position was
+    chosen; anything later would depend on the choice, and the mean gradient would be another.
+    """
+
+    attention_gradients: bool = True
+    attention: SampledAttention | None = None
+    """Holds the baseline."""
+    weight: float = 1.0
+    """Factor of the gradient of the probabilities."""
+    entropy: float = 0.0
+    """Factor of the sum of the entropies of the probabilities, nats."""
+    to_go: bool = True
+    """Whether later words depend on a position."""
+
+    MOVING = 0.1
+    """Share of the newest reward in the moving average, as Xu et al."""
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``; this updates a moving baseline."""
+        memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
+        readouts, probabilities = network.unroll(batch.target_input, memory)
+        assert probabilities is not None
+        targets, mask = batch.target_output, batch.target_mask
+        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
+        rewards = self.rewards(network, readouts, batch)  # (B, T), as all that follows
+        steps = mask.to(rewards.dtype)
+        words = from_here_on(steps) if self.to_go else steps
+        reward = from_here_on(rewards) if self.to_go else rewards
+        baseline = self.baseline(readouts, rewards.sum() / steps.sum())
+        missing = steps * (reward / words.clamp_min(1) - baseline)  # per word
+        logs = finite_log(probabilities)
+        chosen = (one_hot(perturbed(probabilities, memory.noise)) * logs).sum(-1)
+        entropy = -(probabilities * logs).sum(-1)
+        bonus = self.weight * (words * missing).detach() * chosen + self.entropy * entropy * steps
+        return replace(loss, objective=loss.objective - bonus.sum() + missing.square().sum())
+
+    @torch.no_grad()
+    def rewards(self, network: Network, readouts: Tensor, batch: Batch) -> Tensor:
+        """log p of each target word, zero at padding: (B, T, O) -> (B, T), fp32 or finer."""
+        logits = network.output(readouts)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).transpose(1, 2)
+        losses = functional.cross_entropy(logits, batch.target_output, reduction="none")
+        return -losses.masked_fill(~batch.target_mask, 0.0)
+
+    def baseline(self, readouts: Tensor, mean_reward: Tensor) -> Tensor:
+        """Predict the reward per word from the readout before each position: (B, T, O) -> (B, T), or one number.
+
+        The moving average takes up the mean reward of this batch afterwards.
+        """
+        assert self.attention is not None
+        average, learned = self.attention.average_reward, self.attention.baseline
+        predicted = average.clone()
+        average.lerp_(torch.where(mean_reward.isfinite(), mean_reward, average).to(average.dtype), self.MOVING)
+        if learned is None:
+            return predicted
+        before = functional.pad(readouts.detach(), (0, 0, 1, 0))[:, :-1]
+        difference: Tensor = learned(before).squeeze(-1)
+        return predicted + difference
+
+
+def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> TeacherForcing | None:
+    """Return the objective of the estimator of a network's hard attention; None for soft attention."""
+    section = config.attention
+    if not isinstance(section, schema.ScoredAttention):
+        return None
+    match section.hard:
+        case schema.ExactMarginal():
+            return ExactMarginal(smoothing, model=model)
+        case schema.Gumbel():
+            return SampledTeacherForcing(smoothing)
+        case schema.Reinforce(weight=weight, entropy=entropy):
+            assert isinstance(model.decoder, RecurrentDecoder)
+            attention = model.decoder.attention
+            assert isinstance(attention, SampledAttention)
+            later = not isinstance(model.decoder, LuongDecoder) or model.decoder.feeding_gates is not None
+            return Reinforce(smoothing, attention=attention, weight=weight, entropy=entropy, to_go=later)
+    return None
+
+
+def from_here_on(numbers: Tensor) -> Tensor:
+    """Sum each number and all after it in its row: (B, T) -> (B, T)."""
+    return numbers.flip(1).cumsum(1).flip(1)
+
+
+def with_noise(memory: Memory, batch: Batch) -> NoisyMemory:
+    """Draw Gumbel noise for each target and source position."""
+    sentences, positions = batch.target_input.shape
+    noise = torch.empty(sentences, positions, memory.source_mask.size(1), device=memory.summary.device)
+    return NoisyMemory(**vars(memory), noise=-noise.exponential_().log())
+
+
+# --- scheduled sampling: the decoder learns on its own outputs, too (Bengio et al. 2015) ------------------------------
+
+
+def reference_share(config: schema.AnySampling, update: int) -> float:
+    """epsilon_i: the probability of a reference in the decoder's input after ``update`` updates (section 2.4)."""
+    match config:
+        case schema.LinearSampling():
+            return min(1.0, max(config.floor, config.offset - config.slope * update))
+        case schema.ExponentialSampling():
+            return config.base**update
+        case schema.InverseSigmoidSampling(k=k):
+            return k / (k + math.exp(min(update / k, 700)))
+    assert_never(config)
+
+
+@dataclass(frozen=True)
+class ScheduledSampling:
+    """Another objective on inputs in which the network's own outputs take the place of some references.
+
+    Each position keeps its reference with probability epsilon_i, independently. Otherwise it gets the output of the
+    network for the position before, given the inputs chosen so far. A first pass chooses the inputs by ``step``, as
+    translation does: without dropout and without gradient, which does not pass through a choice in the paper either.
+    The objective is then computed on these inputs at once, by any decoder and its fast twin.
+    """
+
+    inner: Objective
+    model: Seq2Seq
+    config: schema.AnySampling
+    forbidden: tuple[int, ...]
+    """Ids that are never an output, as in search: padding and BOS."""
+    recordable: ClassVar[bool] = False
+
+    @property
+    def attention_gradients(self) -> bool:
+        """See ``Objective``."""
+        return self.inner.attention_gradients
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``. While the share is 1 the inner objective is computed, and nothing is drawn."""
+        share = reference_share(self.config, update)
+        if share < 1:
+            batch = replace(batch, target_input=self.inputs(network, batch, share))
+        return self.inner(network, batch, update)
+
+    def count(self, batch: Batch) -> int:
+        """See ``Objective``."""
+        return self.inner.count(batch)
+
+    @torch.no_grad()
+    def inputs(self, network: Network, batch: Batch, share: float) -> Tensor:
+        """Choose the decoder's inputs, (B, T); the first is always BOS."""
+        references = batch.target_input.unbind(1)
+        kept = (torch.rand(batch.target_input.shape, device=batch.target_input.device) < share).unbind(1)
+        inputs = [references[0]]
+        never = torch.tensor(self.forbidden, dtype=torch.long, device=references[0].device)
+        with evaluating(self.model):
+            state = self.model.start(network.encode(batch.source, batch.source_lengths))
+            for reference, keep in zip(references[1:], kept[1:], strict=True):
+                log_probs, state, _ = self.model.step(inputs[-1], state)
+                log_probs = log_probs.index_fill(1, never, -torch.inf)
+                inputs.append(torch.where(keep, reference, self.output(log_probs)))
+        torch.clear_autocast_cache()  # before PyTorch 2.10 it would give the loss weights that were cast without graph
+        return torch.stack(inputs, 1)
+
+    def output(self, log_probs: Tensor) -> Tensor:
+        """Choose a token: log-probabilities (B, V) -> ids (B,)."""
+        if self.config.output == "sample":  # the largest of log p + Gumbel noise; unlike multinomial, it accepts NaN
+            log_probs = log_probs - torch.empty_like(log_probs).exponential_().log()
+        return log_probs.argmax(-1)
+
+
+# --- guided attention: terms of the loss that pull it to the diagonal, or to given links ------------------------------
+
+
+class Guide(Protocol):
+    """A penalty of attention weights."""
+
+    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
+        """Sum the penalty over the real target pieces: weights (B, T, S), fp32 or fp64 -> a number."""
+
+
+@dataclass(frozen=True)
+class DiagonalGuide:
+    """The mean of 1 - exp(-(t/T - s/S)² / (2 g²)) under the attention (Tachibana et al. 2018, section 4).
+
+    t and s count from 1, and T and S are the lengths of the sentence, EOS included: the two EOS are on the diagonal.
+    """
+
+    deviation: float = 0.2
+    """g."""
+
+    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
+        """See ``Guide``."""
+        _, targets, sources = weights.shape
+        target_places = places(batch.target_mask.sum(1), targets).unsqueeze(2)  # (B, T, 1)
+        source_places = places(batch.source_lengths.to(weights.device), sources).unsqueeze(1)  # (B, 1, S)
+        distance = target_places - source_places
+        penalty = 1 - torch.exp(-distance.square() / (2 * self.deviation**2))  # (B, T, S)
+        return ((weights * penalty).sum(2) * batch.target_mask).sum()
+
+
+@dataclass(frozen=True)
+class LinksGuide:
+    """Cross-entropy of the attention with given links: -sum_ts a*_ts ln alpha_ts (Chen et al. 2016, section 3).
+
+    A target piece without links adds nothing.
+    """
+
+    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
+        """See ``Guide``. Raises ConfigError without links."""
+        if batch.links is None:
+            raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
+        # a weight may be zero at a link: outside of a window, or because it is too small for its type
+        surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        return (batch.links * surprise).sum()
+
+
+@dataclass(frozen=True)
+class GuidedAttention:
+    """Another objective, and a guide's penalty of its attention times ``weight``."""
+
+    inner: Objective
+    guide: Guide
+    weight: float = 1.0
+    attention_gradients: ClassVar[bool] = True
+
+    @property
+    def recordable(self) -> bool:
+        """See ``Objective``."""
+        return self.inner.recordable
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``. Raises ConfigError for a network without attention."""
+        loss = self.inner(network, batch, update)
+        if loss.attention is None:
+            raise ConfigError("training.guided_attention: the network has no attention; leave it out")
+        at_least_fp32 = torch.promote_types(loss.attention.dtype, torch.float32)
+        penalty = self.guide(loss.attention.to(at_least_fp32), batch)
+        return replace(loss, objective=loss.objective + self.weight * penalty)
+
+    def count(self, batch: Batch) -> int:
+        """See ``Objective``."""
+        return self.inner.count(batch)
+
+
+def places(lengths: Tensor, positions: int) -> Tensor:
+    """Return the relative place of each position, from 1 / length to 1: lengths (B,) -> (B, positions)."""
+    return torch.arange(1, positions + 1, device=lengths.device) / lengths.clamp(min=1).unsqueeze(1)
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+
+def objective_of(config: Config, model: Seq2Seq, specials: Specials) -> Objective:
+    """Make the objective of a network: teacher forcing, or that of its hard attention, and what is put around it."""
+    training = config.training
+    smoothing = training.label_smoothing
+    objective: Objective = hard_objective(config.model, model, smoothing) or TeacherForcing(smoothing)
+    if training.scheduled_sampling is not None:
+        forbidden = specials.target_pad, specials.target_bos
+        objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
+    if training.guided_attention is not None:
+        objective = GuidedAttention(objective, _guide(training.guided_attention), training.guided_attention.weight)
+    return objective
+
+
+def _guide(config: schema.AnyGuide) -> Guide:
+    return DiagonalGuide(config.deviation) if isinstance(config, schema.DiagonalGuide) else LinksGuide()

@@ -130,13 +130,13 @@ class _Processes:
         del self._later, self._patient  # a group ends with its last reference
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """As ``World`` has it."""
+        """See ``World``."""
         with self._watched():
             distributed.all_reduce(tensor)
         return tensor
 
     def sum_later(self, tensor: Tensor) -> Wait:
-        """As ``World`` has it."""
+        """See ``World``."""
         with self._watched():
             work = distributed.all_reduce(tensor, group=self._later, async_op=True)
 
@@ -147,11 +147,11 @@ class _Processes:
         return wait
 
     def any(self, flag: bool) -> bool:
-        """As ``World`` has it."""
+        """See ``World``."""
         return bool(self.sum(torch.tensor(int(flag))))
 
     def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
-        """As ``World`` has it: as bytes of JSON, filled up to the longest."""
+        """See ``World``: as bytes of JSON, filled up to the longest."""
         group = self._patient if patiently else None
         mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
@@ -164,16 +164,16 @@ class _Processes:
         return [json.loads(text) for text in texts]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """As ``World`` has it."""
+        """See ``World``."""
         with self._watched():
             distributed.broadcast(tensor, 0)
 
     def remember(self, fact: str) -> None:
-        """As ``World`` has it: in the store of torchrun, which outlives these processes."""
+        """See ``World``: in the store of torchrun, which outlives these processes."""
         self._launch.set(f"fact/{fact}", "1")
 
     def remembers(self, fact: str) -> bool:
-        """As ``World`` has it."""
+        """See ``World``."""
         return bool(self._launch.check([f"fact/{fact}"]))
 
     @contextmanager

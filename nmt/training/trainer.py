@@ -3,34 +3,29 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
 from nmt.data.dataset import PreparedData
-from nmt.device import out_of_memory, release_freed_memory, resolve_precision
+from nmt.device import release_freed_memory, resolve_precision
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution, Step, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.training.build import objective_of
+from nmt.training.accumulation import Accumulation
 from nmt.training.checkpointing import Checkpointing
-from nmt.training.extent import Extent
-from nmt.training.gradient_sum import GradientSum
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log
-from nmt.training.moving_average import used_weights
-from nmt.training.optimizer import build_optimizer, learning_rate
-from nmt.training.progress import Progress
+from nmt.training.objective import objective_of
+from nmt.training.optimizer import build_optimizer, learning_rate, used_weights
+from nmt.training.progress import Extent, Progress
 from nmt.training.reports import Reports, Update
-from nmt.training.threads import Threads
 from nmt.training.validation import Validator
-from nmt.training.world import ONE_PROCESS, World, stop_together
+from nmt.training.world import ONE_PROCESS, World, seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
 
 SKIPS = 10
@@ -53,7 +48,6 @@ class Trainer:
         device: torch.device,
         world: World = ONE_PROCESS,
         token_seconds: float | None = None,
-        threads: Threads | None = None,
     ) -> None:
         self.config = config.training
         self.seed = config.seed
@@ -62,19 +56,20 @@ class Trainer:
         self.log = log
         self.device = device
         self.world = world
-        self.threads = threads
         self.specials = Specials.of(prepared.tokenizers)
         precision = resolve_precision(config.precision, device)
         self.objective = objective_of(config, self.model, self.specials)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
-        self.gradient_sum = GradientSum(model.parameters(), world, self.config.accumulation, precision)
-        self.optimizer = build_optimizer(model.parameters(), config.training.optimizer)
+        self.accumulate = Accumulation(self.model, world, self.config.accumulation, precision, log)
+        self.optimizer = build_optimizer(model.parameters(), self.config.optimizer)
         self.validator = Validator(config, prepared, model, device, log, world)
         self.weights = used_weights(self.config.ema, self.model)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
         self.extent = Extent.of(config, prepared, world.size)
         self.reports = Reports(self.config, self.extent, log, device, token_seconds)
         self.progress = Progress()
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
@@ -90,22 +85,18 @@ class Trainer:
             if not self.progress.finished(self.config):
                 total = self.extent.total(self.config, self.progress)
                 with step("training", total, "updates", self.progress.update) as shown:
-                    self._updates(batches, shown, check_stop)
+                    self._train(batches, shown, check_stop)
         except Stopped:
             self.save()
             raise
         self.reports.end(self.progress)
 
-    def _updates(self, batches: Iterator[tuple[Position, Batch]], shown: Step, check_stop: CheckStop) -> None:
-        """Make updates, validate and save until finished."""
-        whole = self.config.epochs is not None
+    def _train(self, batches: Iterator[tuple[Position, Batch]], shown: Step, check_stop: CheckStop) -> None:
+        """Make updates until finished; after each, report, validate and save what is due."""
         while not self.progress.finished(self.config):
             stop_together(self.world, check_stop)
-            if self.threads is not None:
-                self.threads.follow()
             started = time.perf_counter()
-            group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
-            update = self.update([batch for _, batch in group if len(batch.source)], group[-1][0])
+            update = self.update(*self._next(batches))
             self.progress = self.progress.timed(update.loss, update.tokens, time.perf_counter() - started)
             self.progress = self.reports.update(self.progress, update, shown)
             if self.device.type == "cpu" and self.progress.update % GIVE_BACK == 0:
@@ -116,14 +107,12 @@ class Trainer:
                 self.save()
 
     def update(self, batches: Sequence[Batch], after: Position) -> Update:
-        """Make one update: add up the gradients of all batches of all processes, divided once by all their real target
-        tokens."""
+        """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(map(self.objective.count, batches)))))
-        self._seed()
-        with self._statistics_shared():
-            likelihood, halved = self._forward_backward(batches, tokens)
+        seed_apart(self.world, self.seed, self.progress.update)
+        likelihood, halved = self.accumulate(self.gradients, batches, tokens, self.progress.update, self._place())
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
-        rate = self._schedule()
+        rate = self._set_rate()
         gradient_norm, total = torch.stack((norm.double(), likelihood.double())).tolist()  # the one GPU synchronization
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
         if skipped:
@@ -134,6 +123,8 @@ class Trainer:
         self.gradients.reset()
         self.progress = self.progress.updated(after, tokens, skipped=skipped, halved=halved)
         return Update(total / tokens, tokens, gradient_norm, rate)
+
+    # --- its steps ----------------------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
         """Endless batches from the current position on, each with the position that follows it; without pairs
@@ -154,99 +145,36 @@ class Trainer:
             (after, self.gradients.prepared(batch) if len(batch.source) else batch) for after, batch in batches
         )
 
-    def _forward_backward(self, batches: Sequence[Batch], tokens: int) -> tuple[torch.Tensor, bool]:
-        """Add up the gradients of an update; return its negative log-likelihood and whether batches had to be halved.
+    def _next(self, batches: Iterator[tuple[Position, Batch]]) -> tuple[list[Batch], Position]:
+        """The batches of the next update, and the position after them."""
+        whole = self.config.epochs is not None
+        group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
+        return [batch for _, batch in group if len(batch.source)], group[-1][0]
 
-        Halved batches have the same gradients except for dropout, which is sampled again.
-        Raises CheckpointError if memory is too small for single pairs.
-        """
-        halved, before = False, self._averages()
-        while self.world.any((likelihood := self._try_forward_backward(batches, tokens)) is None):
-            self.gradients.reset()  # some batches may have been added
-            for name, value in before.items():
-                self.model.get_buffer(name).copy_(value)
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            largest = max(self.world.gather(max((len(batch.source) for batch in batches), default=0)))
-            if largest == 1:
-                raise CheckpointError(
-                    f"{self._current_update()}: out of memory with a single pair; start again with a lower "
-                    "data.filter.max_pieces or a smaller model"
-                )
-            batches, halved = [half for batch in batches for half in batch.halves()], True
-            self.log.say(
-                Caution(
-                    f"{self._current_update()}: out of memory with {largest} pairs; retrying in halves (a smaller "
-                    "training.batch_tokens avoids this)"
-                )
-            )
-        assert likelihood is not None
-        return self.world.sum(likelihood), halved
-
-    def _try_forward_backward(self, batches: Sequence[Batch], tokens: int) -> torch.Tensor | None:
-        """The negative log-likelihood of the batches of this process; None if out of memory.
-
-        The gradients are added up over all processes, which takes part of each, whatever it had memory for.
-        """
-        likelihood, enough = torch.zeros((), dtype=torch.float64, device=self.device), True
-        try:
-            for left in reversed(range(len(batches))):
-                with self.gradient_sum.overlapping() if not left else nullcontext():
-                    likelihood += self.gradients(batches[-1 - left], tokens, self.progress.update)
-                if left:
-                    self.gradient_sum.add()
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            enough = False
-        self.gradient_sum.finish()
-        return likelihood if enough else None
-
-    def _seed(self) -> None:
-        """Give each of several processes random numbers of its own, a function of the update alone: any number of
-        processes goes on from a checkpoint."""
-        if self.world.size > 1:
-            entropy = np.random.SeedSequence((self.seed, self.progress.update, self.world.rank))
-            torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
-
-    @contextmanager
-    def _statistics_shared(self) -> Iterator[None]:
-        """Add the mean change of all processes to what a batch changes in the model beside gradients: the moving
-        average of REINFORCE's rewards."""
-        if self.world.size == 1:
-            yield
-            return
-        before = self._averages()
-        yield
-        for name, old in before.items():
-            buffer = self.model.get_buffer(name)
-            buffer.copy_(old + self.world.sum(buffer - old) / self.world.size)
-
-    def _averages(self) -> dict[str, torch.Tensor]:
-        """A copy of what a batch changes in the model beside gradients, by name."""
-        return {name: buffer.clone() for name, buffer in self.model.named_buffers() if buffer.is_floating_point()}
-
-    def _schedule(self) -> float:
+    def _set_rate(self) -> float:
         """Set and return the learning rate of the next update."""
-        rate = learning_rate(
-            self.config.schedule,
-            self.config.optimizer.learning_rate,
-            self.progress.update + 1,
-            scale=self.progress.scale,
-        )
+        base, made, scale = self.config.optimizer.learning_rate, self.progress.update, self.progress.scale
+        rate = learning_rate(self.config.schedule, base, made + 1, scale=scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
 
     def _skip(self) -> None:
         """Report an update without a finite gradient. Raises CheckpointError after too many of them."""
-        self.log.say(Caution(f"{self._current_update()}: the gradient is not finite; the update is skipped"))
+        self.log.say(Caution(f"{self._place()}: the gradient is not finite; the update is skipped"))
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
                 f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
                 "training.optimizer.learning_rate, or start again with training.clip"
             )
+
+    def _place(self) -> str:
+        """The number of the update in progress, and the position of its text."""
+        position = self.progress.position
+        return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"
+
+    # --- validation and checkpoints -----------------------------------------------------------------------------------
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
@@ -283,8 +211,3 @@ class Trainer:
         self.progress = self.checkpointing.mend(self.checkpointing.restore(checkpoint))
         if epoch_again:
             self.progress = replace(self.progress, position=Position(self.progress.position.epoch))
-
-    def _current_update(self) -> str:
-        """The number of the update in progress, and the position of its text."""
-        position = self.progress.position
-        return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"

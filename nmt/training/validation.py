@@ -19,18 +19,19 @@ from nmt.evaluation.by_length import LengthRow, bleu_by_length
 from nmt.evaluation.diagnosis import BITS
 from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
-from nmt.messages import Caution, counted, duration
+from nmt.messages import Caution, counted, counted_early, duration
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.plots.attention import attention_image
 from nmt.plots.length_curve import bleu_by_length_image
 from nmt.training.log import Log
-from nmt.training.translating import translated
 from nmt.training.world import ONE_PROCESS, World, in_shares
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
+from nmt.translation.results import Translation
 from nmt.translation.rules import refuse_without_attention
-from nmt.translation.translator import CheckStop, Translator, never_stop
+from nmt.translation.translator import CheckStop, Done, Translator, never_stop
+from nmt.translation.windows import WINDOW
 
 MOST_IMAGES = 2
 """Samples whose attention is drawn: a picture takes a few tenths of a second."""
@@ -241,3 +242,14 @@ def _plain(text: str) -> str:
     would show the numbers themselves.
     """
     return re.sub(r"[!-/:-@\[-`{-~]", lambda found: f"&#{ord(found[0])};", re.sub(r"\s", " ", text))
+
+
+def translated(
+    translator: Translator, sources: Sequence[str], options: SearchOptions, what: str, check_stop: CheckStop
+) -> Iterator[str]:
+    """Yield the translation of each sentence, as the step ``what``. ``check_stop`` is called between batches."""
+
+    def stream(done: Done) -> Iterator[Translation]:
+        return translator.stream(sources, options, first_window=WINDOW, check_stop=check_stop, done=done)
+
+    return (translation.text for translation in counted_early(stream, what, len(sources), "sentences"))

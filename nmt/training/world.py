@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -151,6 +152,14 @@ def share_tensors(world: World, read: Callable[[], Mapping[str, Tensor]]) -> dic
         tensor = found.setdefault(name, torch.empty(shape, dtype=getattr(torch, dtype)))
         world.broadcast(tensor)
     return found
+
+
+def seed_apart(world: World, seed: int, update: int) -> None:
+    """Give each of several processes random numbers of its own, a function of the update alone: any number of processes
+    goes on from a checkpoint."""
+    if world.size > 1:
+        entropy = np.random.SeedSequence((seed, update, world.rank))
+        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
 
 
 def stop_together(world: World, check_stop: Callable[[], None]) -> None:

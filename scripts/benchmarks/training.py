@@ -31,11 +31,10 @@ from nmt.device import (
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
-from nmt.training.gradient_sum import GradientSum
+from nmt.training.accumulation import GradientSum
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
-from nmt.training.hard import hard_objective
 from nmt.training.log import Log
-from nmt.training.objective import TeacherForcing
+from nmt.training.objective import TeacherForcing, hard_objective
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
 from nmt.training.world import ONE_PROCESS, World

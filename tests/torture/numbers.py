@@ -140,7 +140,7 @@ def _left_out(updates: set[int]) -> Iterator[None]:
     numbers = count(1)
 
     def leave_out(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        if next(numbers) in updates:
+        if len(optimizer.param_groups[0]["params"]) > 1 and next(numbers) in updates:  # no probe of one parameter
             optimizer.zero_grad(set_to_none=True)  # parameters without a gradient stay as they are
 
     handle = register_optimizer_step_pre_hook(leave_out)

@@ -47,9 +47,8 @@ def hostile(folder: TrialFolder, times: int) -> Result:
             data += bytes(generator.choices(range(256), k=60)) + b"\xff\n"
         code, out, err = _translate(undisturbed, folder.path / "hostile", data)
         if invalid:
-            explained = (
-                code == 2 and f"hostile:{_first_invalid(data)}: not UTF-8 (byte 0x" in err and "Traceback" not in err
-            )
+            named = (f"hostile:{_first_invalid(data)}: not UTF-8 (byte 0x", "hostile:1: UTF-16 instead of UTF-8")
+            explained = code == 2 and any(each in err for each in named) and "Traceback" not in err
             tally.add([] if explained else [f"bytes {number}: ended with {code}: {err[-200:]}"])
         else:
             whole = code == 0 and out.count(b"\n") == len(lines)

@@ -23,7 +23,7 @@ from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.progress import Candidate, Progress
 from nmt.training.reports import Update
 from nmt.training.trainer import Trainer
-from nmt.training.world import OneProcess
+from nmt.training.world import OneProcess, seed_apart
 from tests import graphs_on_cpu
 from tests.small_run import config, metrics, train
 from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
@@ -311,21 +311,20 @@ class OfTwo(OneProcess):
         return tensor + 2
 
 
-def test_processes_draw_other_random_numbers(make: Make) -> None:
-    trainer, drawn = make(), []
+def test_processes_draw_other_random_numbers() -> None:
+    drawn = []
     for rank, update in ((0, 0), (1, 0), (1, 1), (1, 0)):
-        trainer.world, trainer.progress = OfTwo(rank), Progress(update)
-        trainer._seed()
+        seed_apart(OfTwo(rank), 1, update)
         drawn.append(torch.rand(()).item())
     assert len(set(drawn)) == 3 and drawn[1] == drawn[3]
 
 
 def test_statistics_change_by_the_mean_of_all_processes(make: Make) -> None:
     trainer = make()
-    trainer.world = OfTwo(0)
     trainer.model.register_buffer("average", torch.tensor(1.0))
-    with trainer._statistics_shared():
-        trainer.model.get_buffer("average").add_(4)
+    trainer.accumulate.world = OfTwo(0)
+    trainer.accumulate._try = lambda *_: trainer.model.get_buffer("average").add_(4)  # type: ignore[method-assign]
+    trainer.accumulate(trainer.gradients, [], 1, 0, "")
     assert trainer.model.get_buffer("average") == 1 + (4 + 2) / 2
 
 

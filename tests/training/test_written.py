@@ -25,8 +25,8 @@ from nmt.evaluation.diagnosis import BITS, entropy
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import last_progress
-from nmt.training.ending import final_lines, final_metrics
 from nmt.training.log import Log
+from nmt.training.pipeline import final_lines, final_metrics
 from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator, _plain, entropy_sum
@@ -117,7 +117,7 @@ def test_the_test_set_is_translated_in_fp32_whatever_training_took(
             super().__init__(*arguments, **how)
             precisions.append(self.precision)
 
-    monkeypatch.setattr("nmt.training.ending.Translator", Seen)
+    monkeypatch.setattr("nmt.training.pipeline.Translator", Seen)
     values = config(folder, updates=1, output="scored-in-fp32").model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))
     assert precisions == [torch.float32]

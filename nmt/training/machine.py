@@ -1,18 +1,32 @@
-"""The precision that ``precision: auto`` stands for on a machine."""
+"""The machine that a run trains on: its device, its precision, and the speed of its matrix products."""
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
-from nmt.config import Config
-from nmt.device import MARGIN, format_of, name_of, product_rate, resolve_precision
+from nmt.config import Config, schema
+from nmt.data.dataset import PreparedData
+from nmt.device import MARGIN, format_of, keep_freed_memory, name_of, product_rate, resolve_device, resolve_precision
 from nmt.files import read_json
 from nmt.messages import Caution
+from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
+from nmt.training.progress import lengths_of
 from nmt.training.world import World, on_writer
 
 FP32, BF16 = torch.float32, torch.bfloat16
 Say = Callable[[str], None]
+
+
+def set_up(name: str, threads: int | None) -> torch.device:
+    """Set up the process for training, and return its device."""
+    device = resolve_device(name)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return device
 
 
 def settled(config: Config, device: torch.device, world: World, say: Say, run: RunDirectory | None = None) -> Config:
@@ -59,3 +73,27 @@ def _begun(run: RunDirectory, device: torch.device) -> str | None:
         return None
     precision = manifest.get("precision")
     return precision if precision in ("fp32", "bf16") else None
+
+
+def speeds(config: Config, prepared: PreparedData, device: torch.device, world: World) -> tuple[float, float | None]:
+    """The FLOP/s of the matrix products of all processes, and the time that they need for the work of a target token.
+
+    Measured in all processes at once, as they train.
+    """
+    own = product_rate(device, resolve_precision(config.precision, device), brief=True)
+    rate = float(world.sum(torch.tensor(own, dtype=torch.float64)))
+    work = flops_per_token(config.model, prepared)
+    return rate, None if work is None else work / rate
+
+
+def flops_per_token(config: schema.Model, prepared: PreparedData) -> float | None:
+    """Return the floating-point operations of training for one target token of a mean pair, as
+    :mod:`nmt.model.cost` counts them; None for a model with a part that cannot run on the device ``meta``."""
+    try:
+        each = cost(config, prepared.tokenizers.target.size)
+    except RuntimeError:
+        return None
+    source, target, _ = lengths_of(prepared)
+    s, t = source.astype(np.int64) + 1, target.astype(np.int64) + 1
+    sums = len(s), s.sum(), t.sum(), (s * t).sum(), (s * s).sum(), (t * (t + 1)).sum() // 2
+    return each.training_flops(*map(int, sums)) / int(t.sum())
