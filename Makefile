@@ -21,7 +21,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture docs test test-all test-lowest test-package audit lint format figure clean distclean
+.PHONY: help demo benchmark torture docs test test-all test-lowest test-package audit mutation lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -95,6 +95,24 @@ audit: ## check the packages of constraints.txt for known vulnerabilities (asks 
 	@$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	@$(VENV)-audit/bin/pip-audit --no-deps --disable-pip --strict -r constraints.txt $(ARGS)
 
+# MUTATE: modules or folders; TESTS: the tests that have to notice. A copy of the files in git is changed, in build/mutation.
+MUTATE ?= nmt/model nmt/search nmt/evaluation
+TESTS ?= tests
+mutation: $(READY) ## change nmt/model, nmt/search and nmt/evaluation in small ways, list what no test notices (MUTATE=..., TESTS=...)
+	@$(PYTHON) -m venv $(VENV)-mutation
+	@$(VENV)-mutation/bin/pip install --quiet --disable-pip-version-check cosmic-ray
+	@rm -rf build/mutation && mkdir -p build/mutation && git ls-files -z | tar --null --files-from - --create | tar -x -C build/mutation
+	@cd build/mutation && printf '%s\n' '[cosmic-ray]' 'module-path = [$(call quoted,$(MUTATE))]' 'timeout = 300.0' \
+		'test-command = "$(abspath $(BIN))/python -m pytest -q -x -m \"not slow\" $(TESTS)"' \
+		'[cosmic-ray.distributor]' 'name = "local"' > mutation.toml
+	@cd build/mutation && $(MUTANTS)/cosmic-ray baseline mutation.toml && $(MUTANTS)/cosmic-ray init mutation.toml mutation.sqlite
+	@cd build/mutation && $(MUTANTS)/cosmic-ray exec mutation.toml mutation.sqlite
+	@cd build/mutation && $(MUTANTS)/cr-report --surviving-only --show-diff mutation.sqlite
+
+MUTANTS := $(abspath $(VENV)-mutation/bin)
+comma := ,
+quoted = $(subst $() $(),$(comma) ,$(patsubst %,"%",$(1)))
+
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -109,4 +127,4 @@ clean: ## remove the demo and what tools leave behind; your own runs stay
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the virtual environment
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit $(VENV)-mutation

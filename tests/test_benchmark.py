@@ -85,10 +85,9 @@ def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_profile_has_the_products_of_a_step(precision: str) -> None:
+def test_a_profile_has_the_products_of_a_step() -> None:
     """As many as nmt/model/cost.py counts."""
-    large, products, *others, step = measure_profile(Case("bahdanau", "auto", precision, "cpu", (4, 6, 5), 2))
+    large, products, *others, step = measure_profile(Case("bahdanau", "auto", "fp32", "cpu", (4, 6, 5), 2))
     assert large.flops_per_second and products.flops_per_second
     counted = large.milliseconds * large.flops_per_second / 1e3
     assert counted == pytest.approx(products.milliseconds * products.flops_per_second / 1e3)
@@ -101,14 +100,13 @@ def test_a_profile_has_the_products_of_a_step(precision: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path, ranks: int) -> None:
+def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     options = ["--neighbor", "--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
-    options += ["--ranks", str(ranks)] if ranks > 1 else []
+    options += ["--ranks", "2"]
     assert script("benchmark").main([*options, "--json", str(rows)]) == 0
     (row,) = json.loads(rows.read_text("utf-8"))
-    assert row["processes"] == ranks
+    assert row["processes"] == 2
     assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
 
 
@@ -265,9 +263,8 @@ def test_groups_are_of_systems_with_and_without_twins() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["hard", "hard-reinforce", "ssru", "stacked"])
-def test_a_step_runs_with_the_objective_of_the_system(variant: str) -> None:
-    reference_step(Case(variant, "auto", "fp32", "cpu", (2, 3, 2), 1))()
+def test_a_step_runs_with_the_objective_of_the_system() -> None:
+    reference_step(Case("hard-reinforce", "auto", "fp32", "cpu", (2, 3, 2), 1))()
 
 
 def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     "path",
     [
         pytest.param(FOLDER / each, marks=[pytest.mark.slow] * (each != "demo.yaml"), id=each)
-        for each in ("demo.yaml", "small.yaml", "multi30k.yaml", "europarl/cpu.yaml")
+        for each in ("demo.yaml", "multi30k.yaml")
     ],
 )
 def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

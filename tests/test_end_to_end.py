@@ -67,10 +67,3 @@ def test_it_learns(attention: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "test.low").write_bytes((tmp_path / "test.low").read_bytes())
     moved = run.rename(tmp_path / "elsewhere" / "moved")
     assert translations(moved, "--batch-tokens", "1") == found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernels", ["auto", "plain"])
-def test_it_learns_with_and_without_fused_operations(kernels: str, tmp_path: Path) -> None:
-    model = options(tmp_path)["model"] | {"attention": LUONG}
-    assert accuracy(tmp_path, translations(run_command(tmp_path, "luong", model=model, kernels=kernels))) >= 0.95

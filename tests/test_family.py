@@ -92,34 +92,14 @@ LEARNERS: dict[str, dict[str, Any]] = {
         {"hidden": 48, "layers": 2, "readout": 32, "residual": True, "layer_norm": True},
         {"type": "bahdanau", "score": {"hidden": 32}},
     ),
-    "heads": WIDE | {"attention": {"type": "bahdanau", "score": {"hidden": 32}, "heads": 4}},
-    "location": WIDE | {"attention": {"type": "luong", "score": {"type": "location", "positions": 10}}},
     "local-p": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_p", "window": 2}}},
     "hard": WIDE | {"attention": AFTER | {"hard": {"type": "marginal"}}},
-    "cosine": WIDE | {"attention": {"type": "luong", "score": "cosine"}},
-    "low-rank": WIDE | {"attention": {"type": "luong", "score": {"type": "low_rank", "hidden": 16}}},
-    "coverage": WIDE | {"attention": {"type": "bahdanau", "score": {"type": "coverage", "hidden": 32}}},
-    "reset-before": WIDE
-    | {
-        "encoder": {"type": "gru", "hidden": 32, "reset": "before"},
-        "decoder": {"type": "gru", "hidden": 48, "readout": 32, "reset": "before"},
-    },
-    "transitions": WIDE
-    | {
-        "encoder": {"type": "gru", "hidden": 32, "transitions": 2},
-        "decoder": {"type": "gru", "hidden": 48, "readout": 32, "transitions": 2},
-    },
 }
-COPIERS: dict[str, dict[str, Any]] = {
-    "local-m": WIDE | {"attention": {"type": "luong", "scope": {"type": "local_m", "window": 2}}},
-    "initial-state": WIDE
-    | {
-        "encoder": {"type": "lstm", "hidden": 64, "layers": 2, "directions": "forward"},
-        "decoder": {"type": "lstm", "hidden": 64, "layers": 2, "readout": 32},
-        "attention": {"type": "none", "context": "initial_state"},
-    },
+INITIAL_STATE: dict[str, Any] = {
+    "encoder": {"type": "lstm", "hidden": 64, "layers": 2, "directions": "forward"},
+    "decoder": {"type": "lstm", "hidden": 64, "layers": 2, "readout": 32},
+    "attention": {"type": "none", "context": "initial_state"},
 }
-"""Reversing the source turns their task into copying."""
 
 
 @pytest.mark.slow
@@ -130,10 +110,10 @@ def test_it_learns_to_reverse(tmp_path: Path, system: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", COPIERS)
-def test_it_learns_to_copy(tmp_path: Path, system: str) -> None:
-    share, _ = learned(tmp_path, COPIERS[system], reverse_source=True)
-    assert share >= (0.5 if system == "initial-state" else 0.8)  # one vector holds few words
+def test_one_vector_learns_to_copy(tmp_path: Path) -> None:
+    """Reversing the source turns the task into copying; one vector holds few words."""
+    share, _ = learned(tmp_path, INITIAL_STATE, reverse_source=True)
+    assert share >= 0.5
 
 
 @pytest.mark.slow

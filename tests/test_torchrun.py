@@ -3,14 +3,11 @@
 import os
 import signal
 import sys
-import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from nmt.cli.experiment import main as nmt_experiment
-from tests.processes import free_port
 from tests.torture.comparison import differences, snapshot
 from tests.torture.ranks import begin, children
 from tests.torture.trial_folder import TrialFolder, start, wait_for
@@ -19,6 +16,7 @@ OF_A_TRIAL = ("--resume", "--overwrite", "--verbose")
 """What trials add to the arguments of ``nmt-train``; --verbose would say each error twice, in its traceback too."""
 
 
+@pytest.mark.slow(seconds=40)
 def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
     """The run goes on from its checkpoint and ends as if nothing had happened."""
     folder = TrialFolder(tmp_path, updates=12)
@@ -34,33 +32,6 @@ def test_torchrun_restarts_a_killed_rank(tmp_path: Path) -> None:
     assert "another process of the run has ended" in err
     assert "resumed after update " in err
     assert differences(folder.run("undisturbed"), folder.run("killed")) == []
-
-
-@pytest.mark.slow(seconds=40)
-def test_two_machines_go_on_after_one_has_lost_its_rank(tmp_path: Path) -> None:
-    """Each machine's torchrun counts its own failures; --overwrite, which both repeat, does not begin again."""
-    folder = TrialFolder(tmp_path, updates=100)
-    undisturbed = begin(folder, "undisturbed", restarts=0)
-    undisturbed.communicate(timeout=300)
-    where = f"localhost:{free_port()}"
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "test", "--rdzv-endpoint", where]
-    command = [str(Path(sys.executable).with_name("nmt-train")), *folder.arguments("two-machines")]
-    options = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2", *meeting, "--no-python", *command]
-    said = [tmp_path / f"machine-{number}.log" for number in range(2)]
-    with ExitStack() as stack:
-        logs = [stack.enter_context(log.open("w")) for log in said]
-        machines = [start("torchrun", *options, stderr=log) for log in logs]
-    until = time.monotonic() + 120
-    while not any("update 4/" in log.read_text() for log in said):
-        assert time.monotonic() < until, [log.read_text() for log in said]
-        time.sleep(0.05)
-    other = next(number for number, log in enumerate(said) if "update " not in log.read_text())
-    os.kill(children(machines[other])[-1], signal.SIGKILL)
-    for machine in machines:
-        machine.communicate(timeout=300)
-    assert [machine.returncode for machine in machines] == [0, 0], [log.read_text()[-2000:] for log in said]
-    assert any("resumed after update " in log.read_text() for log in said)
-    assert differences(folder.run("undisturbed"), folder.run("two-machines")) == []
 
 
 @pytest.mark.slow
