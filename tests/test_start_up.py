@@ -1,5 +1,6 @@
 """Commands import what they need, and nothing that only others need."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -59,6 +60,44 @@ def test_a_wrong_configuration_does_not_wait_for_torch(
     (tmp_path / "wrong.yaml").write_text("sead: 1\n", "utf-8")
     assert imported([command, "--config", "wrong.yaml"], ("torch", "datasets", "pyarrow"), tmp_path) == ""
     assert "wrong.yaml: sead: unknown key; nearest: seed" in capfd.readouterr().err
+
+
+TEXT = ["--source", "text", "--reference", "text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["train", "--config", "run.yaml"], "data.train: nowhere.en"),
+        (["prepare", "--config", "run.yaml"], "data.train: nowhere.en"),
+        (["translate", "--model", "nowhere", "--input", "text"], "nowhere"),
+        (["translate", "--model", "untrained", "--input", "text"], "untrained/checkpoints/best"),
+        (["translate", "--model", "run", "--input", "nowhere.en"], "nowhere.en"),
+        (["translate", "--model", "run", "--input", "text", "--prefix", "nowhere.en"], "nowhere.en"),
+        (["score", "--model", "nowhere", "--source", "text", "--target", "text"], "nowhere"),
+        (["score", "--model", "run", "--source", "text", "--target", "nowhere.fr"], "nowhere.fr"),
+        (["evaluate", "--model", "nowhere", *TEXT], "nowhere"),
+        (["evaluate", "--model", "run", *TEXT, "--gold", "nowhere.align"], "nowhere.align"),
+        (["length_curve", "--system", "a=untrained", *TEXT, "--output", "curve"], "untrained/checkpoints/best"),
+        (["report", "nowhere", "--output", "page.html"], "nowhere"),
+        (["report", "run", "--test", "text", "nowhere.fr", "--output", "page.html"], "nowhere.fr"),
+        (["serve", "--model", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_wrong_path_does_not_wait_for_torch(
+    arguments: list[str], missing: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = {"source": "text", "target": "text"}
+    values = config(tmp_path).model_dump(mode="json")
+    values["data"] |= {"train": {"source": "nowhere.en", "target": "text"}, "validation": text, "test": text}
+    for name in ("run", "untrained"):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / "config.yaml").write_text(json.dumps(values), "utf-8")
+    (tmp_path / "run/checkpoints/best").mkdir()
+    (tmp_path / "run.yaml").write_text(json.dumps(values), "utf-8")
+    (tmp_path / "text").write_text("oak\n", "utf-8")
+    assert imported(arguments, ("torch", "datasets", "pyarrow"), tmp_path) == ""
+    assert f"{missing}: " in capfd.readouterr().err
 
 
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:

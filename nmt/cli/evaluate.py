@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
-from nmt.cli.files import refuse_overwriting, refuse_unwritable, write_lines
+from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable, write_lines
 from nmt.cli.options import CommandParser, refuse_useless
 from nmt.cli.scoring import add_tokenizer_option
 from nmt.cli.test_set import add_test_set_options, translate
@@ -66,6 +66,7 @@ def main(arguments: argparse.Namespace) -> None:
     options = ("source", "reference", "hypotheses", "gold")
     read = [*((f"--{option}", getattr(arguments, option)) for option in options), *(("--model", run) for run in runs)]
     refuse_overwriting(read, [("--output", arguments.output), ("--json", arguments.json)])
+    refuse_missing((getattr(arguments, option) for option in options), runs)
     sources, references = read_test_set(arguments.source, arguments.reference)
     evaluation, alignment = Evaluation(), None
     gold = check_gold(arguments)

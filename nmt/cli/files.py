@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import ConfigError, DataError, tried
+from nmt.config import Config, load_run_config
+from nmt.config.schema import Section
+from nmt.data.lines import matching, require_readable
+from nmt.errors import CheckpointError, ConfigError, DataError, of_key, tried
 from nmt.files import why_unwritable
 
 OptionPaths = Sequence[tuple[str, str | None]]
@@ -28,6 +31,42 @@ def refuse_unwritable(*paths: str | None) -> None:
             code, remedy = 0 if folder.is_dir() else errno.ENOTDIR, "choose another file, or change the permissions"
         if problem := os.strerror(code) if code else why_unwritable(file if file.exists() else folder):
             raise DataError(f"{path}: cannot be written: {problem}; {remedy}")
+
+
+def refuse_missing(files: Iterable[str | None], runs: Iterable[str] = ()) -> None:
+    """Raise the error of an input file or run that is not there now: PyTorch takes seconds to import.
+
+    None stands for no file; a run needs a checkpoint to translate with.
+    """
+    for run in runs:
+        load_run_config(run)
+        best = Path(run) / "checkpoints" / "best"
+        if not any(best.parent.glob("*best*")):
+            raise CheckpointError(f"{best}: missing; a run has it after its first validation")
+    for file in files:
+        if file is not None:
+            require_readable(file)
+
+
+def refuse_missing_corpora(config: Config) -> None:
+    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is not there, as
+    :func:`refuse_missing` does."""
+    for key, path in files_of(config):
+        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
+            refuse_missing([path])
+
+
+def files_of(config: Config) -> Iterator[tuple[str, str]]:
+    """The files that a configuration names or that its patterns match, each with its key."""
+    data = config.data
+    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
+    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
+    sections["evaluation.gold"] = config.evaluation.gold
+    for name, section in sections.items():
+        for key in ("source", "target", "tsv", "jsonl", "links"):
+            if isinstance(pattern := getattr(section, key, None), str):
+                with of_key(f"{name}.{key}"):
+                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
 
 
 def refuse_overwriting(reads: OptionPaths, writes: OptionPaths) -> None:

@@ -10,18 +10,15 @@ examples:
 
 import argparse
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.files import refuse_overwriting, refuse_unwritable
+from nmt.cli.files import files_of, refuse_missing_corpora, refuse_overwriting, refuse_unwritable
 from nmt.cli.options import CommandParser, add_config_options
-from nmt.config import Config, load_config
-from nmt.config.schema import Section
+from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, contents
-from nmt.data.lines import matching
-from nmt.errors import ConfigError, of_key
+from nmt.errors import ConfigError
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,9 +46,9 @@ def main(arguments: argparse.Namespace) -> None:
         return
     config = load_config(arguments.config, arguments.overrides)
     if arguments.json is not None:
-        refuse_overwriting([("--config", arguments.config), *_files(config)], [("--json", arguments.json)])
+        refuse_overwriting([("--config", arguments.config), *files_of(config)], [("--json", arguments.json)])
         refuse_unwritable(arguments.json)
-
+    refuse_missing_corpora(config)
     with importing():
         from nmt.data.dataset import prepare  # noqa: PLC0415
         from nmt.data.report import describe  # noqa: PLC0415  (slow to import: invalid options must not wait)
@@ -72,15 +69,3 @@ def _show_cache(cache: Path, *, empty: bool) -> None:
     if empty:
         clean(cache)
     print(f"{total:>9,.1f} MB  {'removed from' if empty else 'in'} {cache}")
-
-
-def _files(config: Config) -> Iterator[tuple[str, str]]:
-    """The files that a configuration names or that its patterns match, each with its key."""
-    data = config.data
-    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
-    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
-    for name, section in sections.items():
-        for key in ("source", "target", "tsv", "jsonl", "links"):
-            if isinstance(pattern := getattr(section, key, None), str):
-                with of_key(f"{name}.{key}"):
-                    yield from ((f"{name}.{key}", path) for path in matching(pattern))

@@ -13,8 +13,9 @@ import shlex
 from pathlib import Path
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.files import refuse_overwriting, refuse_unwritable, writing
+from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable, writing
 from nmt.cli.options import CommandParser, refuse_useless, whole
+from nmt.errors import DataError, tried
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,6 +62,10 @@ def main(arguments: argparse.Namespace) -> None:
     read += [("RUN_OR_EXPERIMENT", run) for run in inputs]
     refuse_overwriting(read, [("--output", arguments.output)])
     refuse_unwritable(arguments.output)
+    refuse_missing([*tests, arguments.gold])
+    if missing := [run for run in arguments.runs if not Path(run).exists()]:
+        wanted = "give a run directory, or an experiment's output directory or YAML file"
+        raise DataError(*(f"{run}: no such file or directory{tried(run)}; {wanted}" for run in missing))
     if arguments.gold is None:
         refuse_useless(arguments, ("gold_first",), "without --gold")
     with importing():

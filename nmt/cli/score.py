@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.common import command, importing, say
-from nmt.cli.files import refuse_overwriting, refuse_unwritable
+from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable
 from nmt.cli.options import CommandParser, number, whole
 from nmt.cli.streams import count_lines, open_input, open_outputs
 from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
@@ -132,6 +132,7 @@ def check_files(arguments: argparse.Namespace) -> None:
         for options in (("source", "target", "model"), ("output", "pieces", "alignments"))
     )
     refuse_overwriting(read, written)
+    refuse_missing([arguments.source, arguments.target], [arguments.model])
     refuse_unwritable(*(path for _, path in written))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.cli.common import command, importing, say
 from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models, tell_precision
+from nmt.cli.files import refuse_missing
 from nmt.cli.options import CommandParser, given, number, whole
 from nmt.errors import ConfigError
 
@@ -54,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
     """Serve until a signal asks to stop; requests that were accepted are answered first."""
+    refuse_missing([], arguments.model)
     with importing():
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.batches import Limits, Request  # noqa: PLC0415

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.cli.decoding import SEARCH_OPTIONS
-from nmt.cli.files import refuse_overwriting
+from nmt.cli.files import refuse_missing, refuse_overwriting
 from nmt.cli.options import given, refuse_useless, whole
 from nmt.config import Config, load_run_config
 from nmt.data.corpus import read_aligned
@@ -149,6 +149,11 @@ def load_configs(
         read += [(f"{named}{name}={path}", path) for name, path in given_paths]
     written = [(f"--output {arguments.output}:", f"{arguments.output}{ending}") for ending in endings]
     refuse_overwriting(read, written)
+    ready = {each.name for each in arguments.hypotheses}
+    refuse_missing(
+        [path for _, path in read if not Path(path).is_dir()],
+        [system.path for system in systems if Path(system.path).is_dir() and system.name not in ready],
+    )
     return {system: load_run_config(system.path) for system in systems if Path(system.path).is_dir()}
 
 

@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from nmt.cli.common import INTERRUPTED, as_typed, command, importing, say
+from nmt.cli.files import refuse_missing_corpora
 from nmt.cli.options import CommandParser, add_config_options
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
@@ -118,6 +119,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Train; returns 0 when finished, 128 plus its number when stopped by a signal."""
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
     config = configuration(arguments)
+    refuse_missing_corpora(config)
     with importing():
         from nmt.runs.directory import RunDirectory  # noqa: PLC0415
         from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)

@@ -21,8 +21,9 @@ from nmt.cli.decoding import (
     add_model_option,
     load_models,
     translate_lines,
+    warn,
 )
-from nmt.cli.files import refuse_overwriting, refuse_unwritable
+from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable
 from nmt.cli.formats import forms, rows
 from nmt.cli.options import CommandParser, given, number, refuse_useless, whole
 from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
@@ -34,6 +35,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.alignment import labelled_weights
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
+    from nmt.translation.lost_text import LostText
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
     from nmt.translation.translator import Translator
@@ -103,6 +105,8 @@ def main(arguments: argparse.Namespace) -> None:
     """Translate; every error in the options or files comes before anything is written."""
     check_sampling(arguments)
     check_files(arguments)
+    from nmt.translation.lost_text import LostText  # noqa: PLC0415  (with PyTorch)
+
     name, lines = open_input(arguments.input)
     lines, prefixes = with_prefixes(lines, name, arguments.prefix)
     translator = load_models(arguments.model, arguments)
@@ -136,7 +140,11 @@ def main(arguments: argparse.Namespace) -> None:
             what=name if shown else None,
             total=None if total is None else total - done,
         )
-        for translation in translations:
+        lost = LostText()
+        for number, translation in enumerate(translations, span.start + 1):
+            lost.add(number, translation)
+            if typed:
+                warn_of_lost_text(arguments, name, lost)
             texts = [rows(translation, output.format, options.n_best) for output in outputs]
             for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
                 output.write(lines_out)
@@ -146,8 +154,15 @@ def main(arguments: argparse.Namespace) -> None:
                 show_attention(translation, config)
         for output in outputs:
             output.write([])  # empty input: truncate an older file, too
+    warn_of_lost_text(arguments, name, lost)
     if pictures:
         pictures.end(arguments.command)
+
+
+def warn_of_lost_text(arguments: argparse.Namespace, name: str, lost: "LostText") -> None:
+    """Warn of the lines of ``name`` whose translations seem to lack text."""
+    for problem in lost.problems():
+        warn(arguments, f"{name}: {problem}")
 
 
 def open_files(
@@ -225,6 +240,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     runs = [("--model", run) for run in arguments.model]
     others = [(f"--{option}", getattr(arguments, option)) for option in ("prefix",)]
     refuse_overwriting([text, *runs, *others], written + pictures)
+    refuse_missing([arguments.input, arguments.prefix], arguments.model)
     refuse_unwritable(*(path for _, path in written))
 
 

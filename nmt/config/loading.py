@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from nmt.config.problems import explain, show
 from nmt.config.schema import Config, Problem
 from nmt.config.yaml12 import LARGEST_YAML, format_yaml, parse_yaml
-from nmt.errors import ConfigError, tried
+from nmt.errors import CheckpointError, ConfigError, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
 EITHER = {"training.updates": "epochs", "training.epochs": "updates"}
@@ -58,9 +58,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Raises FileError for a pipe, a device or a link out of the run directory.
+    Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
+    if not Path(run).is_dir():
+        raise CheckpointError(f"{run}: no such run directory{tried(run)}; nmt-train makes one")
+    if not path.exists():
+        raise CheckpointError(f"{path}: missing; {run} is not a run directory of nmt-train")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
     return load_config(path, overrides)

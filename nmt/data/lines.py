@@ -4,12 +4,15 @@ Only ``\\n`` ends a line. One ``\\r`` before it and a byte-order mark at the sta
 else, control characters included, is text.
 """
 
+import errno
 import glob
 import gzip
 import hashlib
 import io
 import lzma
+import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -159,6 +162,17 @@ def _buffered(file: HashedFile, _mode: str) -> Iterator["io.BufferedReader[Hashe
     finally:
         with suppress(ValueError):  # the file is already closed
             reader.detach()  # keep the file open for its digest
+
+
+def require_readable(path: str | Path) -> None:
+    """Raise the DataError of a file that cannot be opened, without opening it: it may be a pipe."""
+    try:
+        if stat.S_ISDIR(Path(path).stat().st_mode):
+            raise IsADirectoryError
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def unreadable(path: str | Path, error: OSError) -> DataError:

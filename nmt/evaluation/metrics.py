@@ -11,16 +11,18 @@ of a language. Every such score comes with its signature, which names the tokeni
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config.schema import BleuTokenizer
 from nmt.errors import ConfigError, nearest
 from nmt.messages import counted
+
+if TYPE_CHECKING:  # slow to import, and nmt-translate scores nothing
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -108,7 +110,21 @@ def format_values(values: Mapping[str, Any]) -> str:
     return "  ".join(f"{metric.label} {metric.format(value)}" for metric, value in found)
 
 
-def of_sacrebleu(metric: BLEU | CHRF, evidence: Evidence) -> Score:
+def bleu_of(tokenizer: BleuTokenizer, *, effective_order: bool = False) -> "BLEU":
+    """Make sacreBLEU's BLEU."""
+    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
+
+    return BLEU(tokenize=tokenizer, effective_order=effective_order)
+
+
+def chrf_of() -> "CHRF":
+    """Make sacreBLEU's chrF."""
+    from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
+
+    return CHRF()
+
+
+def of_sacrebleu(metric: "BLEU | CHRF", evidence: Evidence) -> Score:
     """Score the translations by a metric of sacreBLEU."""
     hypotheses, references = list(evidence.hypotheses), list(evidence.references)
     if len(hypotheses) != len(references) or not references:
@@ -136,21 +152,21 @@ def _perplexity(evidence: Evidence) -> Score | None:
 
 def _bleu(evidence: Evidence) -> Score:
     """Papineni et al. 2002."""
-    return of_sacrebleu(BLEU(tokenize=evidence.tokenizer), evidence)
+    return of_sacrebleu(bleu_of(evidence.tokenizer), evidence)
 
 
 def _sentence_bleu(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> float:
     """BLEU of one sentence, with effective order (Lin & Och 2004)."""
-    return float(BLEU(tokenize=tokenizer, effective_order=True).sentence_score(hypothesis, [reference]).score)
+    return float(bleu_of(tokenizer, effective_order=True).sentence_score(hypothesis, [reference]).score)
 
 
 def _chrf(evidence: Evidence) -> Score:
     """Popović 2015."""
-    return of_sacrebleu(CHRF(), evidence)
+    return of_sacrebleu(chrf_of(), evidence)
 
 
 def _sentence_chrf(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> float:
-    return float(CHRF().sentence_score(hypothesis, [reference]).score)
+    return float(chrf_of().sentence_score(hypothesis, [reference]).score)
 
 
 def _alignment_error_rate(evidence: Evidence) -> Score | None:
@@ -221,7 +237,7 @@ def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], to
     Lengths are counted in the tokens of ``tokenizer``.
     """
     # effective_order silences a warning; it changes the score of a sentence, which is unused, not its statistics
-    metric = BLEU(tokenize=tokenizer, effective_order=True)
+    metric = bleu_of(tokenizer, effective_order=True)
     rows = np.zeros((len(references), STATISTICS), np.int64)
     for row, hypothesis, reference in zip(rows, hypotheses, references, strict=True):
         score = metric.sentence_score(hypothesis, [reference])

@@ -137,8 +137,7 @@ def _runs(path: Path) -> list[Trained]:
             label = f"{folder.name}:{seed.name.removeprefix('seed-')}" if len(seeds) > 1 else folder.name
             found.append(_trained(label, seed))
     if not found:
-        problem = "holds no run" if path.is_dir() else f"no such file or directory{tried(path)}"
-        raise DataError(f"{path}: {problem}; give a run directory, or an experiment's output directory or YAML file")
+        raise DataError(f"{path}: holds no run; give a run directory, or an experiment's output directory or YAML file")
     return found
 
 

@@ -12,7 +12,7 @@ from nmt import fast
 from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import name_of
-from nmt.errors import CheckpointError, NmtError, NmtWarning, tried
+from nmt.errors import CheckpointError, NmtError, NmtWarning
 from nmt.files import read_json, refuse_links_outside
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
@@ -51,14 +51,10 @@ def load_run(
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
     """
     run = RunDirectory(path)
-    if not run.path.is_dir():
-        raise CheckpointError(f"{run.path}: no such run directory{tried(run.path)}; nmt-train makes one")
-    if not run.config.exists():
-        raise CheckpointError(f"{run.config}: missing; {run.path} is not a run directory of nmt-train")
+    config = load_run_config(run.path)
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
     refuse_links_outside(run.path, [*models, run.manifest, run.plain_kernels])
     try:
-        config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None

@@ -1,0 +1,51 @@
+"""Signs that a translation lacks text of its line: models that were trained on sentences drop text of longer lines."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from nmt.translation.results import Translation
+
+BREAK = re.compile(r"(?<=[^\W\d_]{3})[.!?…][\"'”’»)\]]*\s+[\"'“‘«(\[¿¡]*(?=(\w))|[。！？]\s*(?=(\w))")
+"""The end of a sentence and the beginning of the next. Three letters stand before the sign, so that titles (Mr.) and
+initials (U.S.) end none."""
+SHORT, LEAST = 4, 8
+"""A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
+MOST_NAMED = 10
+"""Line numbers that a warning names."""
+
+SEVERAL = (
+    "several sentences, of which a model that was trained on sentences translates one; put each on a line of its own"
+)
+EMPTY = "an empty translation"
+TOO_SHORT = f"a translation of less than 1/{SHORT} of their pieces"
+
+
+def sentences(line: str) -> int:
+    """Count the sentences of a line: one, and one more for each sign of an end before a letter that is not small."""
+    return 1 + sum(not (found[1] or found[2]).islower() for found in BREAK.finditer(line.strip()))
+
+
+class LostText:
+    """The lines whose translation seems to lack text, by the sign of it."""
+
+    def __init__(self) -> None:
+        self._lines: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, number: int, translation: Translation) -> None:
+        """Look at the translation of the line of this number."""
+        read, written = len(translation.source_pieces), len(translation.pieces)
+        if sentences(translation.source) > 1:
+            self._lines[SEVERAL].append(number)
+        if read and not translation.text.strip():
+            self._lines[EMPTY].append(number)
+        elif read >= LEAST and SHORT * written < read:
+            self._lines[TOO_SHORT].append(number)
+
+    def problems(self) -> Iterator[str]:
+        """Name the lines of each sign, in one text each, and forget them."""
+        found, self._lines = self._lines, defaultdict(list)
+        for sign, numbers in found.items():
+            named = ", ".join(f"{number:,}" for number in numbers[:MOST_NAMED])
+            more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
+            yield f"line{'s' * (len(numbers) > 1)} {named}{more}: {sign}"
