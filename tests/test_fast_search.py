@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from nmt.fast.inference import PlainSearch, fast_search, search
 from nmt.fast.inference_network import FastSearch
 from nmt.model import Seq2Seq, build_model
-from nmt.model.attention import AdditiveAttention, GeneralAttention
+from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
-from nmt.search import Limits, Searchable, beam_search
+from nmt.search import Searchable
 from tests.models import SOURCE, TARGET, VARIANTS, model_config
 
 LENGTHS = torch.tensor([5, 2, 1])
@@ -77,7 +77,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("lengths", [[5, 2, 1], [1, 5, 3, 5], [4]], ids=str)
+@pytest.mark.parametrize("lengths", [[1, 5, 3, 5]], ids=str)
 def test_fast_encoder_is_the_plain_encoder(
     lengths: list[int], encoder: str, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,21 +94,6 @@ def test_fast_encoder_is_the_plain_encoder(
     assert torch.allclose(fast.annotations, plain.annotations, rtol=0, atol=1e-12)
     assert torch.allclose(fast.summary, plain.summary, rtol=0, atol=1e-12)
     assert not fast.annotations[~fast.source_mask].any()
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_beams_find_the_same_hypotheses(variant: str, beam_size: int) -> None:
-    model = network(variant).double()
-    source = torch.randint(SOURCE, (3, 5), generator=torch.Generator().manual_seed(3))
-    limits = Limits(1, 2, (0, 1), torch.full((3,), 6))
-    found = []
-    for searched in (PlainSearch(model, torch.double), fast_search(model, torch.double, ahead=beam_size > 1)):
-        with torch.inference_mode():
-            state = searched.start(searched.encode(source, LENGTHS))
-            lists = beam_search(searched, state, limits, beam_size=beam_size, length_penalty=1.0)
-        found.append([[(each.tokens, pytest.approx(each.score, abs=1e-5)) for each in beam] for beam in lists])
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("attention", VARIANTS)
@@ -136,18 +121,3 @@ def test_saturated_energies_overflow_nothing() -> None:
         for log_probs, weights in walk(model, fast_search(model, torch.float32, ahead=True)):
             assert log_probs.isfinite().all()
             assert weights is not None and torch.allclose(weights.sum(-1), torch.ones(len(weights)))
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_an_attention_it_has_never_heard_of(ahead: bool) -> None:
-    """Bahdanau's decoder with a score that is not its own."""
-    model = network("bahdanau")
-    assert isinstance(model.decoder, RecurrentDecoder)
-    model.decoder.attention = GeneralAttention(8, 8)
-    model = model.double()
-    with torch.inference_mode():
-        plain, fast = walk(model, model), walk(model, fast_search(model, torch.double, ahead=ahead))
-    for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
-        assert torch.allclose(found, expected, rtol=0, atol=1e-6)
-        assert weights is not None and expected_weights is not None
-        assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)

@@ -1,7 +1,5 @@
 """Local attention (Luong et al. 2015, section 3.2): windows, centers, Gaussians, the ends of sentences."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -69,15 +67,6 @@ def test_local_m_by_hand() -> None:
         assert alpha[t].tolist() == pytest.approx(expected)
 
 
-def test_local_m_follows_the_position_not_the_place_among_the_queries() -> None:
-    """The hypotheses of a sentence are at one position; all positions of one are at many."""
-    attention, memory, query = monotonic(1), remembered(), queries(5)
-    together = attention.weights(query, torch.arange(5), memory)
-    for t in range(5):
-        alone = attention.weights(query[:, t : t + 1].expand(-1, 2, -1), torch.full((2,), t), memory)
-        assert torch.allclose(alone, together[:, t : t + 1].expand(-1, 2, -1))
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_local_p_against_numpy(normalize: bool) -> None:
     """Eq. 9 and 10, position by position."""
@@ -96,27 +85,6 @@ def test_local_p_against_numpy(normalize: bool) -> None:
             assert (alpha[b, t, length:] == 0).all()
 
 
-def test_local_p_by_hand() -> None:
-    """A center in the middle of four positions, at 2, and equal energies: Gaussians of deviation 1 at -2, -1, 0, 1."""
-    attention = predictive(2, normalize=False)
-    attention.center.weight.data.zero_()
-    annotations = torch.zeros(1, 4, 4).double()
-    plain = Memory(annotations, annotations.sum(1), torch.ones(1, 4, dtype=torch.bool), annotations)
-    alpha = attention.weights(torch.ones(1, 1, 4).double(), torch.arange(1), plain)[0, 0]
-    gaussians = [math.exp(-2), math.exp(-0.5), 1, math.exp(-0.5)]
-    assert alpha.tolist() == pytest.approx([each / 4 for each in gaussians])
-    attention.normalize = True
-    alpha = attention.weights(torch.ones(1, 1, 4).double(), torch.arange(1), plain)[0, 0]
-    assert alpha.tolist() == pytest.approx([each / sum(gaussians) for each in gaussians])
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-def test_a_very_large_window_is_global_attention(normalize: bool) -> None:
-    expected = DotAttention().weights(queries(9), torch.arange(9), remembered())
-    assert torch.allclose(weights(predictive(10**6, normalize=normalize)), expected, atol=1e-9)
-    assert torch.allclose(weights(monotonic(100)), expected)
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_center_at_the_very_end_leaves_something_to_read(sign: int, normalize: bool) -> None:
@@ -131,12 +99,3 @@ def test_a_center_at_the_very_end_leaves_something_to_read(sign: int, normalize:
     assert alpha.isfinite().all()
     (gradient,) = torch.autograd.grad(alpha[..., 0].sum(), query)
     assert gradient.isfinite().all()
-
-
-def test_the_prediction_learns_through_the_gaussian() -> None:
-    """The window itself has no gradient."""
-    attention = predictive(2)
-    (weights(attention) @ torch.arange(7.0).double()).sum().backward()  # the mean positions
-    for parameter in attention.parameters():
-        assert parameter.grad is not None
-        assert parameter.grad.any()

@@ -129,19 +129,12 @@ def test_what_is_reported_knows_nothing_of_smoothing() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("rows", [1, 4, 11])
 def test_fused_equals_plain(rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "CHUNK", 4)
     for fused, plain in zip(*fused_and_plain(inputs(rows), smoothing), strict=True):
         assert fused.shape == plain.shape
         torch.testing.assert_close(fused, plain, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("rows", [1, 300])
-def test_fused_equals_plain_in_single_precision(rows: int) -> None:
-    for fused, plain in zip(*fused_and_plain(inputs(rows, torch.float32), 0.1), strict=True):
-        assert fused.dtype == plain.dtype == torch.float32
-        torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
 
 
 def test_in_bf16_the_sums_and_the_gradient_of_the_weight_stay_fp32() -> None:

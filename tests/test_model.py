@@ -5,12 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from nmt.data.batching import Batch
-from nmt.fast.teacher_forcing import read_at_once
 from nmt.model import Seq2Seq, build_model
-from nmt.model.cells import GruCell
 from nmt.model.decoders import RecurrentState
-from nmt.model.dropout import Dropout
-from nmt.model.encoders import RecurrentEncoder
 from nmt.training.objective import TeacherForcing, hard_objective
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
 
@@ -46,12 +42,6 @@ def test_padding_and_neighbours_change_nothing(variant: str) -> None:
         assert torch.allclose(together[i], alone[0], atol=1e-12)
 
 
-def test_what_stands_in_the_padding_is_never_read(variant: str) -> None:
-    model = small_model(variant)
-    other = SOURCES.masked_fill(torch.arange(4) >= LENGTHS.unsqueeze(1), 10)
-    assert torch.equal(model(SOURCES, LENGTHS, TARGETS)[0], model(other, LENGTHS, TARGETS)[0])
-
-
 def test_every_parameter_gets_a_gradient(variant: str) -> None:
     """Of the objective that trains the variant."""
     model = small_model(variant)
@@ -61,22 +51,6 @@ def test_every_parameter_gets_a_gradient(variant: str) -> None:
     torch.manual_seed(1)
     objective(model, batch).objective.backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
-def test_expanded_rows_share_the_memory_and_go_their_own_ways(variant: str) -> None:
-    model = small_model(variant)
-    state = model.start(model.encode(SOURCES, LENGTHS)).expand(2)
-    assert state.rows == 6
-    assert state.memory.annotations.size(0) == 3
-    tokens = torch.tensor([1, 2, 3, 4, 5, 6])
-    log_probs, _, _ = model.step(tokens, state)
-    for r in range(6):
-        one = model.start(model.encode(SOURCES[r // 2 : r // 2 + 1], LENGTHS[r // 2 : r // 2 + 1]))
-        assert torch.allclose(model.step(tokens[r : r + 1], one)[0][0], log_probs[r], atol=1e-6)
-
-
-def test_only_the_baseline_has_no_attention(variant: str) -> None:
-    assert small_model(variant).attends == (model_config(variant).attention.type != "none")
 
 
 def test_expanding_repeats_every_field(variant: str) -> None:
@@ -106,28 +80,6 @@ def test_stepping_leaves_the_state_as_it_was(variant: str) -> None:
     first, _, _ = model.step(TARGETS[:, 0], state)
     model.step(TARGETS[:, 1], state)
     assert torch.equal(first, model.step(TARGETS[:, 0], state)[0])
-
-
-@pytest.mark.parametrize("fused", [False, True])
-def test_encoder_against_two_gru_cells_walked_by_hand(fused: bool) -> None:
-    encoder = RecurrentEncoder(3, lambda: GruCell(4), 1, Dropout(0.0)).double()
-    embedded, lengths = torch.randn(2, 5, 3, dtype=torch.double), torch.tensor([5, 3])
-    annotations, summary = read_at_once(encoder, embedded, lengths) if fused else encoder(embedded, lengths)
-    for i, length in enumerate((5, 3)):
-        halves = []
-        for way, order in zip(encoder.directions[0], (range(length), reversed(range(length))), strict=True):
-            cell = nn.GRUCell(3, 4).double()
-            cell.weight_ih, cell.bias_ih = way.input_gates.weight, way.input_gates.bias
-            assert isinstance(way.cell, GruCell)
-            cell.weight_hh, cell.bias_hh = way.cell.recurrent.weight, way.cell.recurrent.bias
-            hidden, states = torch.zeros(4, dtype=torch.double), {}
-            for j in order:
-                hidden = cell(embedded[i, j], hidden)
-                states[j] = hidden
-            halves.append((torch.stack([states[j] for j in range(length)]), hidden))
-        assert torch.allclose(annotations[i, :length], torch.cat([states for states, _ in halves], -1))
-        assert torch.allclose(summary[i], torch.cat([last for _, last in halves]))
-        assert (annotations[i, length:] == 0).all()
 
 
 def test_bahdanau_step_by_the_papers_equations() -> None:
@@ -257,16 +209,6 @@ def test_dropout_drops_units_at_its_place_alone(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", DROPPED)
-def test_dropout_is_drawn_in_training_alone(place: str) -> None:
-    model = with_dropout(place)
-    first, second = (model.unroll(TARGETS, model.encode(SOURCES, LENGTHS))[0] for _ in range(2))
-    assert torch.equal(first, second)
-    model.train()
-    first, second = (model.unroll(TARGETS, model.encode(SOURCES, LENGTHS))[0] for _ in range(2))
-    assert not torch.equal(first, second)
-
-
-@pytest.mark.parametrize("place", DROPPED)
 def test_a_step_drops_what_teacher_forcing_drops(place: str) -> None:
     model = with_dropout(place).train()
     torch.manual_seed(4)
@@ -286,11 +228,6 @@ def test_variational_dropout_drops_the_same_units_at_every_position(place: str) 
         kept = (dropped[name] != 0) & (whole[name] != 0)
         assert zero.any() and not (zero.any(1) & kept.any(1)).any(), name
         assert (zero.any(1) != zero.any(1)[0]).any(), name
-    usual = tensors_on_the_way(with_dropout(place).train())
-    for name in DROPPED[place] - {"summary"}:
-        zero = (usual[name] == 0) & (whole[name] != 0)
-        kept = (usual[name] != 0) & (whole[name] != 0)
-        assert (zero.any(1) & kept.any(1)).any(), name
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -352,13 +289,6 @@ def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
         assert abs(parameter.mean().item()) <= 4 * expected / parameter.numel() ** 0.5, name
 
 
-def test_uniform_initialization_keeps_its_range() -> None:
-    model = build_model(model_config(initialization={"type": "uniform", "range": 0.05}), SOURCE, TARGET)
-    values = torch.cat([p.flatten() for p in model.parameters()])
-    assert values.abs().max() <= 0.05
-    assert values.std().item() == pytest.approx(0.05 / 3**0.5, rel=0.1)
-
-
 @pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
 def test_normalizations_start_as_the_identity_and_scales_as_their_module_has_them(kind: str) -> None:
     model = build_model(
@@ -376,10 +306,3 @@ def test_normalizations_start_as_the_identity_and_scales_as_their_module_has_the
         assert (norm.weight == 1).all()
         assert (norm.bias == 0).all()
     assert dict(model.named_parameters())["decoder.attention.log_scale"].exp().item() == pytest.approx(10)
-
-
-def test_stacked_encoder_ignores_padding_too() -> None:
-    model = small_model("bahdanau", encoder={"hidden": 4, "layers": 3})
-    together, _ = model(SOURCES, LENGTHS, TARGETS)
-    alone, _ = model(SOURCES[1:2, :2], LENGTHS[1:2], TARGETS[1:2])
-    assert torch.allclose(together[1], alone[0], atol=1e-12)

@@ -21,7 +21,7 @@ def close(found: Tensor, exact: Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 5, 7), (16, 32, 16), (33, 17, 1), (0, 4, 3), (4, 3, 0)])
+@pytest.mark.parametrize(("m", "k", "n"), [(3, 5, 7), (33, 17, 1), (0, 4, 3)])
 @pytest.mark.parametrize("transposed", ["neither", "left", "right", "both"])
 def test_two_matrices(m: int, k: int, n: int, transposed: str, dtype: torch.dtype) -> None:
     torch.manual_seed(1)

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.errors import NmtError
 from nmt.search import (
     Hypothesis,
     LeastLength,
@@ -127,7 +126,7 @@ def test_the_end_is_impossible_before_the_least_length() -> None:
 
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_full_width_beam_finds_all_that_the_rules_permit(
     seed: int, first: Plainly, second: Plainly, alpha: float
 ) -> None:
@@ -147,7 +146,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
 
 
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Plainly]) -> None:
     each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
@@ -168,7 +167,7 @@ def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Pl
 
 
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Plainly], width: int) -> None:
     each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
     lengths = [4 + (seed + 3 * sentence) % 7 for sentence in range(len(each))]
@@ -200,10 +199,9 @@ NEUTRAL: list[list[Rule]] = [
 ]
 
 
-@pytest.mark.parametrize("rules", [*NEUTRAL, list(itertools.chain(*NEUTRAL))])
-@pytest.mark.parametrize("seed", range(5))
-def test_neutral_rules_change_nothing(rules: list[Rule], seed: int) -> None:
-    model, most = RememberingModel(seed, 3, sharpness=1.0), limits([3, 12, 7])
+def test_neutral_rules_change_nothing() -> None:
+    rules = list(itertools.chain(*NEUTRAL))
+    model, most = RememberingModel(1, 3, sharpness=1.0), limits([3, 12, 7])
     ruled_model, start = obeying(model, model.start(3), most, rules)
     for width in (1, 4):
         how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
@@ -225,14 +223,3 @@ def test_attention_passes_through() -> None:
     for sentence, hypothesis in enumerate((one, other)):
         expected = [[sentence, position, before] for position, before in enumerate((BOS, *emitted(hypothesis))[:-1])]
         assert hypothesis.attention is not None and hypothesis.attention.tolist() == expected
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_a_broken_model_is_an_error_with_rules_too(value: float) -> None:
-    model = ToyModel(0, 2)
-    model.table[1] = value
-    each = [Plainly(penalty=2.0, n=2, least=1)] * 2
-    with pytest.raises(NmtError, match="no finite probability"):
-        greedy_search(*ruled(model, [3, 3], each), limits([3, 3]))
-    with pytest.raises(NmtError, match="no finite probability"):
-        beam_search(*ruled(model, [3, 3], each), limits([3, 3]), beam_size=3, length_penalty=1.0)

@@ -24,17 +24,6 @@ def test_the_distribution_function_is_inverted() -> None:
     assert draw([0.0, 0.49, 0.51, 0.74, 0.76, 0.87, 0.88, 0.9999999], Sampling()) == [3, 3, 4, 4, 2, 2, 5, 5]
 
 
-def test_temperature_by_hand() -> None:
-    # Temperature 1/2 squares: 1/4, 1/16, 1/64, 1/64, of which the first is 8/11 and the first two 10/11.
-    assert draw([8 / 11 - 0.01, 8 / 11 + 0.01, 10 / 11 - 0.01, 10 / 11 + 0.01], Sampling(0.5)) == [3, 4, 4, 2]
-    assert draw([0.99], Sampling(0.01)) == [3]
-
-
-def test_top_k_by_hand() -> None:
-    assert draw([0.66, 0.67, 0.999], Sampling(top_k=2)) == [3, 4, 4]  # 2/3, 1/3
-    assert draw([0.999], Sampling(top_k=100)) == [5]
-
-
 def test_top_p_by_hand() -> None:
     assert draw([0.999], Sampling(top_p=0.5)) == [3]
     assert draw([0.66, 0.67, 0.999], Sampling(top_p=0.51)) == [3, 4, 4]
@@ -87,13 +76,6 @@ def test_a_sample_does_not_depend_on_its_neighbours(seed: int) -> None:
         (hypothesis,) = together[sentence]
         assert hypothesis.log_probability == pytest.approx(model.score(sentence, emitted(hypothesis)), abs=1e-5)
         assert not {PAD, BOS, EOS} & set(hypothesis.tokens)
-
-
-def test_equal_lines_are_drawn_differently() -> None:
-    model = ToyModel(3, 1, sharpness=0.2)
-    state = model.start(1).select(torch.zeros(40, dtype=torch.long))
-    found = sample_search(model, state, limits([8] * 40), Sampling(), range(40))
-    assert len({hypothesis.tokens for (hypothesis,) in found}) > 10
 
 
 def test_many_samples_have_the_probabilities_of_the_model() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt.errors import NmtError
 from nmt.search import Coverage, Hypothesis, Limits, beam_search, greedy_search
-from nmt.search.ranking import BLOCK, LEAST_COVERAGE, best, best_tokens, length_penalty
+from nmt.search.ranking import LEAST_COVERAGE, best, best_tokens, length_penalty
 from nmt.search.types import AttentionBuffer
 from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, ToyState, emitted, limits
 
@@ -67,7 +67,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([0.0, 0.6, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> None:
     model = ToyModel(seed, len(lengths), sharpness=0.3)
     greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
@@ -75,16 +75,8 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
     assert beam == greedy
 
 
-def test_beam_of_one_is_greedy_where_probabilities_tie() -> None:
-    model = ToyModel(0, 1, size=200)
-    model.table = torch.zeros_like(model.table) - math.log(200)
-    greedy = greedy_search(model, model.start(1), limits([3]))
-    assert greedy[0][0].tokens == ()  # EOS has the lowest permitted id
-    assert beam_search(model, model.start(1), limits([3]), beam_size=1, length_penalty=0.0) == greedy
-
-
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 3), st.integers(2, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: int, words: int) -> None:
     alphabet = (A, B, C)[:words]
     model = ToyModel(seed, 2, size=3 + words)
@@ -98,7 +90,7 @@ def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: i
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
     seed: int, width: int, alpha: float
 ) -> None:
@@ -169,7 +161,7 @@ def reference_beam(
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.7, 1.5]), st.integers(1, 12))
 @example(524, 1, 0.0, 7)  # two tokens are exactly as likely
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: float, most: int) -> None:
     model = ToyModel(seed, 4, sharpness=1.0)
     n_best = 1 + seed % width
@@ -205,35 +197,8 @@ class CoveringModel(ToyModel):
         return beta * sum(math.log(min(max(each, LEAST_COVERAGE), 1.0)) for each in total.tolist())
 
 
-@given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.sampled_from([0.05, 0.4, 3.0]))
-@settings(max_examples=40, deadline=None)
-def test_a_full_width_beam_ranks_all_hypotheses_by_coverage(seed: int, alpha: float, beta: float) -> None:
-    lengths, most = [4, 2], 3
-    model = CoveringModel(seed, lengths)
-    coverage = Coverage.none_yet(beta, torch.tensor(lengths))
-    width = len(exhaustive(model, 0, (A, B, C), most, alpha))
-    found = beam_search(
-        model,
-        model.start(2),
-        limits([most] * 2),
-        beam_size=width,
-        length_penalty=alpha,
-        n_best=width,
-        coverage=coverage,
-    )
-    for sentence, hypotheses in enumerate(found):
-        wanted = sorted(
-            (score + model.penalty(sentence, lengths[sentence], beta, each), each)
-            for score, each in exhaustive(model, sentence, (A, B, C), most, alpha)
-        )[::-1]
-        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-4)
-        assert {emitted(each) for each in hypotheses} == {tokens for _, tokens in wanted}
-        for each in hypotheses:
-            assert each.log_probability == pytest.approx(model.score(sentence, emitted(each)), abs=1e-5)
-
-
 @given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from([0.05, 0.4]), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_beam_search_with_coverage_equals_its_plain_statement(seed: int, width: int, beta: float, most: int) -> None:
     lengths, n_best = [5, 3, 1], 1 + seed % width
     model = CoveringModel(seed, lengths)
@@ -255,16 +220,6 @@ def test_beam_search_with_coverage_equals_its_plain_statement(seed: int, width: 
         assert search(sentence) == [hypotheses]
 
 
-def test_a_weight_of_zero_is_no_coverage_penalty() -> None:
-    model = CoveringModel(5, [5, 3])
-    for width in (1, 4):
-        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
-        nothing = beam_search(model, model.start(2), limits([9, 9]), **how)
-        assert nothing == beam_search(
-            model, model.start(2), limits([9, 9]), **how, coverage=Coverage.none_yet(0.0, torch.tensor([5, 3]))
-        )
-
-
 def test_coverage_by_hand() -> None:
     """Position 0 has had 0.5, position 1 has had 1.25 and counts as 1, position 2 nothing; position 3 is padding."""
     coverage = Coverage.none_yet(2.0, torch.tensor([3, 4])).select(torch.tensor([0]))
@@ -274,7 +229,7 @@ def test_coverage_by_hand() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_hypothesis_that_can_still_win_is_searched_to_its_end(seed: int, width: int, alpha: float, most: int) -> None:
     """Later tokens are ever surer, so that the length penalty lifts long hypotheses over finished ones."""
     model = ToyModel(seed, 4, sharpness=1.0)
@@ -330,32 +285,6 @@ def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> 
         assert found == together[sentence]
 
 
-def test_the_length_penalty_prefers_longer_hypotheses() -> None:
-    model = ToyModel(0, 1)
-    model.table = torch.full_like(model.table, -20.0)
-    model.table[0, 0, BOS, [EOS, A]] = torch.tensor([0.4, 0.6]).log()
-    model.table[0, 1:, :, A] = math.log(0.8)
-    model.table[0, 3, :, EOS] = math.log(0.8)
-    model.table[0, 3, :, A] = -20.0
-
-    def search(alpha: float) -> tuple[int, ...]:
-        return beam_search(model, model.start(1), limits([9]), beam_size=2, length_penalty=alpha)[0][0].tokens
-
-    # log 0.4 = -0.916 for the empty one; log 0.6 + 3 log 0.8 = -1.180 for A A A, whose penalty is 9/6.
-    assert search(0.0) == ()
-    assert search(1.0) == (A, A, A)
-
-
-def test_unlikely_early_ends_do_not_shut_out_a_likely_sentence() -> None:
-    model = ToyModel(0, 1)
-    model.table = torch.full_like(model.table, -20.0)
-    model.table[..., EOS] = -9.0  # second best at every step, so that two of them finish soon
-    model.table[..., A] = -0.01
-    model.table[0, 5:, :, [EOS, A]] = torch.tensor([-0.01, -9.0])
-    found = beam_search(model, model.start(1), limits([20]), beam_size=2, length_penalty=0.0)
-    assert found[0][0].tokens == (A,) * 5
-
-
 def test_length_penalty_by_hand() -> None:
     assert length_penalty(1, 1.0) == 1.0
     assert length_penalty(7, 0.5) == pytest.approx(math.sqrt(2))
@@ -385,7 +314,7 @@ def test_impossible_tokens_are_never_emitted() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.integers(9, 700), st.sampled_from([3, 1000, 10**6]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(-levels, levels, (3, size), generator=generator) / 7
@@ -394,13 +323,6 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     wanted = values.sort(dim=1, descending=True, stable=True)
     assert torch.equal(found, wanted.values[:, :count])
     assert torch.equal(positions, wanted.indices[:, :count])
-
-
-def test_equal_values_of_different_blocks_are_ordered_by_position() -> None:
-    """The block with the largest value comes later than the other that holds the third largest."""
-    values = torch.full((1, 4 * BLOCK), -9.0)
-    values[0, [BLOCK, 0, 1, BLOCK + 1]] = torch.tensor([5.0, 4.0, 3.0, 3.0])
-    assert best(values, 3)[1].tolist() == [[BLOCK, 0, 1]]
 
 
 def test_zero_and_minus_zero_tie() -> None:

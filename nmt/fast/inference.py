@@ -105,7 +105,7 @@ class PlainSearch(Searchable[State]):
         return self.model.step(previous, state)
 
     def searching(self) -> AbstractContextManager[object]:
-        """As ``Searchable`` has it."""
+        """Autocast to the precision of products."""
         return autocast(self.model.output.weight.device, self.precision)
 
 

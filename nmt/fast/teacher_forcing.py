@@ -52,16 +52,16 @@ class FastTraining:
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """Read the source, as ``Network`` has it."""
+        """Read the source: (B, S) ids, lengths (B,) -> memory of B sentences."""
         return self.model.remember(self._read(self.model.embed_source(source), lengths), lengths)
 
     def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
-        """Run teacher forcing up to the output layer, as ``Network`` has it."""
+        """Run the decoder: (B, T) ids -> readouts (B, T, O), attention (B, T, S) or None."""
         readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Sum the loss over the real target tokens, as ``Network`` has it."""
+        """Sum the loss over the real target tokens -> objective and negative log-likelihood."""
         output = self.output
         if readouts.is_cuda:  # boolean indexing would force a GPU synchronization
             rows = readouts.flatten(0, 1), output.weight, output.bias, targets.flatten()

@@ -134,7 +134,7 @@ class ResetBeforeGruCell(Cell):
 
 
 class LstmCell(Cell):
-    """Long short-term memory as PyTorch has it (Hochreiter & Schmidhuber 1997, Gers et al. 2000); the state is [h ; c].
+    """Long short-term memory (Hochreiter & Schmidhuber 1997, Gers et al. 2000), as in PyTorch; the state is [h ; c].
 
     i, f, o = sigmoid(x + U h), g = tanh(x_g + U_g h), c' = f * c + i * g, h' = o * tanh(c'); gates in order i, f, g, o.
     """

@@ -67,7 +67,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """Read the source, as ``Network`` has it."""
+        """Read the source: (B, S) ids, lengths (B,) -> memory of B sentences."""
         return self.remember(self.encoder(self.embed_source(source), lengths), lengths)
 
     def remember(self, encoded: tuple[Tensor, Tensor], lengths: Tensor) -> Memory:
@@ -94,12 +94,12 @@ class Seq2Seq(nn.Module):
         return self.readout_dropout(readout), state, weights
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Run teacher forcing up to the output layer, as ``Network`` has it."""
+        """Run teacher forcing up to the output layer: (B, T) ids -> readouts (B, T, O), attention or None."""
         readouts, weights = self.decoder.unroll(self.embed_target(target_input, 0), self.start(memory))
         return self.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Sum the loss over the real target tokens, as ``Network`` has it."""
+        """Sum the loss over the real target tokens -> objective and negative log-likelihood."""
         return cross_entropy(readouts[mask], self.output, targets[mask], smoothing)
 
     def forward(self, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:

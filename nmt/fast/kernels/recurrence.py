@@ -147,7 +147,7 @@ class LstmSlopes:
         self.gates, self.squashed, self.direct, self.padding = gates, squashed, direct, padding
 
     def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
-        """As ``torch_steps.GateSlopes`` has it; all of the gates' gradient is the recurrent gates' and the input's."""
+        """Compute the gradient of state t; the gates of the state and of the input have one gradient."""
         d_hidden, d_cell = carry.chunk(2, -2)
         d_hidden = d_hidden + d_output
         d_cell = torch.addcmul(d_cell, d_hidden, self.squashed[t])

@@ -73,7 +73,7 @@ class GruSteps:
         self.candidate = initial.new_empty(steps, *initial.shape)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1}, low, from gates (..., 3H, B), as ``GruCell`` of the decoders has it; overwrites the latter."""
+        """s_{t+1}, low, from gates (..., 3H, B); overwrites the latter."""
         hidden = self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., : 2 * hidden, :] += input_gates[..., : 2 * hidden, :]
@@ -107,7 +107,7 @@ class _GateSlopes:
         self.direct = direct
 
     def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
-        """As ``GateSlopes`` has it."""
+        """Compute the gradient of state t by products with the slopes."""
         d_state = carry + d_output
         low = d_state.to(d_gates.dtype).unsqueeze(-3)
         torch.mul(self.gates[t], low, out=d_gates.unflatten(-2, (4, -1)))
@@ -184,7 +184,7 @@ class _AttentionSlopes:
         self.inner = torch.empty_like(attention.keys)
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
-        """As ``AttentionSlopes`` has it."""
+        """Fill the gradient of the queries (A, B) from that of the contexts (B, C)."""
         attention, inner, high = self.attention, self.inner, self.attention.high
         sigmoids, alpha = attention.sigmoids(t), attention.weights[t].to(high)
         d_weights = torch.bmm(d_context.unsqueeze(1), attention.annotations.transpose(1, 2)).squeeze(1)
@@ -196,7 +196,7 @@ class _AttentionSlopes:
         d_queries.copy_(inner.sum(1).T)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """As ``AttentionSlopes`` has it; releases the sigmoids."""
+        """Return, after all steps, the gradients of keys (B, S, A) and energy (A,); releases the sigmoids."""
         self.attention.release()
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
 
@@ -244,7 +244,7 @@ class _DotAttentionSlopes:
         self.d_energies = torch.empty_like(attention.weights)
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
-        """As ``AttentionSlopes`` has it."""
+        """Fill the gradient of the queries (A, B) from that of the contexts (B, C)."""
         attention = self.attention
         d_weights = torch.bmm(d_context.unsqueeze(1), attention.values.mT).squeeze(1)
         self.d_energies[t] = softmax_back(attention.weights[t].to(attention.high), d_weights)

@@ -209,7 +209,7 @@ class GruSteps(plain.GruSteps):
         self.high = _type(initial.dtype)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.torch_steps.GruSteps`` has it."""
+        """s_{t+1}, low, from gates (..., 3H, B)."""
         low = self.states.new_empty(self.states.shape[1:], dtype=self.low)
         _advance[self.programs](
             input_gates.contiguous(),
@@ -231,7 +231,7 @@ class GruSteps(plain.GruSteps):
         return self
 
     def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.torch_steps.GateSlopes`` has it; ``d_gates`` is contiguous."""
+        """Compute the gradient of state t and fill that of the gates, which is contiguous."""
         result = torch.empty_like(self.candidate[t])
         _advance_back[self.programs](
             carry.contiguous(),
@@ -272,7 +272,7 @@ class AttentionSteps:
         }
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
-        """As ``nmt.fast.kernels.torch_steps.AttentionSteps`` has it; ``queries`` are contiguous."""
+        """Compute the contexts of step t, (B, C), from its queries (A, B), which are contiguous."""
         sentences, positions = self.mask.shape
         _attend[(sentences,)](
             queries,
@@ -302,7 +302,7 @@ class _AttentionSlopes:
         self.d_energy = torch.zeros_like(attention.queries[0], dtype=high)
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
-        """As ``nmt.fast.kernels.torch_steps.AttentionSlopes`` has it; both are contiguous."""
+        """Fill the gradient of the queries (A, B) from that of the contexts (B, C); both are contiguous."""
         attention = self.attention
         sentences, positions = attention.mask.shape
         _attend_back[(sentences,)](
@@ -322,5 +322,5 @@ class _AttentionSlopes:
         )
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """As ``nmt.fast.kernels.torch_steps.AttentionSlopes`` has it."""
+        """Return, after all steps, the gradients of the keys (B, S, A) and of the energy (A,)."""
         return self.d_keys.to(self.attention.keys.dtype), self.d_energy.sum(0)

@@ -216,7 +216,7 @@ class EncoderDecoderAttention(Attention):
         return self.outputs[layer](joined_heads(contexts)), weights
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """As ``Attention`` has it, in the chosen layer."""
+        """Attend in the chosen layer: (B, Q, D) -> contexts (B, Q, D), weights (B, Q, S)."""
         return self.read(self.layer, queries, memory)
 
 
