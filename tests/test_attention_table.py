@@ -10,9 +10,8 @@ import decoding_speed
 from attention_table import AER, BEGIN, END, HARD, MARK, between_markers, main, multiply_adds
 from nmt.config import dump_config
 from nmt.errors import DataError
-from nmt.experiments import scores
 from nmt.experiments.plan import Plan
-from nmt.experiments.results import results, run_facts
+from nmt.experiments.results import run_facts
 from nmt.experiments.runs import Run
 from nmt.files import read_json
 from nmt.model.cost import cost
@@ -112,16 +111,6 @@ def test_decoding_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert about["decoding_speed"]["bahdanau"]["machine"] == kept["machine"] and "bahdanau" in about["runs"]
 
 
-def test_a_file_that_holds_no_measurements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, page = write_experiment(tmp_path, {"bahdanau": {}}), tmp_path / "page.md"
-    page.write_text(PAGE)
-    plan = plan_of(config)
-    trained(plan.runs[0])
-    (plan.output / "decoding_speed.json").write_text('{"bahdanau": {"speed": 3}}')
-    assert main(["--config", str(config), "--page", str(page)]) == 2
-    assert "not the measurements of --decoding-speed; delete it" in capsys.readouterr().err
-
-
 def test_multiply_adds_of_a_target_token(tmp_path: Path) -> None:
     """Those of a whole mean pair, without the encoder's, divided by its target tokens."""
     [run] = plan_of(write_experiment(tmp_path, {"bahdanau": {}})).runs
@@ -134,29 +123,12 @@ def test_multiply_adds_of_a_target_token(tmp_path: Path) -> None:
     assert multiply_adds(run.config, run.path) == f"{pair / target / 1e6:.2f} M"
 
 
-@pytest.mark.parametrize("page", ["nothing", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"])
+@pytest.mark.parametrize("page", ["nothing", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"])
 def test_a_page_has_the_markers_once(page: str) -> None:
     with pytest.raises(DataError, match="once each and in this order"):
         between_markers(page, "x", "page.md")
 
 
-def test_writing_twice_changes_nothing() -> None:
-    once = between_markers(PAGE, "table", "page.md")
-    assert between_markers(once, "table", "page.md") == once
-
-
 def test_the_page_of_the_package_has_the_markers() -> None:
     page = Path(__file__).parent.parent / "docs/attention.md"
     assert "table" in between_markers(page.read_text("utf-8"), "table", str(page))
-
-
-def test_the_experiment_and_the_table_agree(tmp_path: Path) -> None:
-    """``results.csv`` has the same BLEU."""
-    config, page = write_experiment(tmp_path, {"bahdanau": {}}), tmp_path / "page.md"
-    page.write_text(PAGE)
-    plan = plan_of(config)
-    trained(plan.runs[0])
-    scores.score(plan, plan.runs[0], "test")
-    [row] = results(plan)
-    assert main(["--config", str(config), "--page", str(page)]) == 0
-    assert f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]" in page.read_text()

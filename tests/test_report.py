@@ -7,7 +7,6 @@ import math
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from nmt.evaluation.metrics import METRICS, Metric, Score, register
 from nmt.plots.learning import learning_curves
 from nmt.report import making, measuring, rendering
 from nmt.report.reading import restored
-from nmt.report.rendering import EXPLORED, decoded, fitted, render
+from nmt.report.rendering import decoded, fitted, render
 from nmt.runs.metrics import best_validation, read_metrics
 from tests.small_run import options, train, write_corpus
 
@@ -175,22 +174,6 @@ def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
-
-
-def names(record: type) -> set[str]:
-    return {each.name for each in fields(record)}
-
-
-def test_the_data_have_every_key(made: tuple[str, Any]) -> None:
-    _, data = made
-    assert data.keys() == {"title", *EXPLORED}
-    for each in data["systems"]:
-        assert each.keys() == names(rendering.SystemFacts)
-    for sentence in data["sentences"]:
-        assert sentence.keys() == names(rendering.Sentence) and list(sentence["systems"]) == list(SYSTEMS)
-        for reading in sentence["systems"].values():
-            assert reading.keys() == names(rendering.Reading)
-    assert data["languages"]["unit"] == data["languages"]["target_unit"] == "words"
 
 
 def test_scores_are_those_that_the_runs_have(folder: Path, made: tuple[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """The parts of a report, by hand-worked cases: weights as bytes, words of pieces, the choice of sentences, settings."""
 
-import base64
 import json
 import math
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from nmt.evaluation.metrics import STATISTICS, Floats, Integers, Score
 from nmt.evaluation.significance import OverallComparison
 from nmt.report.making import differing_settings, findings, flat, right_to_left, samples
 from nmt.report.measuring import Measured, choose
-from nmt.report.reading import ZERO, gold_groups, grouped, packed, quantized, restored
+from nmt.report.reading import ZERO, gold_groups, grouped, quantized, restored
 from nmt.report.rendering import thinned
 from nmt.runs.directory import RunDirectory
 from tests.small_run import config
@@ -47,7 +46,7 @@ def test_weights_come_back_within_the_stated_bound() -> None:
     assert (np.diff(quantized(np.sort(weights)).astype(int)) <= 0).all(), "a larger weight has no larger byte"
 
 
-@pytest.mark.parametrize(("temperature", "bound"), [(0.5, 0.03), (1, 0.03), (2, 0.03), (8, 0.1)])
+@pytest.mark.parametrize(("temperature", "bound"), [(0.5, 0.03), (8, 0.1)])
 def test_the_entropy_at_a_temperature_is_that_of_the_weights(temperature: float, bound: float) -> None:
     """Weights that cannot be seen one by one count: at a high temperature they are most of the entropy."""
     energies = 3.0 * np.random.default_rng(1).standard_normal((200, 60))
@@ -59,18 +58,6 @@ def test_the_entropy_at_a_temperature_is_that_of_the_weights(temperature: float,
         return float(-(flat * np.log2(flat, where=flat > 0, out=np.zeros_like(flat))).sum(axis=-1).mean())
 
     assert abs(entropy(restored(quantized(weights))) - entropy(weights)) < bound
-
-
-def test_packed_rows_follow_one_another() -> None:
-    weights = np.array([[1.0, 0.0], [math.exp(-1), 1 - math.exp(-1)], [0.0, 1.0]], np.float32)
-    assert list(base64.b64decode(packed(weights))) == [
-        0,
-        255,
-        64,
-        round(255 * math.sqrt(-math.log(1 - 1 / math.e) / 16)),
-        255,
-        0,
-    ]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -30,22 +30,6 @@ def likeliest_links(weights: Weights) -> list[Link]:
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
-def word_weights(
-    attention: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str], source: str, target: str
-) -> Weights:
-    """Compute the attention between words, (J, I): the sum over a source word's pieces, averaged over a target word's.
-
-    ``attention`` is (T, S), ``source`` the raw line, and ``target`` the detokenized translation. If a list of pieces
-    ends with the end symbol, its row or column is left out, so rows sum to less than one. A word that was cut off,
-    because the model read only the beginning of the line, has no row or column.
-    """
-    source_pieces, target_pieces = _without_end(source_pieces), _without_end(target_pieces)
-    columns = _membership(piece_words(source_pieces, source), source)
-    rows = _membership(piece_words(target_pieces, target), target)
-    inner = attention[: len(target_pieces), : len(source_pieces)]
-    return _joined(rows, inner, columns)
-
-
 class LabelledWeights(NamedTuple):
     """Attention between the labels of two sides, with the end symbol: (target labels, source labels)."""
 
@@ -63,47 +47,51 @@ def labelled_weights(
     *,
     words: tuple[bool, bool] = (True, True),
 ) -> LabelledWeights:
-    """Join pieces to the words of the source, of the target, or of both; the arguments are those of
-    :func:`word_weights`.
+    """Join pieces to the words of the source, of the target, or of both; the end symbol stays.
 
-    As there, weights are added over a source word's pieces and averaged over a target word's, but the end symbol stays:
-    rows that sum to one still do.
+    ``attention`` is (T, S), ``source`` the raw line, and ``target`` the detokenized translation. Weights are added over
+    a source word's pieces and averaged over a target word's: rows that sum to one still do.
     """
     columns, source_labels = _labels(source_pieces, source, words[0])
     rows, target_labels = _labels(target_pieces, target, words[1])
-    return LabelledWeights(_joined(rows, attention, columns), source_labels, target_labels)
+    inner = attention[: len(target_pieces), : len(source_pieces)]
+    weights = (rows.T @ inner @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None]
+    return LabelledWeights(np.asarray(weights), source_labels, target_labels)
 
 
-def _joined(rows: Weights, attention: Weights, columns: Weights) -> Weights:
-    """Add (T, S) over the pieces of a column, average it over those of a row: (T, J), (S, I) -> (J, I)."""
-    return np.asarray((rows.T @ attention @ columns) / np.maximum(rows.sum(axis=0), 1)[:, None])
+def word_weights(
+    attention: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str], source: str, target: str
+) -> Weights:
+    """Compute the attention between words, (J, I): :func:`labelled_weights` without the end symbols, so that rows sum
+    to less than one. A word that was cut off, because the model read only the beginning of the line, has no row or
+    column.
+    """
+    joined = labelled_weights(attention, source_pieces, target_pieces, source, target)
+    rows, columns = (
+        len(labels) - (len(pieces) - len(_without_end(pieces)))
+        for labels, pieces in ((joined.target, target_pieces), (joined.source, source_pieces))
+    )
+    return joined.weights[:rows, :columns]
 
 
 def _labels(pieces: Sequence[str], text: str, words: bool) -> tuple[Weights, list[str]]:
-    """Return (pieces, labels), 1 where the piece is part of the label, and the labels."""
+    """Return (pieces, labels), 1 where the piece is part of the label, and the labels: pieces, or words that the model
+    has read and the end symbol."""
     if not words:
         return np.eye(len(pieces)), list(pieces)
     inner = _without_end(pieces)
-    member = _membership(piece_words(inner, text), text)
-    count, ends = member.shape[1], len(pieces) - len(inner)
-    whole = np.zeros((len(pieces), count + ends))
-    whole[: len(inner), :count] = member
-    whole[len(inner) :, count:] = 1
-    return whole, [*text.split(maxsplit=count)[:count], *pieces[len(inner) :]]
+    places = piece_words(inner, text)
+    count = max(places, default=-1) + 1
+    names = text.split(maxsplit=count)[:count]
+    whole = np.zeros((len(pieces), len(names) + len(pieces) - len(inner)))
+    if names:
+        whole[np.arange(len(places)), places] = 1
+    whole[len(inner) :, len(names) :] = 1
+    return whole, [*names, *pieces[len(inner) :]]
 
 
 def _without_end(pieces: Sequence[str]) -> Sequence[str]:
     return pieces[:-1] if pieces and pieces[-1] == END else pieces
-
-
-def _membership(words: Sequence[int], text: str) -> Weights:
-    """Return (pieces, words): 1 where the piece is part of the word; words after the last piece have no column."""
-    most = max(words, default=-1) + 1
-    count = len(text.split(maxsplit=most)[:most])
-    member = np.zeros((len(words), count))
-    if count:
-        member[np.arange(len(words)), words] = 1
-    return member
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:

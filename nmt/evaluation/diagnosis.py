@@ -7,7 +7,7 @@ Each measure describes one sentence; :func:`diagnose` averages them by length. S
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
-from nmt.evaluation.metrics import Floats, draws
+from nmt.evaluation.metrics import Floats, Integers, draws
 from nmt.evaluation.writing import Unit, units
 
 THIRDS = 3
@@ -185,17 +185,21 @@ def diagnose(system: str, bins: Mapping[int, Bin], seeds: Sequence[Floats], resa
 
 def mean(values: Floats) -> Floats:
     """Average over the sentences without NaN, (sentences, ...) -> (...); NaN if there are none."""
-    valid = ~np.isnan(values)
-    count = valid.sum(axis=0)
-    return np.where(count > 0, np.where(valid, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    return np.asarray(_means(values, [np.ones(len(values), np.int64)])[0])
 
 
 def bootstrap_means(values: Floats, resamples: int, seed: int | Sequence[int]) -> Floats:
     """Compute the :func:`mean` of ``resamples`` samples with replacement of the sentences, (resamples, ...)."""
+    return _means(values, draws(len(values), resamples, seed))
+
+
+def _means(values: Floats, weights: Iterable[Integers]) -> Floats:
+    """Average over the sentences without NaN, (sentences, ...), with each of several weights: (weights, ...)."""
     valid = ~np.isnan(values)
     filled = np.where(valid, values, 0.0)
-    sums, counts = (np.stack([draw @ each for draw in draws(len(values), resamples, seed)]) for each in (filled, valid))
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    sums, counts = zip(*((each @ filled, each @ valid) for each in weights), strict=True)
+    total, count = np.stack(sums), np.stack(counts)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 def _percentiles(resampled: Floats) -> tuple[Floats, Floats]:
