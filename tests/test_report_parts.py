@@ -151,7 +151,7 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     one, other = differing_settings([none, luong])
     assert one.keys() == other.keys() and all(one[key] != other[key] for key in one)
     assert (one["model.attention.type"], other["model.attention.type"]) == ("none", "luong")
-    assert one["model.attention.score"] == "" and other["model.attention.score"] == "general"
+    assert one["model.attention.score.type"] == "" and other["model.attention.score.type"] == "general"
     assert "output" not in one
     assert differing_settings([none, none]) == [{}, {}]
     assert flat({"a": {"b": None, "c": [1, 2]}, "d": True}) == {"a.b": "", "a.c": "[1, 2]", "d": "true"}
