@@ -13,10 +13,10 @@ import pytest
 
 from demo_language import clauses, lexicon, nominal, write_corpus
 from demo_language.clauses import BE, VerbGroup, clause
-from demo_language.corpus import BINS, LONGEST, SHORTEST, draw, pharaoh
+from demo_language.corpus import BINS, LONGEST, SHORTEST, pharaoh
 from demo_language.generator import Generator
 from demo_language.morphology import Adjective, Agreement, Noun, Verb
-from demo_language.nominal import ANY, MANY, MY, THE, THIS, A, NounPhrase
+from demo_language.nominal import ANY, MANY, MY, THE, A, NounPhrase
 from demo_language.phrase import Phrase, Sentence, rule, word
 from nmt.errors import ConfigError, DataError
 
@@ -37,61 +37,31 @@ def verb(english: str, table: list[Verb] = lexicon.TRANSITIVE) -> Verb:
     return next(entry for entry in table if f"{entry.english.base} {entry.english.particle}".strip() == english)
 
 
-def woman(name: str) -> NounPhrase:
-    return nominal.name(name, feminine=True)
-
-
-def man(name: str) -> NounPhrase:
-    return nominal.name(name, feminine=False)
-
-
 def the(english: str, *, plural: bool = False) -> NounPhrase:
     return nominal.noun_phrase(THE, noun(english), plural=plural)
 
 
 def cases() -> list[tuple[Phrase, str, str, str]]:
     """Derivations and what a person writes for them: English, French, links."""
-    red_house = nominal.noun_phrase(A, noun("house"), before=adjective("small"), after=adjective("red"))
     old_trees = nominal.noun_phrase(A, noun("tree"), plural=True, before=adjective("old"))
-    old_man = nominal.noun_phrase(THIS, noun("man"), before=adjective("old"))
     horses = nominal.noun_phrase(MY, noun("horse"), plural=True, after=adjective("royal"))
     ate = clause(HE, VerbGroup(verb("eat"), "past"), moved=the("pear", plural=True).agreement)
     owls = nominal.noun_phrase(81, noun("spider"), after=adjective("black"))
     cats = nominal.listing(
         [nominal.noun_phrase(A, noun("cat")), the("owl"), nominal.noun_phrase(MANY, noun("bee"), plural=True)]
     )
-    sleeps = VerbGroup(verb("sleep", lexicon.INTRANSITIVE))
-    wakes = verb("wake up", lexicon.INTRANSITIVE)
     return [
-        (  # adjectives on both sides, agreement
-            clause(SHE, VerbGroup(verb("see")), red_house.phrase),
-            "She sees a small red house.",
-            "Elle voit une petite maison rouge.",
-            "0-0 1-1 2-2 3-3 4-5 5-4",
-        ),
         (  # des becomes de in front of an adjective
             clause(WE, VerbGroup(verb("admire"), "future"), old_trees.phrase),
             "We will admire some old trees.",
             "Nous admirerons de vieux arbres.",
             "0-0 1-1 2-1 3-2 4-3 5-4",
         ),
-        (  # a form before a vowel, a reflexive verb
-            clause(old_man, VerbGroup(wakes)),
-            "This old man wakes up.",
-            "Ce vieil homme se réveille.",
-            "0-0 1-1 2-2 3-3 3-4 4-3 4-4",
-        ),
         (  # contraction du, plurals in -aux, h aspiré, imperfect of the copula
             clause(horses, VerbGroup(BE, "past"), nominal.PREPOSITIONS_OF_PLACE[5] + the("hedgehog").phrase),
             "My royal horses were near the hedgehog.",
             "Mes chevaux royaux étaient près du hérisson.",
             "0-0 1-2 2-1 3-3 4-4 4-5 5-5 6-6",
-        ),
-        (  # contraction aux
-            clause(FIRST, VerbGroup(verb("speak to", lexicon.WITH_A)), the("king", plural=True).phrase),
-            "I speak to the kings.",
-            "Je parle aux rois.",
-            "0-0 1-1 1-2 2-1 2-2 3-2 4-3",
         ),
         (  # negation in two parts, elided, with the article it asks for
             clause(FIRST, VerbGroup(verb("love"), negation="not"), nominal.noun_phrase(ANY, noun("orange")).phrase),
@@ -100,37 +70,16 @@ def cases() -> list[tuple[Phrase, str, str, str]]:
             "0-0 1-1 2-1 2-2 3-1 4-3 5-3",
         ),
         (  # negation of a compound tense, pronoun in front, participle that agrees with it
-            clause(man("Paul"), VerbGroup(verb("see"), "past", negation="never"), pronoun=HER),
+            clause(nominal.name("Paul", feminine=False), VerbGroup(verb("see"), "past", negation="never"), pronoun=HER),
             "Paul never saw her.",
             "Paul ne l'a jamais vue.",
             "0-0 1-1 1-3 2-2 2-4 3-2",
-        ),
-        (  # indirect pronoun; auxiliary to auxiliary, verb to participle
-            clause(HE, VerbGroup(verb("answer", lexicon.WITH_A), "past", negation="not"), pronoun=THEM),
-            "He did not answer them.",
-            "Il ne leur a pas répondu.",
-            "0-0 1-3 2-1 2-4 3-5 4-2",
-        ),
-        (  # modal verb, pronoun in front of the infinitive
-            clause(YOU, VerbGroup(verb("help"), modal=verb("want", lexicon.MODALS)), pronoun=HIM),
-            "You want to help him.",
-            "Vous voulez l'aider.",
-            "0-0 1-1 2-2 3-2 4-2",
         ),
         (  # relative clauses: qui; qu', participle that agrees with what was moved
             clause(clauses.that(the("pear", plural=True), ate), VerbGroup(BE, "past"), word("good", "bonnes")),
             "The pears that he ate were good.",
             "Les poires qu'il a mangées étaient bonnes.",
             "0-0 1-1 2-2 3-2 4-3 4-4 5-5 6-6",
-        ),
-        (
-            clause(
-                nominal.attached(the("nurse"), clause(clauses.who(the("nurse")), sleeps)),
-                VerbGroup(verb("leave", lexicon.INTRANSITIVE), "past"),
-            ),
-            "The nurse who sleeps left.",
-            "L'infirmière qui dort est partie.",
-            "0-0 1-0 2-1 3-2 4-3 4-4",
         ),
         (  # lists; beaucoup de, elided
             clause(THEY, VerbGroup(verb("draw")), cats.phrase),
@@ -149,29 +98,11 @@ def cases() -> list[tuple[Phrase, str, str, str]]:
             "Le lundi 1er mai 1871, quatre-vingt-une araignées noires sont tombées.",
             "0-0 1-1 2-2 3-3 4-4 5-5 6-7 7-6 8-8 8-9",
         ),
-        (  # coordinated clauses, passive, elided parce que
-            clause(woman("Anne Morin"), VerbGroup(verb("feed"), "past", passive=True), clauses.BY + the("uncle").phrase)
-            + word("because", "parce que|qu'")
-            + clause(SHE, VerbGroup(BE), nominal.agreeing_adjective(adjective("hungry"), SHE.agreement)),
-            "Anne Morin was fed by the uncle because she is hungry.",
-            "Anne Morin a été nourrie par l'oncle parce qu'elle est affamée.",
-            "0-0 1-1 2-2 2-3 3-4 4-5 5-6 6-6 7-7 7-8 8-8 9-9 10-10",
-        ),
         (  # existential, place with a contraction
             clauses.there_is(nominal.noun_phrase(347, noun("jewel")), "present") + word("in Japan", "à le Japon"),
             "There are 347 jewels in Japan.",
             "Il y a 347 bijoux au Japon.",
             "0-0 0-1 0-2 1-0 1-1 1-2 2-3 3-4 4-5 4-6 5-5 5-6",
-        ),
-        (  # comparison
-            clause(
-                woman("Inès"),
-                VerbGroup(BE),
-                clauses.compared(adjective("proud"), SHE.agreement, "less", woman("Alice")),
-            ),
-            "Inès is less proud than Alice.",
-            "Inès est moins fière qu'Alice.",
-            "0-0 1-1 2-2 3-3 4-4 5-4",
         ),
     ]
 
@@ -183,66 +114,12 @@ def test_rules_against_translations_by_hand(phrase: Phrase, english: str, french
     assert pharaoh(pair) == links
 
 
-def test_a_question_and_the_link_of_its_mark() -> None:
-    asked = clause(SHE, VerbGroup(verb("buy"), "past"), nominal.noun_phrase(A, noun("egg")).phrase, question=True)
-    pair = clauses.sentence(word("why", "pourquoi") + asked, "?")
-    assert pair.english == "Why did she buy an egg?"
-    assert pair.french == "Pourquoi est-ce qu'elle a acheté un œuf ?"
-    assert pharaoh(pair) == "0-0 1-1 1-2 1-3 2-2 3-4 4-5 5-6 5-7"
-
-
 def test_rule_links_tags_and_parts() -> None:
     """Each side in its own order; a tag links words of the rule to each other and to the part of that name."""
     phrase = rule("{b} of/a {a} no/n tag", "{a} ne/n x {b} pas/n", a=word("a1 a2", "A"), b=word("b", "B1 B2"))
     assert phrase.english == ("b", "of", "a1", "a2", "no", "tag")
     assert phrase.french == ("A", "ne", "x", "B1", "B2", "pas")
     assert phrase.links == ((0, 3), (0, 4), (1, 0), (2, 0), (3, 0), (4, 1), (4, 5))
-
-
-NUMBERS = {
-    2: ("two", "deux"), 11: ("eleven", "*onze"), 17: ("seventeen", "dix-sept"), 20: ("twenty", "vingt"),
-    21: ("twenty-one", "vingt et un"), 31: ("thirty-one", "trente et un"), 58: ("fifty-eight", "cinquante-huit"),
-    70: ("seventy", "soixante-dix"), 71: ("seventy-one", "soixante et onze"), 80: ("eighty", "quatre-vingts"),
-    81: ("eighty-one", "quatre-vingt-un"), 88: ("eighty-eight", "quatre-vingt-huit"),
-    90: ("ninety", "quatre-vingt-dix"), 91: ("ninety-one", "quatre-vingt-onze"),
-    99: ("ninety-nine", "quatre-vingt-dix-neuf"), 100: ("100", "100"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("value", NUMBERS)
-def test_numbers(value: int) -> None:
-    phrase = nominal.number(value, feminine=False)
-    assert (" ".join(phrase.english), " ".join(phrase.french)) == NUMBERS[value]
-    feminine = " ".join(nominal.number(value, feminine=True).french)
-    assert feminine == (NUMBERS[value][1] + "e" if value in (21, 31, 81) else NUMBERS[value][1])
-
-
-PRESENT = {
-    "eat": "mange mange mangeons mangez mangent", "buy": "achète achète achetons achetez achètent",
-    "choose": "choisis choisit choisissons choisissez choisissent",
-    "wait for": "attends attend attendons attendez attendent",
-    "clean": "nettoie nettoie nettoyons nettoyez nettoient", "call": "appelle appelle appelons appelez appellent",
-}  # fmt: skip
-FUTURE = {"buy": "achètera", "wait for": "attendra", "clean": "nettoiera", "see": "verra", "choose": "choisira"}
-
-
-@pytest.mark.parametrize("english", PRESENT)
-def test_present(english: str) -> None:
-    subjects = (FIRST, HE, WE, YOU, THEY)
-    assert [clause(who, VerbGroup(verb(english))).french[-1] for who in subjects] == PRESENT[english].split()
-
-
-@pytest.mark.parametrize("english", FUTURE)
-def test_future(english: str) -> None:
-    assert clause(SHE, VerbGroup(verb(english), "future")).french[-1] == FUTURE[english]
-
-
-def test_irregular_forms() -> None:
-    plurals = {"horse": "chevaux", "castle": "châteaux", "jewel": "bijoux", "mouse": "souris", "hospital": "hôpitaux"}
-    assert {english: noun(english).french[1] for english in plurals} == plurals
-    forms = {"beautiful": "beau|bel belle beaux belles", "medieval": "médiéval médiévale médiévaux médiévales",
-             "blue": "bleu bleue bleus bleues", "dry": "sec sèche secs sèches"}  # fmt: skip
-    assert {english: " ".join(adjective(english).french) for english in forms} == forms
 
 
 @pytest.fixture(scope="module")
@@ -271,14 +148,6 @@ def test_names_and_digits_are_linked_to_themselves(pairs: list[Sentence]) -> Non
     assert found > 1000
 
 
-def test_lengths_follow_the_budget(pairs: list[Sentence]) -> None:
-    wanted = [words for _ in range(25) for words in range(SHORTEST, LONGEST + 1)]
-    excess = [len(pair.english.split()) - words for pair, words in zip(pairs, wanted, strict=True)]
-    assert min(excess) >= -3
-    assert max(excess) <= 6
-    assert abs(sum(excess) / len(excess)) < 0.5
-
-
 def test_french_spelling(pairs: list[Sentence]) -> None:
     """Nothing that French elides or contracts is left; the exceptions are h aspiré and onze."""
     text = "\n".join(pair.french for pair in pairs)
@@ -295,7 +164,6 @@ def test_english_spelling(pairs: list[Sentence]) -> None:
     text = "\n".join(pair.english for pair in pairs)
     assert set(re.findall(r"\ba [aeiou]\w*", text, re.I)) <= {"a useful", "a unique", "A useful", "A unique"}
     assert not re.findall(r"\ban [^aeiou]|[|*/{}]| [,.?]|  ", text, re.I)
-    assert all(re.fullmatch(r"[A-ZÉ0-9].*[.?]", line) for line in text.split("\n"))
 
 
 def test_adjectives_agree_with_the_noun_they_stand_at(pairs: list[Sentence]) -> None:
@@ -354,13 +222,6 @@ def test_corpus(tmp_path: Path) -> None:
 SIZES = {"train": 300, "validation": 30, "test": 24}
 
 
-def test_no_sentence_is_drawn_twice() -> None:
-    seen: set[str] = set()
-    first = draw(Generator(seed=4), 50, [(SHORTEST, 20)], seen)
-    again = draw(Generator(seed=4), 50, [(SHORTEST, 20)], seen)  # the same choices, so the same sentences come up
-    assert len({pair.english for pair in first + again}) == len(seen) == 100
-
-
 def test_test_set_does_not_depend_on_the_other_sizes(tmp_path: Path) -> None:
     write_corpus(tmp_path / "a", train=20, validation=5, test_per_bin=2, seed=1)
     write_corpus(tmp_path / "b", train=0, validation=0, test_per_bin=2, seed=1)
@@ -372,7 +233,7 @@ def test_test_set_does_not_depend_on_the_other_sizes(tmp_path: Path) -> None:
 def test_same_bytes_in_every_process(tmp_path: Path) -> None:
     """Whatever the order of hashes; the digest also holds other machines and Python versions to it."""
     for seed in ("1", "2"):
-        program = f"from demo_language import write_corpus; write_corpus({str(tmp_path / seed)!r}, 40, 5, 2, 7)"
+        program = f"from demo_language import write_corpus; write_corpus({str(tmp_path / seed)!r}, 400, 5, 2, 7)"
         subprocess.run(
             [sys.executable, "-c", program],
             check=True,
@@ -381,34 +242,13 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
         )
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     digest = hashlib.sha256(b"".join(contents(tmp_path / "1").values())).hexdigest()
-    assert digest == "521e02ba2f35af2a5a54ee2f02fb2fb3c006da2458d2c67987a3f69e65c41c3e"
+    assert digest == "ae05ebbd8ca9aa91b0467b3f5fe45e8185a23744e473a4b135da7cc35bcfa53a"
 
 
-def test_files_that_are_right_are_not_touched(tmp_path: Path) -> None:
-    write_corpus(tmp_path, 5, 5, 1, 1)
-    (tmp_path / "train.en").write_text("something else\n")
-    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    for path in stamps:
-        os.utime(path, ns=(0, 0))
-    before = contents(tmp_path)
-    write_corpus(tmp_path, 5, 5, 1, 1)
-    assert [path.name for path in sorted(tmp_path.iterdir()) if path.stat().st_mtime_ns != 0] == ["train.en"]
-    after = contents(tmp_path)
-    assert {**before, "train.en": after["train.en"]} == after
-    assert after["train.en"] != before["train.en"]
-
-
-def test_sizes_below_nothing(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         write_corpus(tmp_path, train=-1, validation=3, test_per_bin=-2, seed=1)
-    assert error.value.problems == (
-        "train: found -1; must be a number of pairs, 0 or more",
-        "test_per_bin: found -2; must be a number of pairs, 0 or more",
-    )
-
-
-def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    assert [problem.partition(":")[0] for problem in error.value.problems] == ["train", "test_per_bin"]
     (tmp_path / "demo").write_text("")
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match="/demo: cannot be written: File exists"):
         write_corpus(tmp_path / "demo", 1, 1, 1, 1)
-    assert str(error.value) == f"{tmp_path / 'demo'}: cannot be written: File exists"
