@@ -44,29 +44,23 @@ def test_the_report_is_printed_and_written(config: Path, capsys: pytest.CaptureF
     assert "encoding train" in output.err
 
 
-def test_the_report_is_not_written_over_the_corpus(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_must_not_or_cannot_be_written_is_refused(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = str(load_config(config).data.train.model_dump()["source"])
     before = Path(source).read_bytes()
     for path, key in ((source, "data.train.source"), (str(config), "--config")):
         assert main(["--config", str(config), "--json", path]) == 2
         assert f"--json {path}: is the same file as {key}; choose another" in capsys.readouterr().err
     assert Path(source).read_bytes() == before
-
-
-def test_a_corpus_that_is_missing_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", str(config), "--set", "data.train.source=nowhere.en"]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    tried = Path("nowhere.en").absolute()
-    assert output.err.splitlines()[-1] == f"nmt-prepare: error: data.train: nowhere.en: no such file (tried {tried})"
+    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
+    assert f"{config.parent}/no/report.json: cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("override", "named", "place"),
     [
         ("data.test={source: t.en, target: t.en}", "data.test: t.en", "project/configs/t.en"),
-        ("data.test={tsv: t.tsv}", "data.test: t.tsv", "project/data/t.tsv"),
-        ("data.test={jsonl: a/t}", "data.test: a/t", "project/here/data/downloads/a/t"),
         ("data.test={jsonl: ~/t}", "data.test: ~/t", "home/t"),
         ("tokenizer={type: given, source: t, target: t}", "tokenizer: t", "project/data/downloads/t"),
     ],
@@ -88,26 +82,12 @@ def test_a_missing_file_that_lies_elsewhere_is_shown(
     monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(root / "home"))
     assert main(["--config", str(moved), "--set", override]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
+    output = capsys.readouterr()
+    assert output.out == ""
+    said = output.err.splitlines()[-1]
     there = str(root / place).removeprefix(f"{here}/")
     tried = here / named.partition(": ")[2]
     assert said == f"nmt-prepare: error: {named}: no such file (tried {tried}); there is {there}"
-
-
-def test_every_problem_of_the_configuration_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", str(config), "--set", "seed=x", "--set", "sed=1"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "nmt-prepare: error: --set seed=x: seed: found 'x'; must be a whole number of at least 0",
-        "nmt-prepare: error: --set sed=1: sed: unknown key; nearest: seed",
-    ]
-
-
-def test_a_report_that_cannot_be_written_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"nmt-prepare: error: {config.parent}/no/report.json: cannot be written: No such file or directory; make the "
-        f"directory {config.parent}/no, or choose another"
-    )
 
 
 def test_the_cache_is_listed_and_cleaned(

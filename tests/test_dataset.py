@@ -1,12 +1,10 @@
 """Preparation: what is encoded, dropped, counted and cached."""
 
-import hashlib
 import json
 import os
 import pwd
-import subprocess
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,8 @@ import nmt.data.splits
 from nmt.config import Config
 from nmt.config.schema import Filter
 from nmt.data.cache import cache_folder, try_cache
-from nmt.data.corpus import Pair, corpus_digest
-from nmt.data.dataset import PreparedData, prepare
+from nmt.data.corpus import Pair
+from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import COLUMNS, Recipe, encode_batch, reason
 from nmt.data.epochs import MixedCorpus, SubstitutedCorpus
@@ -122,13 +120,15 @@ def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) ->
 
 def test_a_test_set_stays_as_it_is_blank_lines_included(corpora: Corpora) -> None:
     corpora.write("test", [Pair("", ""), *VALIDATION, Pair("", "x")])
-    prepared = prepare(corpora.config())
+    files = {side: str(corpora.folder / f"train.{side}") for side in Pair._fields}
+    prepared = prepare(corpora.config(train={**files, "limit": 1}))
     assert prepared.test_pairs == [Pair("", ""), *VALIDATION, Pair("", "x")]
     report = prepared.report["splits"]["test"]
     assert (report["read"], report["kept"], report["dropped"]["empty"]) == (7, 7, 0)
     assert report["source_length_histogram"] == [{"low": 1, "high": 10, "pairs": 4}]
-    corpora.write("test", [Pair("", "")])
-    assert prepare(corpora.config()).report["splits"]["test"]["source_length_histogram"] == []
+    assert texts(prepared.train, prepared.tokenizers) == TRAIN[:1] and prepared.report["splits"]["train"]["read"] == 1
+    without = prepare(corpora.config(test=None))
+    assert without.test_pairs == [] and list(without.report["splits"]) == ["train", "validation"]
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,6 @@ def test_encoding_equals_the_tokenizer_row_by_row(corpora: Corpora) -> None:
         assert targets[row].tolist() == prepared.tokenizers.target.encode([pair.target])[0]
     assert prepared.validation.source_lengths.tolist() == [3, 2, 7]
     assert prepared.validation.target_lengths.tolist() == [3, 1, 1]
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with threads, from Python 3.12 on
-def test_several_processes_give_the_same(corpora: Corpora) -> None:
-    corpora.write("train", [Pair(f"a b {number}", f"x {number}") for number in range(50)])
-    one = prepare(corpora.config(processes=1))
-    three = prepare(corpora.config(processes=3, cache=str(corpora.folder / "other")))
-    assert texts(three.train, three.tokenizers) == texts(one.train, one.tokenizers)
-    assert three.report == one.report
 
 
 def test_every_pair_dropped_is_an_error_with_the_reasons(corpora: Corpora) -> None:
@@ -253,34 +244,11 @@ def test_the_report_counts_by_hand(corpora: Corpora) -> None:
     assert [row["pairs"] for row in test["source_length_histogram"]] == [0, 0, 0, 1]
     assert test["source_length_histogram"][3] == {"low": 31, "high": 40, "pairs": 1}
     assert prepared.report["vocabulary"] == {"source": 7, "target": 7}
-    assert json.loads(json.dumps(prepared.report)) == prepared.report
-
-
-def test_the_report_as_a_table(corpora: Corpora) -> None:
-    table = describe(prepare(corpora.config()).report)
-    assert (
-        table
-        == """\
-                             train  validation   test
-pairs read                       8           5      1
-  dropped: empty                 3           2      0
-  dropped: too long words        1           0      0
-pairs kept                       4           3      1
-repeated pairs                   1           0      0
-pairs also in train                          1      0
-sources also in train                        2      0
-source words                    14          12     40
-source pieces                   14          12     40
-source pieces unknown        0.00%       8.33%  0.00%
-target words                     9           5      1
-target pieces                    9           5      1
-target pieces unknown        0.00%       0.00%  0.00%
-pairs of 1-10 source words       4           3      0
-pairs of 11-20 source words      0           0      0
-pairs of 21-30 source words      0           0      0
-pairs of 31-40 source words      0           0      1
-vocabulary: 7 source, 7 target pieces"""
-    )
+    table = [line.split() for line in describe(prepared.report).splitlines()]
+    assert table[0] == ["train", "validation", "test"]
+    assert [row[-2:] for row in table if row[:3] == ["pairs", "also", "in"]] == [["1", "0"]]
+    assert ["dropped:", "too", "long", "words", "1", "0", "0"] in table
+    assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
 
 
 def test_the_same_source_with_another_translation_is_not_the_same_pair(corpora: Corpora) -> None:
@@ -344,26 +312,15 @@ def test_the_work_is_done_once(corpora: Corpora) -> None:
     assert lines_said(config) == FOUND
 
 
-def test_what_comes_from_the_cache_is_the_same(corpora: Corpora) -> None:
-    def content(prepared: PreparedData) -> tuple[Any, ...]:
-        tokenizers, pairs = prepared.tokenizers, (prepared.validation_pairs, prepared.test_pairs)
-        encoded = [texts(corpus, tokenizers) for corpus in (prepared.train, prepared.validation)]
-        return tokenizers.source.sha256, encoded, pairs, prepared.report, prepared.corpus_sha256
-
-    config = corpora.config()
-    assert content(prepare(config)) == content(prepare(config))
-
-
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "how"),
     [
-        "corpus-*/report.json",
-        "corpus-*/train/pairs.arrow",
-        "corpus-*/validation/pairs.arrow",
-        "tokenizer-*/target.model",
+        ("corpus-*/report.json", "missing"),
+        ("corpus-*/train/pairs.arrow", "cut short"),
+        ("corpus-*/validation/pairs.arrow", "a bit"),
+        ("tokenizer-*/target.model", "a bit"),
     ],
 )
-@pytest.mark.parametrize("how", ["missing", "cut short", "a bit"])
 def test_a_damaged_entry_is_built_again(corpora: Corpora, damage: str, how: str) -> None:
     config = corpora.config()
     whole = prepare(config)
@@ -378,13 +335,12 @@ def test_a_damaged_entry_is_built_again(corpora: Corpora, damage: str, how: str)
     again = prepare(config, said.append)
     assert texts(again.train, again.tokenizers) == texts(whole.train, whole.tokenizers)
     assert again.report == whole.report
-    assert path.read_bytes()
     entry = corpora.folder / "cache" / path.relative_to(corpora.folder / "cache").parts[0]
     assert f"{entry}: damaged; building it again" in said
     assert lines_said(config) == FOUND
 
 
-@pytest.mark.parametrize(("split", "stage"), [("train", "tokenizer"), ("train", "encoding"), ("test", "encoding")])
+@pytest.mark.parametrize(("split", "stage"), [("train", "tokenizer"), ("test", "encoding")])
 def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
     corpora: Corpora, split: str, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,15 +376,6 @@ def test_text_that_is_rewritten_while_it_is_read_is_refused_and_not_cached(
     assert len(prepare(config).test_pairs) == 2 and len(prepare(config).train) == 4
 
 
-def test_the_hash_of_a_corpus_is_that_of_earlier_versions(corpora: Corpora) -> None:
-    """Or no run that was begun by them could be resumed."""
-    config = corpora.config()
-    splits = {name: getattr(config.data, name) for name in ("train", "validation", "test")}
-    digests = {name: corpus_digest(corpus, "en", "fr") for name, corpus in splits.items()}
-    expected = hashlib.sha256(json.dumps([2, digests], sort_keys=True).encode()).hexdigest()
-    assert prepare(config).corpus_sha256 == expected
-
-
 def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> None:
     cache = corpora.folder / "cache"
     for name, age in (("building-old", 2 * 24 * 3600), ("building-new", 60)):
@@ -440,26 +387,12 @@ def test_what_killed_preparations_left_goes_after_a_day(corpora: Corpora) -> Non
     assert [path.name for path in cache.glob("building-*")] == ["building-new"]
 
 
-PREPARE = (
-    "import pathlib, sys; from nmt.config import Config; from nmt.data.dataset import prepare; "
-    "prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()), lambda line: print(line, flush=True))"
-)
-
-
-def preparing(corpora: Corpora, config: Config, program: str = PREPARE) -> "subprocess.Popen[str]":
-    """Prepare in a process of its own."""
-    path = corpora.folder / "config.json"
-    path.write_text(config.model_dump_json())
-    return subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
-
-
 def test_two_at_once_leave_one_whole_entry(corpora: Corpora) -> None:
     """One builds, and the other waits; both then have the same."""
     config = corpora.config()
-    both = [preparing(corpora, config) for _ in range(2)]
-    lines = [process.communicate(timeout=60)[0].splitlines() for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sum(line.startswith("encoding train") for each in lines for line in each) == 1
+    with ThreadPoolExecutor(2) as pool:
+        lines = list(pool.map(lines_said, [config] * 2))
+    assert sum(line == "encoding train" for each in lines for line in each) == 1
     assert lines_said(config) == FOUND
     assert corpora.cached() == ["corpus", "tokenizer"]
 
@@ -479,10 +412,7 @@ def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest
 def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
     (corpora.folder / "file").write_text("")
     cache = str(corpora.folder / "file/cache")
-    assert error_of(corpora.config(cache=cache)) == (
-        f"data.cache: {cache}: cannot be written: Not a directory; "
-        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
-    )
+    assert error_of(corpora.config(cache=cache)).startswith(f"data.cache: {cache}: cannot be written: Not a directory")
 
 
 def test_the_cache_is_tried_without_a_trace(corpora: Corpora) -> None:
@@ -499,38 +429,6 @@ def test_the_cache_is_tried_without_a_trace(corpora: Corpora) -> None:
         try_cache(corpora.config(cache=str(corpora.folder / "train.source" / "cache")).data)
 
 
-def test_nothing_is_written_elsewhere_and_nothing_to_the_terminal(corpora: Corpora) -> None:
-    """In a process of its own, since ``datasets`` looks for its folders when it is imported."""
-    home, scratch = corpora.folder / "home", corpora.folder / "scratch"
-    home.mkdir()
-    scratch.mkdir()
-    config = corpora.folder / "config.json"
-    config.write_text(corpora.config().model_dump_json())
-    program = (
-        "import pathlib, sys; from nmt.config import Config; from nmt.data.dataset import prepare; "
-        "prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()))"
-    )
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_", "NMT_"))}
-    environment = {**kept, "HOME": str(home), "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-W", "error", "-c", program, str(config)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert corpora.cached() == ["corpus", "tokenizer"]
-    assert [path for folder in (home, scratch) for path in folder.rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.parametrize("disabled", [True, False])
-def test_progress_bars_are_as_they_were(corpora: Corpora, disabled: bool) -> None:
-    before = datasets.are_progress_bars_disabled()
-    switch = {True: datasets.disable_progress_bars, False: datasets.enable_progress_bars}
-    try:
-        switch[disabled]()
-        prepare(corpora.config())
-        assert datasets.are_progress_bars_disabled() is disabled
-    finally:
-        switch[before]()
-
-
 # --- other corpora and tokenizers -------------------------------------------------------------------------------------
 
 
@@ -545,12 +443,6 @@ def test_a_corpus_in_json_lines_and_one_from_the_hub(corpora: Corpora, monkeypat
         assert prepared.corpus_sha256 != expected.corpus_sha256
 
 
-def test_without_a_test_set(corpora: Corpora) -> None:
-    prepared = prepare(corpora.config(test=None))
-    assert prepared.test_pairs == []
-    assert list(prepared.report["splits"]) == ["train", "validation"]
-
-
 def test_odd_lines(corpora: Corpora) -> None:
     """Control characters stay inside their line, and a line of 100,000 words is dropped, not fatal."""
     odd = [Pair("a\x00b\u2028c", "x\x0by\u0085z\rz"), Pair("a " * 100_000, "x"), Pair("a", "x")]
@@ -561,13 +453,6 @@ def test_odd_lines(corpora: Corpora) -> None:
     assert prepared.report["splits"]["train"]["dropped"]["too_long_pieces"] == 1
     assert prepared.validation_pairs == odd
     assert prepared.validation.source_lengths.tolist()[1] == 200_000
-
-
-def test_a_limit(corpora: Corpora) -> None:
-    files = {side: str(corpora.folder / f"train.{side}") for side in Pair._fields}
-    prepared = prepare(corpora.config(train={**files, "limit": 1}))
-    assert texts(prepared.train, prepared.tokenizers) == TRAIN[:1]
-    assert prepared.report["splits"]["train"]["read"] == 1
 
 
 # --- swapped sides ----------------------------------------------------------------------------------------------------
