@@ -60,8 +60,9 @@ def test_evaluate_a_file(files: Path, run: Run) -> None:
     score = sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score
     assert lines[0] == f"BLEU {score:.2f}  nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     assert lines[1].startswith(f"chrF {sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score:.2f}  nrefs:1|")
-    assert lines[2].split()[:3] == ["system", "source", "words"]
-    assert [line.split()[:3] for line in lines[3:]] == [
+    heading, *rows = lines[-4:]
+    assert heading.split()[:3] == ["system", "source", "words"]
+    assert [line.split()[:3] for line in rows] == [
         ["good", "1-10", "2"],
         ["good", "11-20", "2"],
         ["good", "21-30", "1"],
@@ -79,7 +80,7 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
         evaluate.main, "--source", "src.gz", "--reference", "ref", "--hypotheses", "good", "--bins", "8,12"
     )
     assert code == 0
-    assert [line.split()[1:3] for line in out.splitlines()[3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
+    assert [line.split()[1:3] for line in out.splitlines()[-3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
 
 
 def test_names_are_utf8_even_where_python_is_told_otherwise(files: Path) -> None:
@@ -187,8 +188,7 @@ def test_curve_of_files(files: Path, run: Run) -> None:
         for bounds in (["1", "10", "2"], ["11", "20", "2"], ["21", "25", "1"])
     ]
     lines = out.splitlines()
-    assert lines[0] == "good" and lines[3] == "worse one" and lines[1].startswith("BLEU ")
-    assert len(lines) == 2 * 3 + 1 + 6 + 1 + 3 + 1 + 1
+    assert lines[0] == "good" and "worse one" in lines and lines[1].startswith("BLEU ")
     assert lines[-1].startswith("good - worse one: +") and "approximate randomization no p-value" in lines[-1]
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
@@ -311,7 +311,7 @@ def test_the_bins_of_a_run_are_those_of_its_configuration(
 
     def bounds(*options: str) -> list[str]:
         _, out, _ = run(evaluate.main, *TEST_SET, "--model", "none", "--device", "cpu", *options)
-        return [line.split()[1] for line in out.splitlines()[3:]]
+        return [line.split()[1] for line in out.splitlines() if line.startswith("none ")]
 
     longest = max(len(line.split()) for line in LINES[:9])
     assert bounds() == ["0-2", "3-4", f"5-{longest}"]

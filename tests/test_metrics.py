@@ -33,7 +33,6 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d.", "3,5", "é"]), max_size=1
 
 def test_scores_are_sacrebleus_and_say_how() -> None:
     scores = scores_of(Evidence(HYPOTHESES, REFERENCES, "13a"))
-    assert set(scores) == {"bleu", "chrf"}
     assert scores["bleu"] == bleu(HYPOTHESES, REFERENCES, "13a")
     assert scores["bleu"].value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     signature = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"

@@ -57,7 +57,7 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
     [*_, problem, heading, row, unsaved] = said
     assert unsaved == "update 1: the weights are not finite and are not saved"
     assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
-    assert heading.split() == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "chrF", "time"]
+    assert heading.split()[:7] == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "chrF"]
     cells = row.split()
     assert cells[:2] + cells[3:7] + cells[-1:] == ["validation", "1", "nan", "nan", "0.00", "0.00", "best"]
 
