@@ -200,15 +200,12 @@ def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
     ("row", "message"),
     [
         ('{"en": "a",', "not JSON: Expecting property name enclosed in double quotes"),
-        ("", "not JSON: Expecting value"),
         ("[" * 100_000, "not JSON: "),
         ('{"en": "a", "de": {"text": "b", "id": 1}}', "no key 'fr'; the keys are: en, de.text, de.id"),
-        ('["a", "b"]', "no key 'en'; the keys are: none"),
         ('{"en": 3, "fr": "b"}', "key 'en' holds int, not text"),
-        ('{"en": "a", "fr": null}', "key 'fr' holds NoneType, not text"),
         ('{"en": "a", "fr": "b\\ud800"}', "key 'fr': unpaired surrogate at character 2"),
     ],
-    ids=["cut", "blank", "deep", "missing key", "list", "number", "null", "surrogate"],
+    ids=["cut", "deep", "missing key", "number", "surrogate"],
 )
 def test_a_bad_json_line_is_named(write: Write, row: str, message: str) -> None:
     path = write("a.jsonl", f'{{"en": "one", "fr": "un"}}\n{row}\n')

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -43,20 +43,23 @@ def read_pairs(
     digest was taken.
     """
 
-    def refuse_changed(files: Sequence[HashedFile]) -> None:
-        if digest is not None and digest != _digest(corpus, source_language, target_language, files):
-            raise changed(corpus_name(corpus))
+    with ExitStack() as stack:
+        files = [stack.enter_context(HashedFile(path, seen)) for path in corpus_files(corpus)]
 
-    with _opened(corpus_files(corpus), seen) as files:
+        def refuse_changed() -> None:
+            found = (file_digest(file) for file in files)
+            if digest is not None and digest != _digest(corpus, source_language, target_language, found):
+                raise changed(corpus_name(corpus))
+
         empty = True
         try:
             for pair in islice(_pairs(corpus, source_language, target_language, files), corpus.limit):
                 empty = False
                 yield pair
         except DataError:
-            refuse_changed(files)  # the cause of any fault in half-written text
+            refuse_changed()  # the cause of any fault in half-written text
             raise
-        refuse_changed(files)
+        refuse_changed()
     if empty:
         raise DataError(f"{corpus_name(corpus)}: contains no pairs")
 
@@ -64,15 +67,6 @@ def read_pairs(
 def changed(name: str) -> DataError:
     """The error for text that is not what it was when its digest was taken."""
     return DataError(f"{name}: changed while it was being read; try again when nothing writes to it")
-
-
-@contextmanager
-def _opened(paths: Sequence[str], seen: Callable[[int], None] = lambda count: None) -> Iterator[list[HashedFile]]:
-    """The files of a corpus (a hub dataset has none). Raises DataError if one is missing."""
-    with ExitStack() as stack:
-        for path in paths:
-            _refuse_missing(path)
-        yield [stack.enter_context(HashedFile(path, seen)) for path in paths]
 
 
 def _pairs(
@@ -123,11 +117,8 @@ def corpus_digest(
 
     ``digest_of`` gives the SHA-256 of a file. Raises DataError if one cannot be read or the hub cannot be reached.
     """
-    paths = corpus_files(corpus)
-    for path in paths:
-        _refuse_missing(path)
-        _refuse_pipe(Path(path))
-    return _digest_of(corpus, source_language, target_language, [_with_suffix(path, digest_of) for path in paths])
+    found = _digests(corpus_files(corpus), digest_of)
+    return _digest(corpus, source_language, target_language, found)
 
 
 def links_digest(pattern: str, digest_of: Callable[[Path], str] = file_sha256) -> str:
@@ -135,11 +126,17 @@ def links_digest(pattern: str, digest_of: Callable[[Path], str] = file_sha256) -
 
     Raises DataError if one cannot be read.
     """
-    paths = matching(pattern)
-    for path in paths:
-        _refuse_missing(path)
-        _refuse_pipe(Path(path))
-    return "\n".join(_with_suffix(path, digest_of) for path in paths)
+    return "\n".join(_digests(matching(pattern), digest_of))
+
+
+def _digests(names: Sequence[str], digest_of: Callable[[Path], str]) -> list[str]:
+    """The digests of files. Raises DataError for a missing one and for a pipe before it reads any."""
+    for path in map(Path, names):
+        if not path.exists():
+            raise MissingFile(str(path))
+        if not path.is_file() and not path.is_dir():
+            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
+    return [_with_suffix(name, digest_of) for name in names]
 
 
 def file_digest(file: HashedFile) -> str:
@@ -152,24 +149,8 @@ def _with_suffix(name: str, digest_of: Callable[[Path], str]) -> str:
     return f"{path.suffix if path.suffix in OPENERS else ''} {digest_of(path)}"
 
 
-def _refuse_missing(name: str) -> None:
-    if not Path(name).exists():
-        raise MissingFile(name)
-
-
-def _refuse_pipe(path: Path) -> None:
-    if not path.is_file() and not path.is_dir():
-        raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
-
-
-def _digest(corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]) -> str:
-    return _digest_of(corpus, source_language, target_language, list(map(file_digest, files)))
-
-
-def _digest_of(corpus: AnyCorpus, source_language: str, target_language: str, digests: Sequence[str]) -> str:
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links", "tag"})
-    if corpus.tag is not None:  # absent in earlier versions
-        options["tag"] = corpus.tag
+def _digest(corpus: AnyCorpus, source_language: str, target_language: str, digests: Iterable[str]) -> str:
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
     digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
     if isinstance(corpus, HubCorpus):
         digest.update(load_hub(corpus)._fingerprint.encode())

@@ -30,9 +30,7 @@ from nmt.errors import DataError, of_key
 from nmt.files import write_json
 from nmt.messages import Caution, counted
 
-CORPUS_HASH = 2
-"""Part of the corpus hash in the manifest of a run; a change would prevent older runs from resuming."""
-CACHE_FORMAT = 7
+CACHE_FORMAT = 1
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
@@ -89,7 +87,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
             validation_pairs=_pairs(validation.table),
             test_pairs=_pairs(loaded["test"].table) if "test" in loaded else [],
             report=report,
-            corpus_sha256=_key(CORPUS_HASH, digests),
+            corpus_sha256=_key(digests),
             digests=digests,
         )
 
@@ -176,7 +174,7 @@ def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
 
 def corpus_sha256(data: Data) -> str:
     """``Prepared.corpus_sha256``, by reading the corpora alone. Raises DataError where one cannot be read."""
-    return _key(CORPUS_HASH, _digests(data, Digests(cache_folder(data.cache))))
+    return _key(_digests(data, Digests(cache_folder(data.cache))))
 
 
 def _held_out(data: Data) -> dict[str, AnyCorpus]:
