@@ -408,7 +408,7 @@ def test_a_corpus_in_json_lines_and_one_from_the_hub(corpora: Corpora, monkeypat
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.Dataset.from_list(rows))
     expected = prepare(corpora.config())
     for train in ({"jsonl": str(corpora.folder / "train.jsonl")}, {"hub": "some/corpus", "split": "train"}):
-        prepared = prepare(corpora.config(train=train))
+        prepared = prepare(corpora.config(train=train, processes=1))
         assert texts(prepared.train, prepared.tokenizers) == texts(expected.train, expected.tokenizers)
         assert prepared.corpus_sha256 != expected.corpus_sha256
 

@@ -33,7 +33,7 @@ from nmt.messages import counted, step
 UNIT = 50_000
 """Pairs that a process encodes at a time. Each has about 100 bytes of ids and 300 of text."""
 LARGE = 20_000_000
-"""Bytes of a corpus from which on encoding uses one process per core."""
+"""Bytes of a corpus from which on encoding uses one process per core; so does a dataset of the hub, of any size."""
 MOST_PROCESSES = 16
 """Processes that encode where their number is left open: the one that reads holds a unit for each."""
 TABLE, HASHES = "pairs.arrow", "hashes"
@@ -77,7 +77,7 @@ def encode_split(folder: Path, text: Text, recipe: Recipe, processes: int | None
     repeats = _repeats(folder, text) if recipe.rule is not None and recipe.rule.duplicates else None
     all_bytes = corpus_size(text.corpus)
     if processes is None:
-        processes = 1 if all_bytes < LARGE else min(os.cpu_count() or 1, MOST_PROCESSES)
+        processes = 1 if 0 < all_bytes < LARGE else min(os.cpu_count() or 1, MOST_PROCESSES)
     head: list[Pair] = []
     counts: list[Counts] = []
     bytes_read = pairs_read = 0

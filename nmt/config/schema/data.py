@@ -186,7 +186,8 @@ class Data(Section):
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
-    """Processes that encode the corpora; null: one per core, up to 16, for a corpus of 20 MB or more, else one."""
+    """Processes that encode the corpora; null: one per core, up to 16, for a corpus of 20 MB or more and
+    for a dataset of the hub, else one."""
 
     @property
     def training_corpora(self) -> dict[str, AnyCorpus]:
