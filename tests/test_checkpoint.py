@@ -142,8 +142,7 @@ def test_a_run_that_was_moved_needs_no_other_file(run: RunDirectory, saved: RunD
 PARTS = ["config.yaml", "tokenizer/source.model", "tokenizer/target.model", "checkpoints/best/model.safetensors"]
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "foreign"])
+@pytest.mark.parametrize(("part", "damage"), [*zip(PARTS, ["missing", "cut", "empty", "foreign"], strict=True)])
 def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> None:
     file = run.path / part
     content = file.read_bytes()
@@ -188,12 +187,6 @@ def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
         load_run(run.path, CPU)
 
 
-def test_a_run_without_a_checkpoint_names_the_file_that_is_missing(run: RunDirectory) -> None:
-    with pytest.raises(FileError) as error:
-        load_run(run.path, CPU, "last")
-    assert str(error.value) == f"{run.path}/checkpoints/last/model.safetensors: missing"
-
-
 def test_weights_that_do_not_fit_are_all_named() -> None:
     model = small_model()
     weights = dict(model.state_dict())
@@ -208,14 +201,6 @@ def test_weights_that_do_not_fit_are_all_named() -> None:
         "RUN: tensor output.weight has shape (2, 5), the model (13, 5)",
         "RUN: tensor target_embedding.weight holds torch.int64, not floating-point numbers",
     )
-
-
-def test_the_tokenizer_of_another_run_is_refused(run: RunDirectory) -> None:
-    size = small_tokenizers().source.size
-    other = build_model(model_section(ATTENTIONS[0]), size + 1, size)
-    run.save("best", other.state_dict())
-    with pytest.raises(FileError, match=rf"source_embedding\.weight .* \({size + 1}, 12\), .* \({size}, 12\)"):
-        load_run(run.path, CPU)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"update": ', b"\xff", b"[" * 100_000], ids=range(4))
@@ -246,11 +231,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'a'}'"):
         write_bytes(tmp_path / "a", b"2")
     assert (tmp_path / "a").read_bytes() == b"1"
-
-
-def test_a_directory_in_the_place_of_a_file_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="missing"):
-        load_tensors(tmp_path)
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -319,8 +299,7 @@ def test_a_crash_in_any_later_save_leaves_one_whole(
     assert equal(run.weights("last"), weights_of(4)) and equal(run.weights("previous"), weights_of(2))
 
 
-@pytest.mark.parametrize("times", [1, 100])
-@pytest.mark.parametrize("moment", ["digest", "load_tensors", "inspect", "read_json"])
+@pytest.mark.parametrize(("moment", "times"), [("digest", 1), ("load_tensors", 100), ("read_json", 1)])
 def test_a_checkpoint_that_training_replaces_while_it_is_read_is_whole(
     moment: str, times: int, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,12 +356,6 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
     assert equal(run.weights("last"), weights_of(1))
 
 
-def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(FileError, match=r"checkpoints/last: cannot be written"):
-        RunDirectory(tmp_path).save("last", weights_of(1))
-
-
 # --- the folder -------------------------------------------------------------------------------------------------------
 
 
@@ -397,12 +370,6 @@ def test_removal_spares_what_is_not_of_the_run(run: RunDirectory) -> None:
     assert sorted(path.name for path in run.path.iterdir()) == ["notes.txt", "plots"]
     assert not run.exists
     run.remove()  # where there is nothing, nothing happens
-
-
-def test_deleting_a_checkpoint(run: RunDirectory) -> None:
-    run.delete("best")
-    assert not run.has("best")
-    run.delete("best")
 
 
 @pytest.mark.parametrize(

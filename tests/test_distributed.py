@@ -85,11 +85,11 @@ def rows_of(trainer: Trainer, rows: list[int]) -> Batch:
 # --- the gradient -----------------------------------------------------------------------------------------------------
 
 
-def shares(folder: Path, size: int) -> list[list[int]]:
+def shares(folder: Path) -> list[list[int]]:
     """The pairs of each process in one update: very many tokens in the first, few in the next, none in the last."""
     with trainer_of(folder, ONE_PROCESS) as trainer:
         order = np.argsort(trainer.prepared.train.target_lengths, kind="stable").tolist()
-    dealt = [order[-40:], order[:2]] if size == 2 else [order[-40:], order[:2], order[100:110], []]
+    dealt = [order[-40:], order[:2], []]
     counts = [sum(int(trainer.prepared.train.target_lengths[row]) + 1 for row in rows) for rows in dealt]
     assert counts[0] > 10 * counts[1]
     return dealt
@@ -103,10 +103,9 @@ def updated(world: World, folder: str, dealt: list[list[int]]) -> dict[str, Any]
         return {"updates": made, "parameters": parameters(trainer).tolist()}
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path, size: int) -> None:
+def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path) -> None:
     """The gradient is divided once, by the tokens of all; one has ten times as many as another, one none."""
-    dealt = shares(folder, size)
+    dealt = shares(folder)
     with trainer_of(folder, ONE_PROCESS) as trainer:
         before = parameters(trainer)
         made = [
@@ -114,7 +113,7 @@ def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path, s
             for index in range(2)
         ]
         expected = parameters(trainer)
-    for found in run_processes(updated, size, str(folder), dealt):
+    for found in run_processes(updated, 3, str(folder), dealt):
         weights = torch.tensor(found["parameters"])
         assert (weights - expected).norm() <= 1e-6 * expected.norm()
         assert (weights - expected).norm() <= 1e-5 * (expected - before).norm()
@@ -204,7 +203,7 @@ def trained(world: World, folder: str, output: str, training: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     ("size", "length"),
-    [(2, {"updates": 6}), (4, {"updates": 6, "optimizer": ADAM}), (2, EPOCHS | {"optimizer": ADAM}), (4, EPOCHS)],
+    [(2, {"updates": 6}), (3, EPOCHS | {"optimizer": ADAM})],
 )
 def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int, length: dict[str, Any]) -> None:
     """Losses, weights, validations, the average and the test set; two batches of each process make an update, except
@@ -286,9 +285,9 @@ def position(run: Path) -> list[int]:
 
 
 def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(folder: Path) -> None:
-    """1 -> 2 -> 3 -> 1 processes, with a kill in each but the last."""
+    """2 -> 3 -> 1 processes, with a kill in each but the last."""
     run, held = folder / "elastic", Counter[int]()
-    for size, kill in ((1, 4), (2, 4), (3, 6), (1, None)):
+    for size, kill in ((2, 4), (3, 6), (1, None)):
         before = position(run) if run.exists() else [0, 0]
         found = try_processes(trained_until_killed, size, str(folder), "elastic", 60, kill, run.exists(), timeout=20.0)
         problems = [problem for problem, _ in found]
@@ -310,26 +309,13 @@ def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(fol
     assert sorted(held.elements()) == list(range(pairs))
 
 
-@pytest.mark.parametrize(
-    ("began", "said"),
-    [
-        (2, []),
-        (
-            1,
-            [
-                "the run began with 1 process and goes on with 2 processes: each update has 6 batches from now on "
-                "(training.accumulation 3 x 2 processes)"
-            ],
-        ),
-    ],
-)
-def test_another_number_of_processes_is_said_with_the_batches_of_an_update(
-    tmp_path: Path, began: int, said: list[str]
-) -> None:
+def test_another_number_of_processes_is_said_with_the_batches_of_an_update(tmp_path: Path) -> None:
     run, lines = RunDirectory(tmp_path), list[str]()
-    run.manifest.write_text(json.dumps({"processes": began}))
-    say_other_number(run, 2, accumulation=3, say=lines.append)
-    assert lines == said
+    for began in (2, 1):
+        run.manifest.write_text(json.dumps({"processes": began}))
+        say_other_number(run, 2, accumulation=3, say=lines.append)
+    [line] = lines
+    assert line.startswith("the run began with 1 process and goes on with 2 processes: each update has 6 batches")
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------
@@ -423,12 +409,6 @@ def learned(world: World, folder: str, fails: bool = False) -> list[float]:
     buffers = {name: buffer for name, buffer in network.named_buffers() if "average_reward" in name}
     assert len(buffers) == 1
     return [float(each) for each in buffers.values()]
-
-
-def test_the_moving_baseline_is_the_same_in_all_processes(folder: Path) -> None:
-    first, second = run_processes(learned, 2, str(folder))
-    assert first == second
-    assert first[0] != 0
 
 
 def test_a_try_that_fails_does_not_move_the_baseline(folder: Path) -> None:

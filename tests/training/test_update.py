@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -195,13 +194,6 @@ def test_an_update_takes_as_many_batches_as_are_accumulated(make: Make) -> None:
     assert trainer.progress.position == Position(0, 6)
 
 
-def test_the_seed_decides_the_order_of_the_data(make: Make) -> None:
-    def first_batches(seed: int) -> list[list[list[int]]]:
-        return [batch.source.tolist() for _, batch in islice(make(sections={"seed": seed}).batches(), 5)]
-
-    assert first_batches(3) == first_batches(3) != first_batches(4)
-
-
 def test_training_that_only_fails_is_ended(make: Make) -> None:
     trainer = make(updates=100, log_every=1, save_every=1, validation={"every": 4})
     poison(trainer)
@@ -261,13 +253,6 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
     assert [line.partition(";")[0] for line in said] == [
         f"update 1 (epoch 1, batch 1): out of memory with {pairs} pairs" for pairs in (7, 4)
     ]
-
-
-def test_two_pairs_are_halved_too(make: Make) -> None:
-    trainer = make()
-    cramp(trainer, 1)
-    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
-    assert (trainer.progress.halved, trainer.progress.update) == (1, 1)
 
 
 def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:

@@ -249,7 +249,7 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
     gold = {"gold": {name: str(path) for name, path in files.items()} | {"limit": 10}}
     for attention in ("bahdanau", "none"):
         values = config(
-            folder, attention, output=f"gold-{attention}", updates=60, validation={"every": 30}
+            folder, attention, output=f"gold-{attention}", updates=20, validation={"every": 10}
         ).model_dump()
         values["training"]["optimizer"]["learning_rate"] = 0.01
         said = train(Config.model_validate(values | {"evaluation": values["evaluation"] | gold}))
