@@ -132,8 +132,8 @@ def _untried() -> dict[str, dict[str, Any]]:
     tried = {getattr(part, "score", part).type for part in parts}
     every = {
         **{name: {"attention": LUONG | {"score": name}} for name in schema.SCORES.options},
-        **{name: {"encoder": {"type": name, "hidden": 4}} for name in schema.ENCODERS.options},
-        **{name: {"decoder": {"type": name, "hidden": 8}} for name in schema.DECODERS.options},
+        **{name: {"attention": BAHDANAU, "encoder": {"type": name, "hidden": 4}} for name in schema.ENCODERS.options},
+        **{name: {"attention": BAHDANAU, "decoder": {"type": name, "hidden": 8}} for name in schema.DECODERS.options},
     }
     return {f"registered {name}": sections for name, sections in every.items() if name not in tried}
 

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import load_config
+from nmt.config import load_config, schema
 from tests.config.configurations import MINIMAL, problems
+
+SCORES = ", ".join(schema.SCORES.options)
+WITH_UNITS = schema.listed(
+    [repr(name) for name, kind in schema.SCORES.options.items() if "hidden" in kind.model_fields]
+)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +63,11 @@ from tests.config.configurations import MINIMAL, problems
         ),
         (
             "model.attention={type: luong, score: additiv}",
-            "model.attention.score.type: 'additiv' is not one of additive, concat, coverage, dot, scaled_dot, general, "
-            "low_rank, cosine, location; nearest: additive",
+            f"model.attention.score.type: 'additiv' is not one of {SCORES}; nearest: additive",
         ),
         (
             "model.attention={type: luong, score: [dot]}",
-            "model.attention.score: found a list of 1; must be a section with a type: additive, concat, coverage, dot, "
-            "scaled_dot, general, low_rank, cosine, location",
+            f"model.attention.score: found a list of 1; must be a section with a type: {SCORES}",
         ),
         (
             "model.attention={type: transformer, heads: 4}",
@@ -82,8 +85,7 @@ from tests.config.configurations import MINIMAL, problems
         ),
         (
             "model.attention={type: luong, score: {hidden: 8}}",
-            "model.attention.score.hidden: has no effect for type 'general', only for 'additive', 'concat', 'coverage' "
-            "and 'low_rank'; leave it out",
+            f"model.attention.score.hidden: has no effect for type 'general', only for {WITH_UNITS}; leave it out",
         ),
         ("precision=fp3", "precision: 'fp3' is not one of auto, fp32, bf16; nearest: fp32"),
         ("precision=on", "precision: 'on' is not one of auto, fp32, bf16"),
