@@ -31,7 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialFolder]:
     torch.set_num_threads(threads)
 
 
-TIMES = dict.fromkeys(TRIALS.keys() - {"strangers", "large"}, 1) | {
+ELSEWHERE = {"strangers", "large", "ranks", "again", "stop-twice"}
+"""Trials with tests of their own: below, in test_torchrun.py, test_resume.py and train_command/test_interruption.py."""
+TIMES = dict.fromkeys(sorted(TRIALS.keys() - ELSEWHERE), 1) | {
     "kill": 2,
     "disk": 4,
     "cache": 2,
