@@ -559,14 +559,6 @@ def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
     assert found["attention"] == pytest.approx(weights, abs=1e-4) and found["source_pieces"] == pieces
 
 
-def test_a_model_without_attention_answers_without_weights() -> None:
-    translator = translator_of(network(small_tokenizers(), {"type": "none"}), small_tokenizers())
-    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
-    with serving(translate) as client:
-        [found] = client.translate({"text": LINES[0], "attention": True}).content["translations"]
-    assert found["attention"] is None and found["pieces"]
-
-
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
     arguments = serve.parser().parse_args(["--model", "x", "--beam-size", "4", "--coverage-penalty", "0.1"])
@@ -635,12 +627,6 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path, capsys: pytest.Capture
         assert serve.main(["--model", str(run), "--port", port, "--device", "cpu"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"nmt-serve: error: --host 127.0.0.1 --port {port}: cannot listen: Address already in use")
-
-
-def test_wrong_options_are_errors_before_anybody_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = save_run(tmp_path / "run", ATTENTIONS[2])
-    assert serve.main(["--model", str(run), "--coverage-penalty", "0.2", "--port", "0", "--device", "cpu"]) == 2
-    assert "decoding.coverage_penalty: 0.2 needs attention weights" in capsys.readouterr().err
 
 
 def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:

@@ -125,19 +125,6 @@ def test_the_page_by_keyboard_alone(browser: Any) -> None:
     assert browser.find_element("id", "reading").text.startswith("Point at a cell")
 
 
-def test_a_warning_is_text_that_everybody_can_read(browser: Any) -> None:
-    browser.find_element("id", "source").send_keys("cut off")
-    until(lambda: texts(browser, "#target .warning") == ["cut off at 1 piece"])
-
-
-def test_text_has_its_own_direction(browser: Any) -> None:
-    browser.find_element("id", "source").send_keys("שלום")
-    until(lambda: texts(browser, "#target button") == ["שלום"])
-    script = "return [...document.querySelectorAll(arguments[0])].map(each => getComputedStyle(each).direction)"
-    places = "textarea, #target button, #heat tbody th"
-    assert set(browser.execute_script(script, places)) == {"rtl"}
-
-
 def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
     metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)

@@ -145,26 +145,6 @@ def test_search_for_a_sentence(page: Page, path: Path) -> None:
     assert state(page)["attention"] == "110"
 
 
-def test_views_units_and_systems(page: Page, path: Path) -> None:
-    page.open(path, f"#attention=100&system={LUONG}")
-    assert not any(each.is_displayed() for each in page.all("label.control") if each.text.startswith("Layer"))
-    page.choose("System", HEADS)
-    rows = len(sentence(100)["systems"][HEADS]["target_words"])
-    for view in SYSTEMS[HEADS][2]:
-        page.choose("Layer and head", view)
-        expected = of_words(matrix(100, HEADS, view), 100, HEADS)
-        np.testing.assert_allclose(painted(page, rows), expected, atol=6e-5)
-    page.js("document.querySelector('input[type=radio][value=pieces]').click()")
-    expected = matrix(100, HEADS, "layer 1 head 2")
-    np.testing.assert_allclose(painted(page, len(expected)), expected, atol=6e-5)
-    assert state(page)["view"] == "layer 1 head 2" and state(page)["unit"] == "pieces"
-    page.choose("System", "vector-32")
-    assert not page.find("table.heat").is_displayed()
-    assert "no attention" in page.text("section[data-panel=attention]")
-    page.driver.back()
-    page.until("return !document.querySelector('figure').hidden")
-
-
 def test_translations_side_by_side_with_differences(page: Page, path: Path) -> None:
     page.open(path, f"#attention=100&system={LUONG}")
     this = sentence(100)
