@@ -23,8 +23,7 @@ from nmt.experiments.jobs import Say
 from nmt.experiments.runs import PlannedText, Run
 from nmt.experiments.scores import with_defaults
 from nmt.files import digest, read_json, replacing, write_json
-from nmt.runs.directory import RunDirectory
-from nmt.runs.lock import lock
+from nmt.runs.directory import RunDirectory, lock
 from nmt.search import Sampling
 from nmt.translation.ensemble import load_translator
 from nmt.translation.files import growing

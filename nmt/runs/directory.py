@@ -9,17 +9,22 @@ RUN/test.hypotheses.txt  test.scores.json            results on the test set, af
 RUN/plain_kernels.json                               where the fast kernels failed their trial
 """
 
+import fcntl
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from nmt.config import Config, dump_config
 from nmt.data.tokenizer import Tokenizers
+from nmt.errors import ConfigError
 from nmt.files import read_json, refuse_links_outside, sync, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
-from nmt.runs.lock import LOCK, lock
+
+LOCK = ".lock"
+"""The file that is locked where directories cannot be."""
 
 
 class RunDirectory(Checkpoints):
@@ -84,7 +89,7 @@ class RunDirectory(Checkpoints):
                 part.unlink(missing_ok=True)
 
     def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Hold the run against other training processes; see :func:`nmt.runs.lock.lock`."""
+        """Hold the run against other training processes; see :func:`lock`."""
         return lock(self.path, say)
 
     def refuse_links(self) -> None:
@@ -99,3 +104,38 @@ class RunDirectory(Checkpoints):
         files = (self.config, self.metrics, self.samples, self.data_report, self.manifest)
         results = (self.test_hypotheses, self.test_scores, self.plain_kernels)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
+
+
+@contextmanager
+def lock(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a directory, which is made if necessary, against other processes; only warn where locks are not supported.
+
+    The operating system releases the lock when the process ends, however it ends; a network file system may be slow.
+    Raises ConfigError if another process holds the directory.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            _acquire(folder, stack)
+        except BlockingIOError:
+            raise ConfigError(
+                f"output: another nmt-train is running in {folder}; let it finish, stop it, or name another --output"
+            ) from None
+        except OSError as error:
+            say(f"{folder}: cannot be locked ({error.strerror}); make sure that no other nmt-train writes there")
+        yield
+
+
+def _acquire(folder: Path, stack: ExitStack) -> None:
+    """Lock a directory until the stack ends, or a file in it: network file systems lock no directories. Raises
+    OSError."""
+    for path, flags in ((folder, os.O_RDONLY), (folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
+        descriptor = os.open(path, flags)
+        stack.callback(os.close, descriptor)
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            problem = error
+    raise problem
