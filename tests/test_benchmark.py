@@ -20,7 +20,7 @@ from benchmarks.training import Case, measure_config, reference_step
 from nmt.config import schema
 from nmt.cores import cores
 from nmt.data.batching import Batch, Position
-from nmt.fast.recurrent import stack_of
+from nmt.fast.recurrent import reads_by_kernels
 from nmt.fast.teacher_forcing import unroll_of
 from nmt.model import build_model
 from nmt.model.cost import cost
@@ -257,7 +257,7 @@ def test_groups_are_of_systems_with_and_without_twins() -> None:
         if name != "transformer":
             sections |= {part: sections[part] | sizes for part, sizes in small.items()}
         model = build_model(schema.Model.model_validate(sections), 9, 9)
-        twins = stack_of(model.encoder) is not None and unroll_of(model.decoder) is not None
+        twins = reads_by_kernels(model.encoder) and unroll_of(model.decoder) is not None
         # at once, but with an objective of its own
         assert (twins or name == "transformer") == (name in USUAL | FAST or name == "hard"), name
 

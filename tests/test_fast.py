@@ -11,7 +11,7 @@ from nmt.device import autocast
 from nmt.errors import ConfigError
 from nmt.fast.inference import PlainSearch
 from nmt.fast.inference_network import FastSearch
-from nmt.fast.recurrent import stack_of
+from nmt.fast.recurrent import reads_by_kernels
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.model import Seq2Seq
 from nmt.model.attention import AdditiveAttention, GeneralAttention
@@ -91,7 +91,7 @@ STEP_BY_STEP = {
 def test_which_systems_have_fast_twins() -> None:
     """All but these, of the variants that are named by hand."""
     models = {name: small_model(name) for name in VARIANTS.keys() - REGISTERED.keys()}
-    assert {name for name, model in models.items() if stack_of(model.encoder) is None} == (
+    assert {name for name, model in models.items() if not reads_by_kernels(model.encoder)} == (
         NORMALIZED_OR_DEEP | TRANSFORMER_ENCODERS
     )
     assert {name for name, model in models.items() if unroll_of(model.decoder) is None} == (

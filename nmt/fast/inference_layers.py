@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from nmt.fast.recurrent import Stack, Weights
+from nmt.fast.recurrent import Weights, of_layer
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
-from nmt.model.encoders import mean_of
+from nmt.model.encoders import RecurrentEncoder, mean_of
 
 Linear = Callable[[Tensor], Tensor]
 """W x + b: (..., I) -> (..., O) in fp32 or finer; or the same for the embedding of a token, (...) ids -> (..., O)."""
@@ -137,21 +137,22 @@ class FastEncoder:
     """Annotates sentences, for as long as the encoder's weights stay as they are.
 
     Args:
-        stack: the encoder's layers.
+        encoder: the encoder.
         table: makes a layer over token ids.
         linear: makes a layer over states.
         dtype: of the states.
     """
 
-    def __init__(self, stack: Stack, *, table: MakeLinear, linear: MakeLinear, dtype: torch.dtype) -> None:
-        first = stack.layers[0][0]
+    def __init__(self, encoder: RecurrentEncoder, *, table: MakeLinear, linear: MakeLinear, dtype: torch.dtype) -> None:
+        layers = [of_layer(ways) for ways in encoder.directions]
+        first = layers[0][0]
         self.hidden = first.recurrent.size(1)
         self.state_width = first.cell.width * self.hidden
-        self.residual, self.mean = stack.residual, stack.mean
+        self.residual, self.mean = encoder.residual, encoder.mean
         self.dtype = dtype
         self.layers = [
             [RecurrentStep(way, linear if above else table, linear) for way in ways]
-            for above, ways in enumerate(stack.layers)
+            for above, ways in enumerate(layers)
         ]
 
     def __call__(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from torch.nn import functional
 from nmt.device import autocast
 from nmt.fast.inference_layers import STEPS, FastEncoder, Linear, RecurrentStep
 from nmt.fast.kernels.products import Int8Linear
-from nmt.fast.recurrent import stack_of, weights_of
+from nmt.fast.recurrent import reads_by_kernels, weights_of
 from nmt.model.attention import (
     AdditiveAttention,
     CosineAttention,
@@ -68,10 +68,10 @@ class FastSearch(Searchable[RecurrentState]):
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.scores = _normalized(self._layer(*weight_and_bias(model.output)))
-        source, stack = model.source_embedding.weight.detach().to(self.high), stack_of(model.encoder)
+        source, encoder = model.source_embedding.weight.detach().to(self.high), model.encoder
         self.encoder = None
-        if stack is not None:
-            self.encoder = FastEncoder(stack, table=partial(self._table, source), linear=self._layer, dtype=self.high)
+        if reads_by_kernels(encoder):
+            self.encoder = FastEncoder(encoder, table=partial(self._table, source), linear=self._layer, dtype=self.high)
         weights = weights_of(decoder.embedding_gates, decoder.cell)
         self.gates = len(weights.from_input)
         self.cell = STEPS[weights.cell](weights, self._layer)

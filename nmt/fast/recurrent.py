@@ -6,9 +6,9 @@ Shapes: T steps, D directions, B sentences, I input, H hidden, G rows of the inp
 product, W state.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -119,40 +119,19 @@ def _side_by_side(each: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(each)) if len(each) > 1 else each[0].unsqueeze(0)
 
 
+def of_layer(ways: Sequence[Direction]) -> list[Weights]:
+    """Collect the weights of the directions of a layer of an encoder."""
+    return [weights_of(way.input_gates, way.cell) for way in ways]
+
+
+def reads_by_kernels(encoder: Encoder) -> TypeGuard[RecurrentEncoder]:
+    """Whether an encoder is exactly the built-in one, and kernels take all steps of its cells."""
+    return type(encoder) is RecurrentEncoder and all(
+        type(way) is Direction and has_kernel(way.cell) for ways in encoder.directions for way in ways
+    )
+
+
 def has_kernels(decoder: RecurrentDecoder) -> bool:
     """Whether kernels take all steps of the cells of a decoder, none of which is a part of one's own."""
     exact = all(type(layer) is Layer for layer in decoder.above)
     return exact and all(map(has_kernel, (decoder.cell, *(layer.cell for layer in decoder.above))))
-
-
-# --- encoders ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Stack:
-    """The layers of an encoder."""
-
-    layers: Sequence[Sequence[Weights]]
-    """The directions of each layer: forward, and backward if there is one."""
-    dropout: Callable[[Tensor], Tensor]
-    """Between layers, (S, B, C) -> the same; it draws in training mode alone."""
-    residual: bool
-    """Whether a layer above the first adds its input to its output."""
-    mean: bool
-    """Whether the summary is the mean of the annotations, not the last states."""
-
-
-def stack_of(encoder: Encoder) -> Stack | None:
-    """Collect the layers of an encoder; None if it is not exactly a built-in one, or has a cell without a kernel."""
-    if not isinstance(encoder, RecurrentEncoder) or type(encoder) is not RecurrentEncoder:
-        return None
-    directions = encoder.directions
-    if not all(type(way) is Direction and has_kernel(way.cell) for ways in directions for way in ways):
-        return None
-    between = encoder.dropout
-    return Stack(
-        [[weights_of(way.input_gates, way.cell) for way in ways] for ways in directions],
-        lambda x: between(x.transpose(0, 1)).transpose(0, 1),  # draws in the order of the plain encoder
-        encoder.residual,
-        encoder.mean,
-    )

@@ -16,7 +16,16 @@ from torch.nn import functional
 
 from nmt.fast.kernels.attending import attending_sequence, feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.fast.recurrent import WALKED, Weights, gates_of, has_kernels, outputs_of, stack_of, weights_of
+from nmt.fast.recurrent import (
+    WALKED,
+    Weights,
+    gates_of,
+    has_kernels,
+    of_layer,
+    outputs_of,
+    reads_by_kernels,
+    weights_of,
+)
 from nmt.model.attention import (
     AdditiveAttention,
     Attention,
@@ -45,7 +54,8 @@ class FastTraining:
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
         decoder = model.decoder
-        self._read = partial(read_at_once, model.encoder) if stack_of(model.encoder) else model.encoder
+        encoder = model.encoder
+        self._read = partial(read_at_once, encoder) if reads_by_kernels(encoder) else encoder
         unroll = unroll_of(decoder)
         if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
             unroll = None
@@ -72,29 +82,28 @@ class FastTraining:
 # --- encoders ---------------------------------------------------------------------------------------------------------
 
 
-def read_at_once(encoder: Encoder, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def read_at_once(encoder: RecurrentEncoder, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Run both directions in one walk, one of them over the sentences reversed with their padding.
 
     embedded (B, S, E), lengths (B,) -> annotations (B, S, C), summary (B, C), as the encoder.
     """
-    stack = stack_of(encoder)
-    assert stack is not None
     annotations = embedded.transpose(0, 1)  # (S, B, E), then (S, B, C)
     padded = ~source_mask(lengths, len(annotations), embedded.device).T  # (S, B)
     # checking on a GPU would synchronize
     some = lengths.device.type != "cpu" or bool((lengths < len(annotations)).any())
-    for above, ways in enumerate(stack.layers):
-        below = stack.dropout(annotations) if above else annotations
+    for above, ways in enumerate(map(of_layer, encoder.directions)):
+        # drawn in the order of the plain encoder, (B, S, C)
+        below = encoder.dropout(annotations.transpose(0, 1)).transpose(0, 1) if above else annotations
         padding = torch.stack((padded, padded.flip(0))[: len(ways)], 1) if some else None
         gates = gates_of(torch.stack((below, below.flip(0))[: len(ways)], 1), ways)  # (S, D, G, B)
         outputs = outputs_of(gates, ways, padding=padding)  # (S, D, H, B)
         forward, *backward = outputs.unbind(1)
         both = torch.cat((forward, *(each.flip(0) for each in backward)), 1).transpose(1, 2)  # (S, B, C)
-        annotations = both + annotations if above and stack.residual else both
+        annotations = both + annotations if above and encoder.residual else both
     annotations = annotations.transpose(0, 1)
     if some:
         annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
-    summary = mean_of(annotations, lengths) if stack.mean else outputs[-1].flatten(0, 1).T
+    summary = mean_of(annotations, lengths) if encoder.mean else outputs[-1].flatten(0, 1).T
     return annotations.contiguous(), summary
 
 
