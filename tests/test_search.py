@@ -198,7 +198,7 @@ class CoveringModel(ToyModel):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from([0.05, 0.4]), st.integers(1, 12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_beam_search_with_coverage_equals_its_plain_statement(seed: int, width: int, beta: float, most: int) -> None:
     lengths, n_best = [5, 3, 1], 1 + seed % width
     model = CoveringModel(seed, lengths)
