@@ -155,7 +155,8 @@ class Config(Section):
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
     threads: Cores | None = None
-    """CPU threads of PyTorch; null: one for each core, or as many as a control group (a container) allows."""
+    """CPU threads of PyTorch; null: one for each core, or as many as a control group (a container) allows. Without a
+    number, training leaves other programs the cores that they use; another number rounds differently."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model
