@@ -3,11 +3,16 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import torch
 
-from nmt.cores import SPINS, share_cores, time_limit
+from nmt.cores import SPINS, CpuTime, share_cores, threads_beside, time_limit
+from nmt.training.machine import Threads
+from nmt.training.world import ONE_PROCESS
 from tests.small_run import config, train
 
 
@@ -99,3 +104,87 @@ def test_training_says_how_many_cores_it_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     [machine] = [line for line in train(config(tmp_path, updates=1)) if line.startswith("machine: ")]
     assert machine.startswith("machine: 3 threads on 4 cores (limited to the time of 2.5), fused kernels")
+
+
+def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> None:
+    before = CpuTime(wall=10.0, machine=100.0, own=3.0)
+    assert before.others_until(CpuTime(wall=14.0, machine=107.0, own=4.0)) == 1.5
+    assert before.others_until(CpuTime(10.1, 101.0, 3.0)) is None, "too short"
+    assert before.others_until(CpuTime(20.0, float("nan"), 4.0)) is None
+
+
+def test_a_core_that_is_idle_waits_for_a_disk_or_is_lent_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy are user, nice, system, irq and softirq; idle, iowait and steal are not, and guests are part of user."""
+    monkeypatch.setattr("nmt.cores._text", lambda path: "cpu  100 20 30 4000 500 6 7 8 9 10\ncpu0 1 1\n")
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    monkeypatch.setattr("os.times", lambda: os.times_result((1.0, 0.5, 0.25, 0.125, 99.0)))
+    now = CpuTime.now()
+    assert (now.machine, now.own) == (1.63, 1.875)
+
+
+@pytest.mark.parametrize(
+    ("there", "others", "threads", "expected"),
+    [(2, 0.49, 2, 2), (2, 0.5, 2, 1), (2, 9.0, 2, 1), (4, 1.5, 4, 2), (4, 1.0, 2, 2)],
+)
+def test_training_leaves_other_programs_their_cores(
+    there: int, others: float, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.cores.cores", lambda: there)
+    assert threads_beside(others, threads) == expected
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Two cores, and the load of other programs at each look; every look is due. Threads are imitated."""
+    observed, count = Mock(), [2]
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("nmt.cores.cores", lambda: 2)
+    monkeypatch.setattr("nmt.training.machine.PERIOD", 0.0)
+    monkeypatch.setattr(CpuTime, "others_until", observed)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: count[-1])
+    monkeypatch.setattr(torch, "set_num_threads", count.append)
+    return observed
+
+
+@pytest.mark.parametrize(
+    ("loads", "numbers"),
+    [
+        ([0.0, 0.0, 0.0], [2, 2, 2]),
+        ([0.4, 0.6, 0.6, 0.6, 0.0], [2, 2, 2, 1, 1]),
+        ([0.6, 0.0, 0.0, 0.6, 0.0], [1, 1, 1, 1, 1]),
+        ([1.6, 0.0, 0.0, 0.0], [1, 1, 1, 2]),
+        ([None, 1.0, None, 1.0, 1.0], [2, 2, 2, 2, 2]),
+    ],
+)
+def test_the_number_of_threads_follows_a_load_that_stays(
+    loads: list[float | None], numbers: list[int], load: Mock, tmp_path: Path
+) -> None:
+    load.side_effect, said = loads, list[str]()
+    threads, found = Threads(config(tmp_path), torch.device("cpu"), ONE_PROCESS, said.append), []
+    for look in [threads.__enter__] + [threads.follow] * (len(loads) - 1):
+        look()
+        found.append(torch.get_num_threads())
+    assert found == numbers
+    assert len([line for line in said if "rounding" in line]) == sum(a != b for a, b in pairwise([2, *numbers]))
+
+
+@pytest.mark.parametrize("how", ["threads", "environment", "ranks", "cuda"])
+def test_the_number_of_threads_is_the_users(
+    how: str, load: Mock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    load.return_value = 1.9
+    if how == "environment":
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    chosen = config(tmp_path).model_copy(update={"threads": 2 if how == "threads" else None})
+    device, world = torch.device("cuda" if how == "cuda" else "cpu"), Mock(size=2 if how == "ranks" else 1)
+    threads = Threads(chosen, device, world, pytest.fail)
+    for look in (threads.__enter__, threads.follow, threads.follow, threads.follow):
+        look()
+    assert torch.get_num_threads() == 2
+
+
+def test_a_run_beside_other_programs_trains_with_one_thread(load: Mock, tmp_path: Path) -> None:
+    load.return_value = 1.0
+    said = train(config(tmp_path, updates=1))
+    assert [line for line in said if line.startswith("machine: 1 thread ")]
+    assert torch.get_num_threads() == 2, "as before"

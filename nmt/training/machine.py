@@ -1,11 +1,14 @@
 """The machine that a run trains on: its device, its precision, and the speed of its matrix products."""
 
+import os
+import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from nmt.config import Config, schema
+from nmt.cores import CpuTime, cores, threads_beside
 from nmt.data.dataset import PreparedData
 from nmt.device import MARGIN, format_of, keep_freed_memory, name_of, product_rate, resolve_device, resolve_precision
 from nmt.files import read_json
@@ -27,6 +30,57 @@ def set_up(name: str, threads: int | None) -> torch.device:
     if threads is not None:
         torch.set_num_threads(threads)
     return device
+
+
+PERIOD = 60.0
+"""Seconds over which the load of other programs is measured during training."""
+LASTING = 3
+"""Periods in a row that must ask for another number of threads before it changes."""
+
+
+class Threads:
+    """The number of threads, which leaves other programs the cores that they use.
+
+    The threads of a product wait for each other at its end: one that has no core delays all of them. A number that the
+    user has chosen stays, and so does that of several processes, and of a GPU.
+    """
+
+    def __init__(self, config: Config, device: torch.device, world: World, say: Say) -> None:
+        self.most = torch.get_num_threads()
+        self.say = say
+        chosen = config.threads is not None or "OMP_NUM_THREADS" in os.environ
+        self.fixed = chosen or world.size > 1 or device.type != "cpu"
+        self._since = CpuTime.now()
+        self._asked = 0
+        """Periods in a row that asked for another number."""
+
+    def __enter__(self) -> None:
+        """Choose by the load since this object was made."""
+        self._look(lasting=1)
+
+    def __exit__(self, *_: object) -> None:
+        """Take all threads again."""
+        torch.set_num_threads(self.most)
+
+    def follow(self) -> None:
+        """Choose again once the load has changed for good; to be called between two updates."""
+        if not self.fixed and time.perf_counter() - self._since.wall >= PERIOD:
+            self._look(LASTING)
+
+    def _look(self, lasting: int) -> None:
+        """Take another number of threads if the load has asked for one at ``lasting`` looks in a row."""
+        now, threads = CpuTime.now(), torch.get_num_threads()
+        others, self._since = self._since.others_until(now), now
+        wanted = threads if self.fixed or others is None else threads_beside(others, self.most)
+        self._asked = 0 if wanted == threads else self._asked + 1
+        if self._asked < lasting or wanted == threads:
+            return
+        self._asked = 0
+        torch.set_num_threads(wanted)
+        self.say(
+            f"other programs: they use {others:.1f} of {cores()} cores; training takes {wanted} of {self.most} threads "
+            "from now on, which may change rounding (threads in the configuration fixes the number)"
+        )
 
 
 def settled(config: Config, device: torch.device, world: World, say: Say, run: RunDirectory | None = None) -> Config:

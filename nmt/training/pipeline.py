@@ -22,7 +22,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import TEST, Log
-from nmt.training.machine import set_up, settled, speeds
+from nmt.training.machine import Threads, set_up, settled, speeds
 from nmt.training.opening import (
     Ending,
     open_run,
@@ -74,6 +74,7 @@ def train_run(
     on_writer(world, lambda: _examine(config, resume=resume, overwrite=overwrite))
     run = RunDirectory(config.output or "")
     device = set_up(config.device, config.threads)
+    threads = Threads(config, device, world, say)
     prepared = _prepared(config, narrow, say, world)
     if not resume:
         say(table(prepared.report))
@@ -84,6 +85,7 @@ def train_run(
         return trusted(chosen, prepared, device, world, say, distrusted)
 
     with ExitStack() as stack:
+        stack.enter_context(threads)
         trust = None if resume else decide()
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -115,10 +117,7 @@ def train_run(
         else:
             trainer.save()  # makes the run resumable, and fails now if the disk is full
 
-        def check_stop() -> None:
-            if stop_requested():
-                raise Stopped
-
+        check_stop = _between_updates(threads, stop_requested)
         try:
             trainer.fit(check_stop)
             if not ending.averaged:
@@ -131,6 +130,17 @@ def train_run(
         log.hyperparameters(hyperparameters(config), final_metrics(read_metrics(run.metrics)))
         _say_all(final_lines(run), log.say)
     return True
+
+
+def _between_updates(threads: Threads, stop_requested: Callable[[], bool]) -> CheckStop:
+    """Return what is called between two updates or batches; it raises Stopped if a stop was requested."""
+
+    def check_stop() -> None:
+        threads.follow()
+        if stop_requested():
+            raise Stopped
+
+    return check_stop
 
 
 def _examine(config: Config, *, resume: bool, overwrite: bool) -> None:
