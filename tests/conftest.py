@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ os.environ.update(  # here, before anything imports matplotlib or datasets, whic
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports a kernel
 torch.set_num_threads(1)  # the models of the tests are too small to share
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Another number of threads, which some tests set, would round differently in the tests after them."""
+    yield
+    torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -51,10 +51,10 @@ def load_run(
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
     """
     run = RunDirectory(path)
-    config = load_run_config(run.path)
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
     refuse_links_outside(run.path, [*models, run.manifest, run.plain_kernels])
     try:
+        config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None

@@ -42,12 +42,12 @@ FAST: dict[str, dict[str, Any]] = {
 }
 """The other systems whose parts all have fast twins."""
 PLAIN: dict[str, dict[str, Any]] = {
-    "location": {"attention": {"type": "bahdanau", "score": "location"}},
-    "cosine": {"attention": {"type": "bahdanau", "score": "cosine"}},
+    "location": {"attention": {"type": "bahdanau", "score": {"type": "location"}}},
+    "cosine": {"attention": {"type": "bahdanau", "score": {"type": "cosine"}}},
     "heads": {"attention": {"type": "bahdanau", "heads": 8}},
     "local-m": {"attention": FEEDING | {"scope": {"type": "local_m"}}},
     "local-p": {"attention": FEEDING | {"scope": {"type": "local_p"}}},
-    "coverage": {"attention": BAHDANAU | {"score": "coverage"}},
+    "coverage": {"attention": BAHDANAU | {"score": {"type": "coverage", "hidden": 512}}},
     "hard": {"attention": LUONG | {"hard": {"type": "marginal"}}},
     "hard-gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
     "hard-reinforce": {"attention": BAHDANAU | {"hard": {"type": "reinforce"}}},
