@@ -14,11 +14,9 @@ SHORT, LEAST = 4, 8
 MOST_NAMED = 10
 """Line numbers that a warning names."""
 
-SEVERAL = (
-    "several sentences, of which a model that was trained on sentences translates one; put each on a line of its own"
-)
-EMPTY = "an empty translation"
-TOO_SHORT = f"a translation of less than 1/{SHORT} of their pieces"
+SEVERAL = "holds several sentences, of which a model that was trained on sentences translates one; put each on a line of its own"
+EMPTY = "the translation is empty"
+TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
 
 
 def sentences(line: str) -> int:
