@@ -25,7 +25,7 @@ from benchmarks.tables import decoding_cells, neighbor_cells, profile_cells, tra
 from benchmarks.training import Case, TrainingRow, measure, measure_config, measure_parts
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable, writing
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.config import load_config, load_run_config
 from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines

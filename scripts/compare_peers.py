@@ -25,7 +25,7 @@ import sentencepiece
 
 from machine import commit, machine
 from nmt.cli.common import command, say
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError

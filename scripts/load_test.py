@@ -27,7 +27,7 @@ from threading import Lock
 
 from machine import commit, machine
 from nmt.cli.common import command
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 

@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.cli.display import repeating
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.config import load_config
 from nmt.errors import DataError
 from nmt.messages import HIDDEN, Step, shown_on

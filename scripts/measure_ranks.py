@@ -20,7 +20,7 @@ import torch
 
 from machine import commit, machine
 from nmt.cli.common import command, say
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.errors import CheckpointError
 from nmt.files import write_json
 from nmt.plots.files import markdown

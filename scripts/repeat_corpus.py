@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nmt.cli.common import command, say
 from nmt.cli.files import writing
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 from nmt.data.lines import OPENERS, read_lines
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nmt.cli.common import command, say
 from nmt.cli.files import refuse_unwritable
-from nmt.cli.options import whole
+from nmt.cli.signature import whole
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 

@@ -11,22 +11,22 @@ import sys
 import tomllib
 import warnings
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from nmt import __version__
 from nmt.cli.common import EXAMPLES, Body, command, importing, say
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
-from nmt.cli.options import add_config_options, given, number, whole
-from nmt.cli.plot import KINDS
-from nmt.cli.plot import main as plot
+from nmt.cli.signature import Command, InputFile, Value, device_options, number, search_options, whole
 from nmt.cli.translate import main as translate
+from nmt.config.schema import Decoding
 from nmt.errors import DataError, NmtWarning
 
+Text = Annotated[str, Value("TEXT")]
 COMMANDS: dict[str, str] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))[
     "project"
 ]["scripts"]
-COMMANDS |= {f"nmt-plot {kind}": f"nmt.cli.plot_{kind}:main" for kind in KINDS}
 
 
 def run(body: Body, *argv: str) -> int:
@@ -108,7 +108,7 @@ def test_version_and_wrong_options_return(capsys: pytest.CaptureFixture[str]) ->
 def test_a_misspelt_option_is_told_with_the_nearest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module = importlib.import_module(COMMANDS[name].partition(":")[0])
     main = getattr(module, COMMANDS[name].partition(":")[2])
-    assert main(["--verbsoe"] if name != "nmt-plot" else ["--verbsoe", "learning"]) == 2
+    assert main(["--verbsoe"]) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith(f"{name}: error: ") and "--verbsoe: nearest: --verbose" in last
 
@@ -147,20 +147,11 @@ def test_help_names_every_default_and_ends_with_two_examples(
     }
     assert [entry for entry in options.values() if not re.search(r"\(default: .+\)|required", entry)] == []
     lines = examples.splitlines()
-    assert len(lines) == 2
+    assert len(lines) >= 2
     for line in lines:
         words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
         assert shlex.join(words).startswith(f"{name} ")
-        module.parser().parse_args(words[len(name.split()) :])
-
-
-def test_a_command_of_several_kinds_hands_on_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert plot(["learning", "--help"]) == 0
-    assert "usage: nmt-plot learning" in capsys.readouterr().out
-    assert plot(["learning", "nowhere", "--output", "x"]) == 2
-    assert capsys.readouterr().err.startswith("nmt-plot learning: error: nowhere: no such run directory")
-    assert plot(["painting"]) == 2
-    assert "invalid choice: 'painting'" in capsys.readouterr().err
+        module.main.parser().parse_args(words[len(name.split()) :])
 
 
 def test_a_warning_for_users_is_told_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,32 +207,53 @@ def test_nobody_needs_to_listen_to_what_is_said(monkeypatch: pytest.MonkeyPatch)
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_configuration_options() -> None:
-    parser = argparse.ArgumentParser()
-    add_config_options(parser)
-    arguments = parser.parse_args(["--config", "a.yaml", "--set", "seed=1", "--set", "data.filter={}"])
-    assert (arguments.config, arguments.overrides) == ("a.yaml", ["seed=1", "data.filter={}"])
-    assert parser.parse_args(["--config", "a.yaml"]).overrides == []
+def test_a_typed_function_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = list[Any]()
+
+    def weigh_words(
+        texts: list[InputFile],
+        *,
+        times: Annotated[int, Field(ge=1, le=9)] = 2,
+        pair: tuple[Text, Text] | None = None,
+        unit: Literal["g", "kg"] | None = None,
+        heavy: bool = False,
+        **decoding: Any,
+    ) -> None:
+        """Weigh words.
+
+        Args:
+            texts: what is weighed
+            times: how often
+
+        More:
+            pair: two
+                words
+            unit: of 100% of the weight (default: that of the text)
+            heavy: add a weight
+
+        examples:
+          nmt-weigh-words a
+        """
+        seen.append((texts, times, pair, unit, heavy, decoding))
+
+    main = Command(weigh_words)
+    here = [__file__]
+    assert main([*here, "--quiet"]) == 0
+    assert main([*here, "--times", "3", "--pair", "a", "b", "--unit", "kg", "--heavy", "--beam-size", "4"]) == 0
+    assert seen == [(here, 2, None, None, False, {}), (here, 3, ("a", "b"), "kg", True, {"beam_size": 4})]
+    assert main([*here, "--times", "10"]) == 2 and main([*here, "--beam-size", "0"]) == 2 and main(["nowhere"]) == 2
+    assert "nmt-weigh-words: error: nowhere: no such file" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    text = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "more: --pair TEXT TEXT two words (default: none) --unit {g,kg} of 100% of the weight (default: that" in text
+    assert "--times N how often (default: 2)" in text and "--heavy add a weight" in text
 
 
-def test_decoding_options() -> None:
-    parser = argparse.ArgumentParser()
-    add_decoding_options(parser)
-    assert vars(parser.parse_args([])) == {
-        "beam_size": None,
-        "length_penalty": None,
-        "batch_tokens": None,
-        "coverage_penalty": None,
-        "min_length_factor": None,
-        "no_repeat_ngram": None,
-        "repetition_penalty": None,
-        "device": None,
-        "precision": None,
-    }
-    arguments = parser.parse_args(["--beam-size", "1", "--length-penalty", "0", "--precision", "bf16"])
-    assert given(arguments, SEARCH_OPTIONS) == {"beam_size": 1, "length_penalty": 0.0}
-    assert given(arguments, DEVICE_OPTIONS) == {"precision": "bf16"}
-    assert {*SEARCH_OPTIONS, *DEVICE_OPTIONS} == set(vars(arguments))
+def test_the_options_of_decoding_are_those_of_the_configuration() -> None:
+    arguments = vars(translate.parser().parse_args(["--model", "run", "--beam-size", "1", "--precision", "bf16"]))
+    assert search_options(arguments) == {"beam_size": 1} and device_options(arguments) == {"precision": "bf16"}
+    options = translate.parser().format_help()
+    assert all(f"--{name.replace('_', '-')} " in options for name in Decoding.model_fields)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "ten", ""])

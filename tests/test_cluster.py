@@ -24,9 +24,9 @@ FOLDER = ROOT / "configs/cluster"
 JOBS = sorted(FOLDER.glob("*.sbatch"))
 PARSERS = {
     "torchrun": get_args_parser,
-    "nmt-train": train.parser,
-    "nmt-experiment": experiment.parser,
-    "nmt-translate": translate.parser,
+    "nmt-train": train.main.parser,
+    "nmt-experiment": experiment.main.parser,
+    "nmt-translate": translate.main.parser,
 }
 RECORDER = f"""#!{sys.executable}
 import json, os, sys
@@ -133,7 +133,8 @@ def test_slurm_trains_and_continues(checkpoint: str | None, cluster: Cluster, tm
     called, started = cluster.call(["bash", str(FOLDER / "train.sbatch"), "some.yaml", str(run)])
     assert (called.nnodes, called.nproc_per_node, called.rdzv_id) == ("2", "8", "123456")
     assert called.rdzv_endpoint == f"node1:{20000 + 3456}"
-    assert expected(run, "resume" if checkpoint else "begin").items() <= vars(started).items()
+    found = {"resume": False, "overwrite": False, **vars(started)}
+    assert expected(run, "resume" if checkpoint else "begin").items() <= found.items()
 
 
 @pytest.mark.parametrize("checkpoint", [None, "last", "previous"])
@@ -162,7 +163,8 @@ def test_kubernetes_trains_and_continues(checkpoint: str | None, cluster: Cluste
     assert int(called.nnodes) == spec["completions"] == spec["parallelism"]
     assert int(called.nproc_per_node) == container["resources"]["limits"]["nvidia.com/gpu"]
     assert called.rdzv_endpoint == f"{name}-0.{service['metadata']['name']}:29400"
-    assert expected(run, "resume" if checkpoint else "begin").items() <= vars(started).items()
+    found = {"resume": False, "overwrite": False, **vars(started)}
+    assert expected(run, "resume" if checkpoint else "begin").items() <= found.items()
 
 
 def test_slurm_trains_one_system_a_task(cluster: Cluster) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nmt.cli import display
-from nmt.cli.display import Terminal, Verbosity
-from nmt.cli.shades import columns, cut, draw, letters, shade
+from nmt.cli.display import Terminal, Verbosity, columns, cut, letters, shade
+from nmt.cli.display import draw_attention as draw
 from nmt.messages import Detail, Result, counted, duration, shown_on, step
 from tests.small_translator import ATTENTIONS, LINES
 from tests.terminal import terminal, visible

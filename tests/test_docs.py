@@ -189,7 +189,7 @@ def test_commands_of_the_guides_are_right(page: str) -> None:
         words = shlex.split(re.split(r" [<>]+ ", line.rpartition("|")[2])[0])
         if words[0] in SCRIPTS:
             module = importlib.import_module(SCRIPTS[words[0]].partition(":")[0])
-            arguments = module.parser().parse_args(words[1:])
+            arguments = module.main.parser().parse_args(words[1:])
             named = getattr(arguments, "config", None)
             assert named is None or (ROOT / named).exists() or named == "en-fr.yaml", line
         elif words[0] == "make":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt import fast
-from nmt.cli.translate import parser
+from nmt.cli.translate import main
 from nmt.config.schema import BpeTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
@@ -255,5 +255,5 @@ def test_runs_that_translate_in_other_directions_are_refused(tmp_path: Path) -> 
 
 
 def test_model_may_be_given_again() -> None:
-    arguments = parser().parse_args(["--model", "a", "b", "--model", "c"])
+    arguments = main.parser().parse_args(["--model", "a", "b", "--model", "c"])
     assert arguments.model == ["a", "b", "c"]

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from nmt.cli.experiment import main
-from nmt.cli.experiment_results import draw_all
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import UNTRAINED, CurvePoint
 from nmt.evaluation.significance import FEWEST
 from nmt.experiments import scores
 from nmt.experiments.jobs import Job, run_jobs
+from nmt.experiments.outcome import draw_all
 from nmt.experiments.plan import Plan, make_plan
 from nmt.experiments.progress import remaining
 from nmt.experiments.results import drawn_files, results, unequal_precisions, write_results
@@ -328,10 +328,10 @@ def test_precisions_that_runs_have_measured_are_compared(
     (tmp_path / "out/b/manifest.json").write_text('{"precision": "fp32"}')
     assert unequal_precisions(plan) == {"bf16": ["a"], "fp32": ["b"]}
     assert unequal_precisions(plan_of(path, "precision=fp32")) == {}
-    monkeypatch.setattr("nmt.experiments.results.drawn_files", lambda plan: [])
+    monkeypatch.setattr("nmt.experiments.outcome.drawn_files", lambda plan: [])
     (tmp_path / "out/results.md").write_text("")
-    assert draw_all(plan) == 0
-    assert "precision: auto has chosen differently for these runs (bf16: a; fp32: b); to" in capsys.readouterr().err
+    draw_all(plan, print)
+    assert "precision: auto has chosen differently for these runs (bf16: a; fp32: b); to" in capsys.readouterr().out
 
 
 def test_translations_and_scores_are_those_of_what_they_were_made_from(tmp_path: Path) -> None:

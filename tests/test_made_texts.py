@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nmt.cli import made_texts
+from nmt.cli import experiment as command
 from nmt.cli.experiment import main
 from nmt.config import dump_config
 from nmt.config.schema import FileCorpus
@@ -18,7 +18,9 @@ from nmt.data.corpus import Pair
 from nmt.errors import ConfigError, DataError, Stopped
 from nmt.experiments import making
 from nmt.experiments.jobs import Job, run_jobs
+from nmt.experiments.making import stand_ins
 from nmt.experiments.plan import Plan, make_plan
+from nmt.experiments.progress import remaining_texts
 from nmt.experiments.runs import PlannedText
 from nmt.experiments.schema import load_experiment
 from nmt.search import Sampling
@@ -381,9 +383,9 @@ def test_back_translation_from_end_to_end(tmp_path: Path, capsys: pytest.Capture
     weights = plan.runs[0].path / "checkpoints/best/model.safetensors"
     weights.write_bytes(weights.read_bytes() + b" ")
     with pytest.raises(ConfigError) as error:
-        made_texts.look(plan, plan, {})
+        remaining_texts(plan, plan, {}, print)
     assert error.value.problems[0].endswith("or replace the run, too, with --overwrite student")
-    assert [text.name for text in made_texts.look(plan, plan, {"student": ("--overwrite",)})] == ["back"]
+    assert [text.name for text in remaining_texts(plan, plan, {"student": ("--overwrite",)}, print)] == ["back"]
 
 
 def test_a_rehearsal_has_stand_ins_for_texts_that_are_not_made(
@@ -391,14 +393,14 @@ def test_a_rehearsal_has_stand_ins_for_texts_that_are_not_made(
 ) -> None:
     path = write_experiment(tmp_path)
     plan = plan_of(path)
-    with made_texts.stand_ins(plan.only(["student"]), plan) as folder:
+    with stand_ins(plan.only(["student"]), plan, print) as folder:
         assert folder is not None
         sides = {name: lines_of(folder / name) for name in ("back.low", "back.up")}
         student = make_plan(load_experiment(path), str(path), texts=folder).runs[1]
         assert str(folder / "back.low") in student.settings[0]
     assert sides["back.low"] == sides["back.up"] == lines_of(tmp_path / "test.up")
-    assert "back: rehearsed with untranslated lines" in capsys.readouterr().err
-    with made_texts.stand_ins(plan.only(["reverse"]), plan) as nothing:
+    assert "back: rehearsed with untranslated lines" in capsys.readouterr().out
+    with stand_ins(plan.only(["reverse"]), plan, print) as nothing:
         assert nothing is None
 
 
@@ -409,4 +411,4 @@ def test_a_signal_stops_the_making(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(making, "make", stopped)
     [text] = plan_of(write_experiment(tmp_path)).texts
-    assert made_texts.make(text) == 128 + signal.SIGTERM
+    assert command._make(text) == 128 + signal.SIGTERM

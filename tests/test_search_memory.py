@@ -1,15 +1,14 @@
 """What a long translation gives back: freed blocks after each window, and the code of products of other shapes."""
 
-import argparse
 import os
 from typing import Any
 
 import pytest
 
-from nmt.cli import made_texts
-from nmt.cli.decoding import PRODUCTS, load_models
 from nmt.config.schema import Decoding
+from nmt.errors import DataError
 from nmt.translation.options import SearchOptions
+from nmt.translation.watching import PRODUCTS, load_watched
 from nmt.translation.windows import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
@@ -61,19 +60,15 @@ def test_commands_bound_the_cache_of_products_unless_it_is_set(
     if given is not None:
         monkeypatch.setenv(CACHE, given)
     seen = list[str | None]()
-    monkeypatch.setattr("nmt.translation.ensemble.load_translator", lambda runs, **how: seen.append(os.environ[CACHE]))
-    load_models(["run"], argparse.Namespace(device=None, precision=None, beam_size=None))
+
+    def refused(*_: object) -> None:
+        seen.append(os.environ[CACHE])
+        raise DataError("not loaded")
+
+    monkeypatch.setattr("nmt.translation.watching.load_translator", refused)
+    with pytest.raises(DataError):
+        load_watched(["run"])
     assert seen == [expected]
-
-
-def test_made_texts_bound_the_cache_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE, "undone after the test")
-    monkeypatch.delenv(CACHE)
-    seen = list[str]()
-    monkeypatch.setattr("nmt.experiments.making.make", lambda *_: seen.append(os.environ[CACHE]))
-    text: Any = None
-    assert made_texts.make(text) == 0
-    assert seen == [str(PRODUCTS)]
 
 
 def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -496,7 +496,7 @@ def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered(
 
 def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
+    translate = serve.translating(translator, {})
     how = SearchOptions.from_config(translator.decoding, attention=True)
     alone = {line: next(translator.stream([line], how)) for line in LINES}
     with serving(translate, replace(LIMITS, seconds=60.0)) as client, ThreadPoolExecutor(16) as pool:
@@ -513,7 +513,7 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
 
 def test_samples_depend_on_the_request_and_its_seed_alone() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    translate = serve.translating(translator, serve.parser().parse_args(["--model", "x"]))
+    translate = serve.translating(translator, {})
 
     def sampled(client: Client, seed: int) -> list[str]:
         content = {"text": LINES[:3], "sampling_temperature": 1.5, "seed": seed}
@@ -561,7 +561,7 @@ def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
 
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    arguments = serve.parser().parse_args(["--model", "x", "--beam-size", "4", "--coverage-penalty", "0.1"])
+    arguments = {"beam_size": 4, "coverage_penalty": 0.1}
     with serving(serve.translating(translator, arguments)) as client:
         assert client.translate({"text": "a"}).status == 200
         reply = client.translate({"text": "a", "beam_size": 1})

@@ -64,14 +64,14 @@ def test_after_a_kill_the_same_command_goes_on(
     output = tmp_path / "out"
     rows = options.count("--n-best") + 1
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.cli.streams.Output.write", _killed_after(2 * 7))
+        patch.setattr("nmt.cli.output.Output.write", _killed_after(2 * 7))
         with pytest.raises(SystemExit):
             translated(run, source, output, *options)
     assert not output.exists()
     with (tmp_path / "out.partial").open("a") as file:
         file.write("half a li")  # the kill came while a line was written
     seen = list[Any]()
-    monkeypatch.setattr("nmt.cli.translate.translate_lines", _seeing(seen))
+    monkeypatch.setattr("nmt.translation.watching.translate_watched", _seeing(seen))
     assert translated(run, source, output, *options) == whole
     assert alignments.read_text() == links
     assert seen == [7 + 1] and len(whole.splitlines()) == rows * COUNT
@@ -105,7 +105,7 @@ def test_a_wrong_shard_is_refused(run: str, source: Path, shard: str) -> None:  
 
 
 def _killed_after(writes: int) -> Any:
-    from nmt.cli.streams import Output
+    from nmt.cli.output import Output
 
     write, left = Output.write, iter(range(writes))
 
@@ -118,10 +118,10 @@ def _killed_after(writes: int) -> Any:
 
 
 def _seeing(seen: list[Any]) -> Any:
-    from nmt.cli.decoding import translate_lines
+    from nmt.translation.watching import translate_watched
 
     def watched(*arguments: Any, **options: Any) -> Iterator[Any]:
         seen.append(options["first"])
-        return translate_lines(*arguments, **options)
+        return translate_watched(*arguments, **options)
 
     return watched

@@ -57,9 +57,12 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], C
             options.epilog = f"{EXAMPLES}\n{examples[0].rstrip()}" if examples else None
             options.set_defaults(command=options.prog)
             amount = options.add_mutually_exclusive_group()
-            amount.add_argument("--quiet", action="store_true", help="show errors and results only")
+            amount.add_argument("--quiet", action="store_true", default=False, help="show errors and results only")
             amount.add_argument(
-                "--verbose", action="store_true", help="show details as well, and the traceback of an error"
+                "--verbose",
+                action="store_true",
+                default=False,
+                help="show details as well, and the traceback of an error",
             )
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
             try:
@@ -239,6 +242,11 @@ def shown(arguments: argparse.Namespace) -> Iterator[None]:
             yield
     finally:
         _terminal = before
+
+
+def verbosity_options() -> list[str]:
+    """Return the options with which another command shows as much as this one."""
+    return {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(_terminal.verbosity, [])
 
 
 def as_typed(name: str) -> str:

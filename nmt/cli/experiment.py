@@ -1,141 +1,123 @@
-"""Train, translate, score and compare systems, each described by its differences from a base configuration; also make
-texts with some of them for others: back-translations, distillations.
+"""nmt-experiment: systems x seeds x test sets from one YAML file."""
 
-A second call keeps what is finished and resumes what was stopped.
-
-examples:
-  nmt-experiment --config configs/experiments/demo.yaml --dry-run
-  nmt-experiment --config configs/experiments/europarl.yaml --only rnnsearch-50:1
-"""
-
-import argparse
 import os
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from nmt.cli import made_texts
-from nmt.cli.common import FAILED, INTERRUPTED, as_typed, command, importing, say
-from nmt.cli.experiment_results import draw_all, list_scores, translate_all
-from nmt.cli.made_texts import Unfinished
-from nmt.cli.options import CommandParser, add_config_options, whole
+from pydantic import Field
+
+from nmt.cli.common import FAILED, INTERRUPTED, as_typed, importing, say, verbosity_options
+from nmt.cli.signature import Command, InputFile, Overrides, Value
 from nmt.cli.train import StopRequest
 from nmt.data.corpus import read_test_set
-from nmt.errors import ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError, Stopped
 from nmt.evaluation.alignment import read_gold
 from nmt.experiments.jobs import Job, run_jobs
 from nmt.experiments.plan import Plan, make_plan
-from nmt.experiments.runs import Run
+from nmt.experiments.runs import PlannedText, Run
 from nmt.experiments.schema import TestSet, load_experiment
-from nmt.messages import Result
+from nmt.messages import Result, counted
+
+Names = list[Annotated[str, Value("NAME[:SEED]")]]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of ``nmt-experiment``."""
-    arguments = CommandParser(prog="nmt-experiment", description=__doc__)
-    add_config_options(arguments)
-    arguments.add_argument("--base", metavar="FILE", help="the base configuration (default: base: in the experiment)")
-    arguments.add_argument(
-        "--output", metavar="DIR", help="directory of runs, figures and tables (default: output: in the experiment)"
-    )
-    arguments.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME[:SEED]",
-        help="train and translate with this system alone, or make this text alone, and draw nothing, as in a job "
-        "array; may be given again (default: all, and draw)",
-    )
-    arguments.add_argument(
-        "--jobs", type=whole(1), metavar="N", help="runs trained side by side (default: jobs: in the experiment, or 1)"
-    )
-    arguments.add_argument(
-        "--overwrite",
-        action="append",
-        default=[],
-        metavar="NAME[:SEED]",
-        help="train these runs again from the start; may be given again (default: none)",
-    )
-    arguments.add_argument(
-        "--dry-run", action="store_true", help="rehearse the training of each system and keep nothing"
-    )
-    return arguments
+def experiment(
+    *,
+    config: InputFile,
+    set: Overrides | None = None,
+    base: InputFile | None = None,
+    output: Annotated[str, Value("DIR")] | None = None,
+    only: Names | None = None,
+    jobs: Annotated[int, Field(ge=1)] | None = None,
+    overwrite: Names | None = None,
+    dry_run: bool = False,
+) -> int:
+    """Train, translate, score and compare systems, each described by its differences from a base configuration; also
+    make texts with some of them for others: back-translations, distillations.
 
+    A second call keeps what is finished and resumes what was stopped.
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> int:
-    """Complete the experiment; return 0, or 128 plus the signal number."""
+    Args:
+        config: YAML file of the experiment
+        set: override a key of the configuration of every system, for example training.updates=100; may be repeated
+        base: the base configuration (default: base: in the experiment)
+        output: directory of runs, figures and tables (default: output: in the experiment)
+        only: train and translate with this system alone, or make this text alone, and draw nothing, as in a job array;
+            may be given again (default: all, and draw)
+        jobs: runs trained side by side (default: jobs: in the experiment, or 1)
+        overwrite: train these runs again from the start; may be given again
+        dry_run: rehearse the training of each system and keep nothing
+
+    examples:
+      nmt-experiment --config configs/experiments/demo.yaml --dry-run
+      nmt-experiment --config configs/experiments/europarl.yaml --only rnnsearch-50:1
+    """
     if os.environ.get("WORLD_SIZE", "1") != "1":  # set by torchrun
         raise ConfigError(
             "nmt-experiment starts processes of its own (--jobs); start it without torchrun, or one process for each "
             "--only NAME:SEED"
         )
-    experiment = load_experiment(arguments.config, base=arguments.base, output=arguments.output, jobs=arguments.jobs)
-    whole = plan = make_plan(experiment, arguments.config, arguments.overrides)
-    overwritten = {run.label for name in arguments.overwrite for run in plan.select(name, "--overwrite")}
-    if arguments.only:
-        plan = plan.only(arguments.only)
+    described = load_experiment(config, base=base, output=output, jobs=jobs)
+    overrides = set or []
+    whole = plan = make_plan(described, config, overrides)
+    overwritten = {run.label for name in overwrite or () for run in plan.select(name, "--overwrite")}
+    if only:
+        plan = plan.only(only)
         if others := overwritten - {run.label for run in plan.runs}:
-            only = " ".join(f"--only {name}" for name in arguments.only)
-            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with {only}")
+            chosen = " ".join(f"--only {name}" for name in only)
+            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with {chosen}")
     compared = plan.compared()
     if compared.runs:
         compared = readable_tests(compared)
-    unfinished = look(plan, overwritten)
-    replaced = [(run, manifest(run)) for run in plan.runs if run.label in overwritten]
-    if arguments.dry_run:
-        with made_texts.stand_ins(plan, whole) as folder:
-            rehearsed = make_plan(experiment, arguments.config, arguments.overrides, folder) if folder else whole
-            chosen = [run for run in rehearsed.runs if run.label in {each.label for each in plan.runs}]
-            return rehearse(replace(compared, runs=tuple(chosen)), unfinished, experiment.jobs, *amount(arguments))
-    texts = made_texts.look(plan, whole, unfinished)
-    finish = list_scores if arguments.only else draw_all
+    with importing():
+        from nmt.experiments.making import stand_ins  # noqa: PLC0415  (PyTorch is slow to import)
+        from nmt.experiments.progress import remaining_runs, remaining_texts  # noqa: PLC0415
+
+    unfinished = remaining_runs(plan, overwritten, say)
+    replaced = [(run, _manifest(run)) for run in plan.runs if run.label in overwritten]
+    amount = verbosity_options()
+    if dry_run:
+        with stand_ins(plan, whole, say) as folder:
+            rehearsed = make_plan(described, config, overrides, folder) if folder else whole
+            labels = [run.label for run in plan.runs]
+            runs = tuple(run for run in rehearsed.runs if run.label in labels)
+            return _rehearse(replace(compared, runs=runs), unfinished, described.jobs, *amount)
+    texts = remaining_texts(plan, whole, unfinished, say)
+    words = ["--config", config]
+    for option, value in (("--base", base), ("--output", output), ("--jobs", jobs)):
+        words += [option, str(value)] if value is not None else []
+    settings = [word for each in overrides for word in ("--set", each)]
     try:
         if not plan.runs and len(texts) == 1:
-            code = made_texts.make(texts[0])
+            code = _make(texts[0])
         else:
-            jobs = training_jobs(plan, unfinished, *amount(arguments))
-            jobs += made_texts.jobs(texts, [*command_words(arguments), *amount(arguments)])
-            code = run_all(jobs, experiment.jobs)
-        code = code or translate_all(compared) or finish(compared)
+            waiting = _training_jobs(plan, unfinished, *amount)
+            for text in texts:
+                own = (*words, *settings, *amount, "--only", text.name)
+                waiting.append(Job(text.name, "nmt.cli.experiment", own, tuple(run.label for run in text.runs)))
+            code = _run_all(waiting, described.jobs)
+        code = code or _finish(compared, draw=not only)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
-        again = [run.label for run, before in replaced if before and manifest(run) == before]
-        say(Result(f"stopped; continue with: {shlex.join(continuing(arguments, again))}"))
+        words += [word for name in only or () for word in ("--only", name)]
+        again = [run.label for run, before in replaced if before and _manifest(run) == before]
+        words += [word for label in again for word in ("--overwrite", label)]
+        say(Result(f"stopped; continue with: {shlex.join([as_typed('nmt-experiment'), *words, *settings])}"))
     return code
 
 
-def manifest(run: Run) -> bytes:
+main = Command(experiment)
+
+
+def _manifest(run: Run) -> bytes:
     """Read what tells one start of a run from another."""
     path = run.path / "manifest.json"
     return path.read_bytes() if path.exists() else b""
-
-
-def continuing(arguments: argparse.Namespace, overwrite: list[str]) -> list[str]:
-    """Return the command that continues this one; only runs that were not yet started again are still overwritten."""
-    words = [word for name in arguments.only for word in ("--only", name)]
-    words += [word for label in overwrite for word in ("--overwrite", label)]
-    return [as_typed("nmt-experiment"), *command_words(arguments, words)]
-
-
-def command_words(arguments: argparse.Namespace, words: Sequence[str] = ()) -> list[str]:
-    """Return the options that describe the experiment, with others before the overrides."""
-    described = ["--config", arguments.config]
-    for option in ("base", "output", "jobs"):
-        if (value := getattr(arguments, option)) is not None:
-            described += [f"--{option}", str(value)]
-    return [*described, *words, *(word for each in arguments.overrides for word in ("--set", each))]
-
-
-def amount(arguments: argparse.Namespace) -> list[str]:
-    """Return the options that say how much is shown."""
-    return ["--quiet"] if arguments.quiet else ["--verbose"] if arguments.verbose else []
-
-
-# --- before training --------------------------------------------------------------------------------------------------
 
 
 def readable_tests(plan: Plan) -> Plan:
@@ -163,35 +145,11 @@ def readable_tests(plan: Plan) -> Plan:
     return replace(plan, tests=tests)
 
 
-def look(plan: Plan, overwritten: set[str]) -> Unfinished:
-    """Say what is left to do for each run. Raises ConfigError, with all problems, for runs of another experiment."""
-    with importing():
-        from nmt.experiments.progress import remaining  # noqa: PLC0415  (PyTorch is slow to import)
-
-    unfinished, problems = dict[str, tuple[str, ...]](), list[str]()
-    for run in plan.runs:
-        if run.label in overwritten and run.path.exists():
-            unfinished[run.label] = ("--overwrite",)
-            say(f"{run.label}: to be replaced: {run.path}")
-            continue
-        try:
-            left = remaining(run, say)
-        except NmtError as error:
-            problems += error.problems
-            continue
-        say(f"{run.label}: {left.described}")
-        if left.options is not None:
-            unfinished[run.label] = left.options
-    if problems:
-        raise ConfigError(*problems)
-    return unfinished
-
-
-def rehearse(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> int:
+def _rehearse(plan: Plan, unfinished: Mapping[str, tuple[str, ...]], count: int, *options: str) -> int:
     """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
     first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
     begun = {label: unfinished[label] for label in first.values()}
-    if code := run_all(training_jobs(plan, begun, "--dry-run", *options), count):
+    if code := _run_all(_training_jobs(plan, begun, "--dry-run", *options), count):
         return code
     trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
     say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
@@ -201,7 +159,7 @@ def rehearse(plan: Plan, unfinished: Unfinished, count: int, *options: str) -> i
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def training_jobs(plan: Plan, unfinished: Unfinished, *options: str) -> list[Job]:
+def _training_jobs(plan: Plan, unfinished: Mapping[str, tuple[str, ...]], *options: str) -> list[Job]:
     """Return the jobs that finish the runs by ``nmt-train``."""
     jobs = []
     for run in plan.runs:
@@ -212,7 +170,7 @@ def training_jobs(plan: Plan, unfinished: Unfinished, *options: str) -> list[Job
     return jobs
 
 
-def run_all(jobs: Sequence[Job], count: int) -> int:
+def _run_all(jobs: Sequence[Job], count: int) -> int:
     """Run the jobs, up to ``count`` at a time, each in its own process.
 
     Returns 0, FAILED, or 128 plus the number of the signal that stopped them.
@@ -227,3 +185,43 @@ def run_all(jobs: Sequence[Job], count: int) -> int:
             end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
             say(Result(f"{label}: nmt-{modules[label].rpartition('.')[2]} ended with {end}; see its messages above"))
     return FAILED if any(codes.values()) else 0
+
+
+def _make(text: PlannedText) -> int:
+    """Make a text in this process; return 0, or 128 plus the number of the signal that stopped it."""
+    from nmt.experiments import making  # noqa: PLC0415  (PyTorch is slow to import)
+
+    def make(check_stop: Callable[[], None]) -> None:
+        making.make(text, say, check_stop, lambda lines, what: counted(lines, what, None, "lines"))
+
+    return _until_stopped(make)
+
+
+def _finish(plan: Plan, *, draw: bool) -> int:
+    """Translate and score, then draw and print the table, or say where the scores are; return an exit code."""
+    from nmt.experiments.outcome import draw_all, translate_all  # noqa: PLC0415  (PyTorch is slow to import)
+
+    if code := _until_stopped(lambda check_stop: translate_all(plan, say, check_stop)):
+        return code
+    if draw:
+        print(draw_all(plan, say), end="")
+        return 0
+    for run in plan.runs:
+        say(f"{run.label}: scores: {', '.join(str(plan.scores(run, test)) for test in plan.tests)}")
+    return 0
+
+
+def _until_stopped(work: Callable[[Callable[[], None]], None]) -> int:
+    """Do work that checks for stop requests; return 0, or 128 plus the number of the signal that stopped it."""
+    with StopRequest() as stop:
+
+        def check_stop() -> None:
+            if stop():
+                raise Stopped
+
+        try:
+            work(check_stop)
+        except Stopped:
+            assert stop.signal is not None
+            return 128 + stop.signal
+    return 0

@@ -1,89 +1,38 @@
-"""Plot BLEU against source length with one curve per system, and write the figure and its numbers.
+"""nmt-length-curve: BLEU against source length, and why it falls."""
 
-examples:
-  nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system none=runs/none
-  nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=test.hyp --bin-by reference
-"""
+from argparse import ArgumentTypeError
+from typing import Annotated, Any, Literal
 
-import argparse
+from pydantic import Field
 
-from nmt.cli.common import command, say
-from nmt.cli.decoding import DEVICE_OPTIONS, SEARCH_OPTIONS, add_decoding_options
-from nmt.cli.options import CommandParser
-from nmt.cli.scoring import add_tokenizer_option
-from nmt.cli.systems import System, about, add_system_options, load_configs, read_ready
-from nmt.cli.test_set import add_test_set_options, translate
-from nmt.config.schema import Evaluation
-from nmt.data.corpus import read_test_set
+from nmt.cli.common import say
+from nmt.cli.files import Named, Role
+from nmt.cli.signature import (
+    Bins,
+    BleuTokenizer,
+    Command,
+    InputFile,
+    Value,
+    device_options,
+    refuse_useless,
+    search_options,
+)
 from nmt.evaluation.retention import Range
-from nmt.evaluation.writing import scoring
-from nmt.library.length_curve import measure
-from nmt.plots.files import KINDS, make_folder
+from nmt.files import printable
+from nmt.library.diagnosis import diagnose_systems
+from nmt.library.evaluation import Systems
+from nmt.library.length_curve import compare_by_length_of
+from nmt.plots.diagnosis import ENDINGS
+from nmt.plots.files import KINDS, make_folder, stem_of
 
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-length-curve``."""
-    arguments = CommandParser(prog="nmt-length-curve", description=__doc__)
-    add_test_set_options(arguments)
-    add_system_options(arguments, "RUN_OR_HYPOTHESES", "write STEM.png, .svg, .json and .csv")
-    arguments.add_argument(
-        "--bin-by",
-        choices=("source", "reference", "pieces"),
-        default="source",
-        help="length by which sentences are binned: that of the source, of the reference, or of the source in "
-        "subword pieces of the first run's tokenizer",
-    )
-    add_tokenizer_option(arguments)
-    for name, which in (("--short", "shortest"), ("--long", "longest")):
-        arguments.add_argument(
-            name,
-            type=length_range,
-            metavar="N-M",
-            help="lengths from N to M of the sentences that count as "
-            f"{name[2:]} for the share of BLEU retained (default: the {which} bin of at least --min-sentences)",
-        )
-    arguments.add_argument("--title", metavar="TEXT", help="title of the figure")
-    add_decoding_options(arguments)
-    return arguments
-
-
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Score every system, draw the figure, and print the table."""
-    systems: list[System] = arguments.systems
-    configs = load_configs(arguments, KINDS)
-    sources, references = read_test_set(arguments.source, arguments.reference)
-    ready = read_ready(arguments, len(sources), SEARCH_OPTIONS + DEVICE_OPTIONS)
-    labelled = {f"--system {system.name}={system.path}": config for system, config in configs.items()}
-    how = scoring(arguments.bleu_tokenizer, labelled, sources, references, say)
-    measured = measure(
-        sources,
-        references,
-        how,
-        next((config.evaluation for config in configs.values()), Evaluation()),
-        bins=arguments.bins or (),
-        bin_by=arguments.bin_by,
-        runs=[system.path for system in configs],
-        min_sentences=arguments.min_sentences,
-        short=arguments.short,
-        long=arguments.long,
-    )
-    make_folder(arguments.output)  # errors must come before the slow part
-    translations = [  # load every run before the first translates
-        ready.get(system) or translate([system.path], arguments.source, sources, arguments) for system in systems
-    ]
-    content = about(arguments, configs, ready, measured.resamples, measured.binned_by)
-    curve = measured.curve(
-        zip([system.name for system in systems], translations, strict=True), content, arguments.title
-    )
-    paths = curve.write(arguments.output)
-    print(curve)
-    if curve.retention is None and any(each.comparable for each in curve.systems):
-        say(
-            f"share of BLEU retained: fewer than two bins have {arguments.min_sentences} sentences; "
-            "choose lengths with --short and --long"
-        )
-    say("written: " + ", ".join(map(str, paths)))
+def named(text: str) -> Named:
+    """Parse an argument: NAME=PATH."""
+    name, equals, path = text.partition("=")
+    name = printable(name).strip()
+    if not (name and equals and path):
+        raise ArgumentTypeError(f"'{text}' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau")
+    return Named(name, path)
 
 
 def length_range(text: str) -> Range:
@@ -94,5 +43,95 @@ def length_range(text: str) -> Range:
     except ValueError:
         bounds = 1, 0
     if not 0 <= bounds[0] <= bounds[1]:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
+        raise ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
     return bounds
+
+
+System = Annotated[Named, Value("NAME=RUN_OR_HYPOTHESES", named, Role.SYSTEM)]
+Hypotheses = Annotated[Named, Value("NAME=FILE", named, Role.READ)]
+Stem = Annotated[str, Value("STEM", stem_of, Role.GROWING, (*KINDS, *(f".why{ending}" for ending in ENDINGS)))]
+Lengths = Annotated[Any, Value("N-M", length_range)]
+
+
+def length_curve(
+    *,
+    source: InputFile,
+    reference: InputFile,
+    system: list[System],
+    output: Stem,
+    why: bool = False,
+    hypotheses: list[Hypotheses] | None = None,
+    bins: Bins = (),
+    bin_by: Literal["source", "reference", "pieces"] = "source",
+    bleu_tokenizer: BleuTokenizer | None = None,
+    min_sentences: Annotated[int, Field(ge=1)] = 30,
+    short: Lengths | None = None,
+    long: Lengths | None = None,
+    title: Annotated[str, Value("TEXT")] | None = None,
+    **decoding: Any,
+) -> None:
+    """Plot BLEU against source length with one curve per system, and write the figure and its numbers.
+
+    Every two systems are compared, in each bin and as a whole. With --why, measure why translations of long sentences
+    are worse: which part of the sentence loses content words, how probable the reference is, where the attention looks,
+    and how many translations stop early, run on or repeat themselves.
+
+    Args:
+        source: raw source text, also as .gz or .xz
+        reference: raw reference translations
+        system: run directory or file of translations; repeat it for more systems, or under the same name for more seeds
+            of a system, which are averaged
+        output: write STEM.png, .svg, .json and .csv
+        why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
+        hypotheses: existing translations by the run of this name, which then does not translate; repeat it for several
+            runs, in their order
+        bins: maximum length of each bin, in words, or in characters for a language without spaces between words; longer
+            sentences form one more bin (default: evaluation.bins of the first run; without a run those of the schema)
+        bin_by: length by which sentences are binned: that of the source, of the reference, or of the source in subword
+            pieces of the first run's tokenizer
+        bleu_tokenizer: tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default:
+            evaluation.bleu_tokenizer of the runs; without a run, by the script of the references)
+        min_sentences: draw a bin with fewer sentences as a hollow point, without line and interval
+        short: lengths from N to M of the sentences that count as short for the share of BLEU retained (default: the
+            shortest bin of at least --min-sentences)
+        long: lengths from N to M of the sentences that count as long for the share of BLEU retained (default: the
+            longest bin of at least --min-sentences)
+        title: title of the figure
+
+    examples:
+      nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system a=test.hyp
+      nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --why
+    """
+    search, device = search_options(decoding), device_options(decoding)
+    systems = Systems(system, source, reference, hypotheses or (), **device, changes=search, say=say)
+    if not systems.translating:
+        whose = "every run has --hypotheses" if hypotheses else "every system is a file"
+        refuse_useless(decoding if not why else search, f"because {whose}; no run translates")
+    make_folder(output)  # errors must come before the slow part
+    if why:
+        systems.refuse_files()
+    curve = compare_by_length_of(
+        systems,
+        bins=bins,
+        bin_by=bin_by,
+        bleu_tokenizer=bleu_tokenizer,
+        min_sentences=min_sentences,
+        short=short,
+        long=long,
+        title=title,
+    )
+    paths = curve.write(output)
+    print(curve)
+    if curve.retention is None and any(each.comparable for each in curve.systems):
+        say(
+            f"share of BLEU retained: fewer than two bins have {min_sentences} sentences; "
+            "choose lengths with --short and --long"
+        )
+    if why:
+        diagnoses = diagnose_systems(systems, bins=bins, min_sentences=min_sentences)
+        paths += diagnoses.write(f"{output}.why")
+        print(diagnoses)
+    say("written: " + ", ".join(map(str, paths)))
+
+
+main = Command(length_curve)

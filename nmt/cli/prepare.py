@@ -1,62 +1,61 @@
-"""Read the corpora, learn the tokenizers and encode the text, as nmt-train would, and print a report.
+"""nmt-prepare: the corpus and the tokenizer of a configuration."""
 
-nmt-train reuses the result.
-
-examples:
-  nmt-prepare --config en-fr.yaml
-  nmt-prepare --config en-fr.yaml --set tokenizer.vocabulary=4000 --json report.json
-  nmt-prepare --cache list
-"""
-
-import argparse
-import json
+import json as json_format
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
-from nmt.cli.common import command, importing, say
-from nmt.cli.files import files_of, refuse_missing_corpora, refuse_overwriting, refuse_unwritable
-from nmt.cli.options import CommandParser, add_config_options
+from nmt.cli.common import importing, say
+from nmt.cli.files import files_of, look_at_corpora, refuse_overwriting
+from nmt.cli.signature import Command, InputFile, OutputFile, Overrides
 from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, contents
 from nmt.errors import ConfigError
 
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-prepare``."""
-    arguments = CommandParser(prog="nmt-prepare", description=__doc__)
-    add_config_options(arguments, required=False)
-    arguments.add_argument("--json", metavar="FILE", help="also write the report to this file, as JSON")
-    arguments.add_argument(
-        "--cache",
-        choices=("list", "clean"),
-        help="instead, list what the cache holds, or remove it; the cache is that of --config, else $NMT_CACHE or "
-        "~/.cache/nmt",
-    )
-    return arguments
+def prepare(
+    *,
+    config: InputFile | None = None,
+    set: Overrides | None = None,
+    json: OutputFile | None = None,
+    cache: Literal["list", "clean"] | None = None,
+) -> None:
+    """Read the corpora, learn the tokenizers and encode the text, as nmt-train would, and print a report.
 
+    nmt-train reuses the result.
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Prepare the corpora and print the report; or print or remove what the cache holds."""
-    if arguments.config is None and (arguments.cache is None or arguments.overrides):
+    Args:
+        config: YAML configuration (required without --cache)
+        set: override a key of the configuration, for example training.updates=100; may be repeated
+        json: also write the report to this file, as JSON
+        cache: instead, list what the cache holds, or remove it; the cache is that of --config, else $NMT_CACHE or
+            ~/.cache/nmt
+
+    examples:
+      nmt-prepare --config en-fr.yaml
+      nmt-prepare --config en-fr.yaml --set tokenizer.vocabulary=4000 --json report.json
+      nmt-prepare --cache list
+    """
+    if config is None and (cache is None or set):
         raise ConfigError("--config: is required")
-    if arguments.cache is not None:
-        named = load_config(arguments.config, arguments.overrides).data.cache if arguments.config else None
-        _show_cache(cache_folder(named), empty=arguments.cache == "clean")
+    loaded = load_config(config, set or ()) if config else None
+    if cache is not None or loaded is None:
+        _show_cache(cache_folder(loaded.data.cache if loaded else None), empty=cache == "clean")
         return
-    config = load_config(arguments.config, arguments.overrides)
-    if arguments.json is not None:
-        refuse_overwriting([("--config", arguments.config), *files_of(config)], [("--json", arguments.json)])
-        refuse_unwritable(arguments.json)
-    refuse_missing_corpora(config)
+    if json is not None:
+        refuse_overwriting([*files_of(loaded)], [("--json", json)])
+    look_at_corpora(loaded)
     with importing():
-        from nmt.data.dataset import prepare  # noqa: PLC0415
+        from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415
         from nmt.data.report import describe  # noqa: PLC0415  (slow to import: invalid options must not wait)
 
-    report = prepare(config, say).report
-    if arguments.json is not None:
-        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    report = prepare_data(loaded, say).report
+    if json is not None:
+        Path(json).write_text(json_format.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(describe(report))
+
+
+main = Command(prepare)
 
 
 def _show_cache(cache: Path, *, empty: bool) -> None:

@@ -1,91 +1,67 @@
-"""Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
+"""nmt-report: one page to explore systems."""
 
-The page needs no network and opens from disk. The systems are runs, or those of an experiment; they are measured on one
-test set, and translations that are kept from training are used again.
-
-examples:
-  nmt-report runs/demo --output report.html
-  nmt-report runs/none runs/en-fr --test test.en test.fr --sentences 50 --output report.html
-"""
-
-import argparse
 import shlex
 from pathlib import Path
+from typing import Annotated
 
-from nmt.cli.common import command, importing, say
-from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable, writing
-from nmt.cli.options import CommandParser, refuse_useless, whole
-from nmt.errors import DataError, tried
+from pydantic import Field
 
+from nmt.cli.common import importing, say
+from nmt.cli.files import Role, writing
+from nmt.cli.signature import Command, Device, InputFile, OutputFile, Value, refuse_useless
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-report``."""
-    arguments = CommandParser(prog="nmt-report", description=__doc__)
-    arguments.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN_OR_EXPERIMENT",
-        help="run directory, output directory of an experiment, or its YAML file",
-    )
-    arguments.add_argument("--output", required=True, metavar="FILE", help="write the page to this file")
-    arguments.add_argument(
-        "--sentences", type=whole(2), default=200, metavar="N", help="sentences of the test set that the page shows"
-    )
-    arguments.add_argument(
-        "--test",
-        nargs=2,
-        metavar=("SOURCE", "REFERENCE"),
-        help="raw source text and its reference translations (default: the test set of the experiment, or data.test "
-        "of the runs)",
-    )
-    arguments.add_argument(
-        "--gold",
-        metavar="FILE",
-        help="gold word alignment of each pair of --test, or of the test set that is used without it, with i-j for a "
-        "sure link of source word i and target word j and ipj for a possible one (default: that of the experiment)",
-    )
-    arguments.add_argument(
-        "--gold-first", type=int, choices=(0, 1), metavar="N", help="index of the first word in --gold (default: 0)"
-    )
-    arguments.add_argument(
-        "--device", default="auto", metavar="NAME", help="auto, a GPU if there is one, or cpu, cuda, cuda:1, ..."
-    )
-    return arguments
+RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", role=Role.SYSTEM)]
+Source = Annotated[str, Value("SOURCE", role=Role.READ)]
+Reference = Annotated[str, Value("REFERENCE", role=Role.READ)]
 
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Collect, measure, and write the page."""
-    tests = arguments.test or (None, None)
-    read = [("--test", tests[0]), ("--test", tests[1]), ("--gold", arguments.gold)]
-    inputs = [run for run in arguments.runs if Path(run).is_file() or (Path(run) / "config.yaml").exists()]
-    read += [("RUN_OR_EXPERIMENT", run) for run in inputs]
-    refuse_overwriting(read, [("--output", arguments.output)])
-    refuse_unwritable(arguments.output)
-    refuse_missing([*tests, arguments.gold])
-    if missing := [run for run in arguments.runs if not Path(run).exists()]:
-        wanted = "give a run directory, or an experiment's output directory or YAML file"
-        raise DataError(*(f"{run}: no such file or directory{tried(run)}; {wanted}" for run in missing))
-    if arguments.gold is None:
-        refuse_useless(arguments, ("gold_first",), "without --gold")
+def report(
+    runs: list[RunOrExperiment],
+    *,
+    output: OutputFile,
+    sentences: Annotated[int, Field(ge=2)] = 200,
+    test: tuple[Source, Reference] | None = None,
+    gold: InputFile | None = None,
+    gold_first: Annotated[int, Field(ge=0, le=1)] | None = None,
+    device: Device = "auto",
+) -> None:
+    """Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
+
+    The page needs no network and opens from disk. The systems are runs, or those of an experiment; they are measured on
+    one test set, and translations that are kept from training are used again.
+
+    Args:
+        runs: run directory, output directory of an experiment, or its YAML file
+        output: write the page to this file
+        sentences: sentences of the test set that the page shows
+        test: raw source text and its reference translations (default: the test set of the experiment, or data.test of
+            the runs)
+        gold: gold word alignment of each pair of --test, or of the test set that is used without it, with i-j for a
+            sure link of source word i and target word j and ipj for a possible one (default: that of the experiment)
+        gold_first: index of the first word in --gold (default: 0)
+        device: auto, a GPU if there is one, or cpu, cuda, cuda:1, ...
+
+    examples:
+      nmt-report runs/demo --output report.html
+      nmt-report runs/none runs/en-fr --test test.en test.fr --sentences 50 --output report.html
+    """
+    if gold is None:
+        refuse_useless({"gold_first": gold_first}, "without --gold")
     with importing():
         from nmt.device import resolve_device  # noqa: PLC0415
         from nmt.report.collecting import collect  # noqa: PLC0415
         from nmt.report.making import make_report  # noqa: PLC0415  (PyTorch is slow to import)
         from nmt.report.rendering import fitted  # noqa: PLC0415
 
-    device = resolve_device(arguments.device)
-    collected = collect(arguments.runs, arguments.test, (arguments.gold, arguments.gold_first or 0), say)
-    report, page = fitted(make_report(collected, arguments.sentences, device, _command(arguments), say))
-    with writing(arguments.output):
-        Path(arguments.output).write_text(page, "utf-8", newline="\n")
-    say(f"written: {arguments.output}, {len(page.encode()) / 1000:,.0f} kB, {report.selection}")
+    words = ["nmt-report", *runs, "--output", output, "--sentences", str(sentences)]
+    words += ["--test", *test] if test else []
+    words += ["--gold", gold] if gold else []
+    words += ["--gold-first", str(gold_first)] if gold_first else []
+    collected = collect(runs, test, (gold, gold_first or 0), say)
+    made, page = fitted(make_report(collected, sentences, resolve_device(device), shlex.join(words), say))
+    with writing(output):
+        Path(output).write_text(page, "utf-8", newline="\n")
+    say(f"written: {output}, {len(page.encode()) / 1000:,.0f} kB, {made.selection}")
 
 
-def _command(arguments: argparse.Namespace) -> str:
-    """The command that makes this page, for its footer."""
-    words = [*arguments.runs, "--output", arguments.output, "--sentences", str(arguments.sentences)]
-    words += ["--test", *arguments.test] if arguments.test else []
-    words += ["--gold", arguments.gold] if arguments.gold else []
-    words += ["--gold-first", str(arguments.gold_first)] if arguments.gold_first else []
-    return shlex.join(["nmt-report", *words])
+main = Command(report)

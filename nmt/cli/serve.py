@@ -1,91 +1,80 @@
-"""Serve a trained run over HTTP: a page to type into, and translation as JSON.
+"""nmt-serve: a run behind HTTP."""
 
-Requests that wait become one batch. The server answers this machine alone, unless --host says otherwise; it has no
-passwords and no encryption.
-
-examples:
-  nmt-serve --model runs/en-fr
-  nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
-"""
-
-import argparse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nmt.cli.common import command, importing, say
-from nmt.cli.decoding import SEARCH_OPTIONS, add_decoding_options, add_model_option, load_models, tell_precision
-from nmt.cli.files import refuse_missing
-from nmt.cli.options import CommandParser, given, number, whole
+from pydantic import Field
+
+from nmt.cli.common import importing, say
+from nmt.cli.signature import Command, RunPath, Value, device_options, search_options
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.serving.batches import Answer, Request, Translate
     from nmt.translation.translator import Translator
 
-LOCALHOST = "127.0.0.1"
 
+def serve(
+    *,
+    model: list[RunPath],
+    host: Annotated[str, Value("ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000,
+    max_lines: Annotated[int, Field(ge=1, le=10_000)] = 100,
+    max_characters: Annotated[int, Field(ge=1, le=100_000)] = 2000,
+    max_waiting: Annotated[int, Field(ge=1, le=100_000)] = 256,
+    time_limit: Annotated[float, Field(ge=0.1, le=3600)] = 30.0,
+    **decoding: Any,
+) -> None:
+    """Serve a trained run over HTTP: a page to type into, and translation as JSON.
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-serve``."""
-    arguments = CommandParser(prog="nmt-serve", description=__doc__)
-    add_model_option(arguments)
-    arguments.add_argument(
-        "--host",
-        default=LOCALHOST,
-        metavar="ADDRESS",
-        help="address to listen at; 0.0.0.0 answers every machine that can reach this one",
-    )
-    arguments.add_argument("--port", type=whole(0, 65535), default=8000, metavar="N", help="port; 0 takes a free one")
-    group = arguments.add_argument_group("limits")
-    group.add_argument("--max-lines", type=whole(1, 10_000), default=100, metavar="N", help="lines of a request")
-    group.add_argument(
-        "--max-characters", type=whole(1, 100_000), default=2000, metavar="N", help="characters of a line"
-    )
-    group.add_argument(
-        "--max-waiting", type=whole(1, 100_000), default=256, metavar="N", help="requests that wait for translation"
-    )
-    group.add_argument(
-        "--time-limit", type=number(0.1, 3600), default=30.0, metavar="S", help="seconds until a request is answered"
-    )
-    add_decoding_options(arguments)
-    return arguments
+    Requests that wait become one batch. The server answers this machine alone, unless --host says otherwise; it has no
+    passwords and no encryption.
 
+    Args:
+        model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
+        host: address to listen at; 0.0.0.0 answers every machine that can reach this one
+        port: port; 0 takes a free one
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Serve until a signal asks to stop; requests that were accepted are answered first."""
-    refuse_missing([], arguments.model)
+    Limits:
+        max_lines: lines of a request
+        max_characters: characters of a line
+        max_waiting: requests that wait for translation
+        time_limit: seconds until a request is answered
+
+    examples:
+      nmt-serve --model runs/en-fr
+      nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
+    """
     with importing():
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.batches import Limits, Request  # noqa: PLC0415
-        from nmt.serving.server import (  # noqa: PLC0415
-            About,
-            listen,
-            run,
-        )
+        from nmt.serving.server import About, listen, run  # noqa: PLC0415
+        from nmt.translation.watching import load_watched  # noqa: PLC0415
 
-    translator = load_models(arguments.model, arguments)
-    tell_precision(translator, arguments)
+    translator = load_watched(model, **device_options(decoding), beam_size=decoding.get("beam_size"), say=say)
     limits = Limits(
-        lines=arguments.max_lines,
-        characters=arguments.max_characters,
-        shown=max(arguments.max_characters, Limits.shown),
-        body=max(Limits.body, 4 * arguments.max_characters),
-        waiting=arguments.max_waiting,
-        seconds=arguments.time_limit,
+        lines=max_lines,
+        characters=max_characters,
+        shown=max(max_characters, Limits.shown),
+        body=max(Limits.body, 4 * max_characters),
+        waiting=max_waiting,
+        seconds=time_limit,
     )
-    translate = translating(translator, arguments)
+    translate = translating(translator, search_options(decoding))
     # wrong options are errors now, and the first request finds all warm
     translate(["a"], Request(text=["a"]), lambda: None)
-    about = About.of(arguments.model)
-    with listen(arguments.host, arguments.port) as listening:
-        host, port = listening.getsockname()[:2]
-        hosts = known_hosts(arguments.host, host, LOCAL)
-        shown = f"[{host}]" if ":" in host else host
-        where = f"{about.name} translates at http://{shown}:{port}/ (Ctrl-C stops)"
+    about = About.of(model)
+    with listen(host, port) as listening:
+        address, free_port = listening.getsockname()[:2]
+        hosts = known_hosts(host, address, LOCAL)
+        shown = f"[{address}]" if ":" in address else address
+        where = f"{about.name} translates at http://{shown}:{free_port}/ (Ctrl-C stops)"
         run(application(translate, about, limits, hosts), listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
+
+
+main = Command(serve)
 
 
 def known_hosts(asked: str, address: str, local: Collection[str]) -> set[str] | None:
@@ -94,13 +83,11 @@ def known_hosts(asked: str, address: str, local: Collection[str]) -> set[str] | 
     return {*local, asked.lower(), address} if ip_address(address).is_loopback else None
 
 
-def translating(translator: "Translator", arguments: argparse.Namespace) -> "Translate":
-    """Return what translates a batch with the decoding options of the command line."""
+def translating(translator: "Translator", chosen: Mapping[str, Any]) -> "Translate":
+    """Return what translates a batch with the options ``chosen`` of the search."""
     from nmt.search import Sampling  # noqa: PLC0415
     from nmt.serving.batches import Refused  # noqa: PLC0415
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
-
-    chosen = given(arguments, SEARCH_OPTIONS)
 
     def translate(lines: Sequence[str], asked: "Request", check_stop: Callable[[], None]) -> "Answer":
         changes: dict[str, Any] = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
@@ -112,7 +99,7 @@ def translating(translator: "Translator", arguments: argparse.Namespace) -> "Tra
             }
             what = f"sampling_temperature {asked.sampling_temperature:g}"
         try:
-            options = SearchOptions.from_config(translator.decoding, **chosen | changes, attention=asked.attention)
+            options = SearchOptions.from_config(translator.decoding, **{**chosen, **changes}, attention=asked.attention)
         except ConfigError as error:
             if not changes:
                 raise

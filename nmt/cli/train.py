@@ -1,25 +1,18 @@
-"""Train a translation model from raw parallel text.
+"""nmt-train: from raw text to a trained run."""
 
-This checks the corpora, learns the tokenizers, trains, keeps the best checkpoint, and scores the test set.
-
-examples:
-  nmt-train --config en-fr.yaml --output runs/en-fr
-  nmt-train --resume --output runs/en-fr --set training.updates=40000
-"""
-
-import argparse
 import contextlib
 import os
 import shlex
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from nmt.cli.common import INTERRUPTED, as_typed, command, importing, say
-from nmt.cli.files import refuse_missing_corpora
-from nmt.cli.options import CommandParser, add_config_options
+from nmt.cli.common import INTERRUPTED, as_typed, importing, say
+from nmt.cli.files import look_at_corpora
+from nmt.cli.signature import Command, InputFile, Overrides, Value
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
@@ -68,34 +61,6 @@ class StopRequest:
             say("stopping after this step; press Ctrl-C again to stop immediately")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-train``."""
-    arguments = CommandParser(prog="nmt-train", description=__doc__)
-    add_config_options(arguments, required=False)
-    arguments.add_argument("--output", metavar="RUN", help="run directory (default: output of the configuration)")
-    arguments.add_argument(
-        "--resume", action="store_true", help="continue the run in the run directory; --config may be left out"
-    )
-    arguments.add_argument("--overwrite", action="store_true", help="replace the run in the run directory")
-    arguments.add_argument(
-        "--dry-run", action="store_true", help="rehearse training, so that errors appear now; keep nothing"
-    )
-    return arguments
-
-
-def configuration(arguments: argparse.Namespace) -> Config:
-    """Load ``--config``, or the configuration of the run to resume. Raises ConfigError, CheckpointError."""
-    if arguments.config is not None:
-        config = load_config(arguments.config, arguments.overrides)
-    elif arguments.resume and arguments.output:
-        if not (Path(arguments.output) / "config.yaml").exists():
-            raise CheckpointError(f"{arguments.output}: there is no run to resume; start one with --config FILE")
-        config = load_run_config(arguments.output, arguments.overrides)
-    else:
-        raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")
-    return config if arguments.output is None else config.model_copy(update={"output": arguments.output})
-
-
 def next_commands(config: Config) -> list[str]:
     """Return commands to type after training, with the paths of the run and of its test set."""
     run, test = str(config.output), config.data.test
@@ -114,40 +79,78 @@ def next_commands(config: Config) -> list[str]:
     return [shlex.join([as_typed(command), *options]) for command, *options in commands]
 
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> int:
-    """Train; returns 0 when finished, 128 plus its number when stopped by a signal."""
+def train(
+    *,
+    config: InputFile | None = None,
+    set: Overrides | None = None,
+    output: Annotated[str, Value("RUN")] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Train a translation model from raw parallel text.
+
+    This checks the corpora, learns the tokenizers, trains, keeps the best checkpoint, and scores the test set.
+
+    Args:
+        config: YAML configuration (default: with --resume, the configuration of the run)
+        set: override a key of the configuration, for example training.updates=100; may be repeated
+        output: run directory (default: output of the configuration)
+        resume: continue the run in the run directory; --config may be left out
+        overwrite: replace the run in the run directory
+        dry_run: rehearse training, so that errors appear now; keep nothing
+
+    examples:
+      nmt-train --config en-fr.yaml --output runs/en-fr
+      nmt-train --resume --output runs/en-fr --set training.updates=40000
+    """
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
-    config = configuration(arguments)
-    refuse_missing_corpora(config)
+    loaded = configuration(config, set or (), output, resume=resume)
+    look_at_corpora(loaded)
     with importing():
         from nmt.runs.directory import RunDirectory  # noqa: PLC0415
         from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
-        from nmt.training.dry_run import dry_run  # noqa: PLC0415
+        from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415
         from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
         from nmt.training.world import on_writer  # noqa: PLC0415
 
     def how() -> tuple[bool, bool]:
         """Whether to resume, and whether to overwrite: torchrun repeats the first command after a failure."""
-        if not config.output or not world.remembers(BEGUN):
-            return arguments.resume, arguments.overwrite
-        begun = RunDirectory(config.output).has("last")
+        if not loaded.output or not world.remembers(BEGUN):
+            return resume, overwrite
+        begun = RunDirectory(loaded.output).has("last")
         return begun, not begun
 
     stop = StopRequest()
-    with processes.joined(config.device, config.training.timeout) as world:
-        if arguments.dry_run:
+    with processes.joined(loaded.device, loaded.training.timeout) as world:
+        if dry_run:
             if world.size > 1:
                 raise ConfigError("--dry-run: rehearses training in one process; start it without torchrun")
-            dry_run(config, resume=arguments.resume, overwrite=arguments.overwrite, say=say)
+            rehearse(loaded, resume=resume, overwrite=overwrite, say=say)
             return 0
-        resume, overwrite = on_writer(world, how)
-        if train_run(config, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world):
+        resumes, overwrites = on_writer(world, how)
+        if train_run(loaded, resume=resumes, overwrite=overwrites, say=say, stop_request=stop, world=world):
             if world.writes:
-                say(f"next:\n{indent(chr(10).join(next_commands(config)), '  ')}")
+                say(f"next:\n{indent(chr(10).join(next_commands(loaded)), '  ')}")
             return 0
         if world.writes:
             command = [] if world.size > 1 else [as_typed("nmt-train")]
-            again = shlex.join([*command, "--resume", "--output", str(config.output)])
+            again = shlex.join([*command, "--resume", "--output", str(loaded.output)])
             say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
     return INTERRUPTED if stop.signal is None else 128 + stop.signal
+
+
+main = Command(train)
+
+
+def configuration(file: str | None, overrides: Sequence[str], output: str | None, *, resume: bool) -> Config:
+    """Load a configuration, or that of the run to resume. Raises ConfigError, CheckpointError."""
+    if file is not None:
+        config = load_config(file, overrides)
+    elif resume and output:
+        if not (Path(output) / "config.yaml").exists():
+            raise CheckpointError(f"{output}: there is no run to resume; start one with --config FILE")
+        config = load_run_config(output, overrides)
+    else:
+        raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")
+    return config if output is None else config.model_copy(update={"output": output})

@@ -1,271 +1,223 @@
-"""Translate raw text line by line, in order, from a file or standard input.
+"""nmt-translate: lines in, translations out."""
 
-examples:
-  nmt-translate --model runs/en-fr --input test.en --output test.hyp
-  echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores
-"""
-
-import argparse
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nmt.cli.common import command, say
-from nmt.cli.decoding import (
-    SEARCH_OPTIONS,
-    add_decoding_options,
-    add_model_option,
-    load_models,
-    translate_lines,
-    warn,
+from pydantic import Field
+
+from nmt.cli.common import importing, say
+from nmt.cli.display import draw_attention
+from nmt.cli.files import Role, refuse_overwriting
+from nmt.cli.output import (
+    FORMS,
+    Form,
+    Output,
+    Pictures,
+    attention_of_words,
+    count_lines,
+    open_input,
+    open_outputs,
+    rows,
+    with_prompt,
 )
-from nmt.cli.files import refuse_missing, refuse_overwriting, refuse_unwritable
-from nmt.cli.formats import forms, rows
-from nmt.cli.options import CommandParser, given, number, refuse_useless, whole
-from nmt.cli.pictures import MOST_PICTURES, PicturesOfLines, has_words
-from nmt.cli.shades import draw
-from nmt.cli.streams import Output, count_lines, open_input, open_outputs, with_prompt
+from nmt.cli.signature import (
+    Command,
+    InputFile,
+    OutputFile,
+    RunPath,
+    Value,
+    device_options,
+    refuse_useless,
+    search_options,
+)
 from nmt.config import Config, load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.alignment import labelled_weights
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.lost_text import LostText
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import Translation
-    from nmt.translation.translator import Translator
 
 
-def parser() -> argparse.ArgumentParser:
-    """Define the options of ``nmt-translate``."""
-    arguments = CommandParser(prog="nmt-translate", description=__doc__)
-    add_model_option(arguments)
-    arguments.add_argument(
-        "--input", metavar="FILE", help="text to translate, also as .gz or .xz (default: standard input)"
-    )
-    arguments.add_argument("--output", metavar="FILE", help="translations, one per line (default: standard output)")
-    arguments.add_argument(
-        "--n-best",
-        type=whole(1),
-        default=1,
-        metavar="N",
-        help="write N lines for each line of input, best first, empty if there are fewer hypotheses",
-    )
-    arguments.add_argument("--scores", action="store_true", help="put the score and a tab before each translation")
-    arguments.add_argument(
-        "--alignments", metavar="FILE", help="write word alignments: i-j joins source word i and target word j, from 0"
-    )
-    arguments.add_argument("--attention", metavar="FILE", help="write attention weights, one JSON object per line")
-    arguments.add_argument(
-        "--attention-plot",
-        metavar="DIR",
-        help="draw the attention of the best translation of each line, named by its number: DIR/line-001.png and .svg; "
-        f"of the first {MOST_PICTURES} lines",
-    )
-    arguments.add_argument(
-        "--show-attention",
-        action="store_true",
-        help="draw the attention of each translation on standard error, which is for reading at a terminal",
-    )
-    arguments.add_argument(
-        "--prefix", metavar="FILE", help="what each translation must begin with, one per line; empty for no prefix"
-    )
-    add_decoding_options(arguments)
-    group = arguments.add_argument_group("sampling, instead of beam search")
-    group.add_argument(
-        "--sampling-temperature",
-        type=number(0),
-        metavar="T",
-        help="sample with this temperature; 1 keeps the model's probabilities, lower values favor probable pieces",
-    )
-    group.add_argument("--top-k", type=whole(1), metavar="K", help="sample from the K most probable pieces")
-    group.add_argument(
-        "--top-p",
-        type=number(0, 1),
-        metavar="P",
-        help="sample from the smallest set of pieces whose total probability is P",
-    )
-    group.add_argument("--seed", type=whole(0), metavar="S", help="seed of the random generator (default: 1)")
-    arguments.add_argument(
-        "--shard",
-        type=shard,
-        metavar="I/N",
-        help="translate only shard I, from 1, of N consecutive shards of --input; cat joins the outputs",
-    )
-    return arguments
-
-
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Translate; every error in the options or files comes before anything is written."""
-    check_sampling(arguments)
-    check_files(arguments)
-    from nmt.translation.lost_text import LostText  # noqa: PLC0415  (with PyTorch)
-
-    name, lines = open_input(arguments.input)
-    lines, prefixes = with_prefixes(lines, name, arguments.prefix)
-    translator = load_models(arguments.model, arguments)
-    options = search_options(arguments, translator)
-    typed = arguments.input is None and arguments.prefix is None and sys.stdin.isatty()
-    if typed:
-        lines = with_prompt(lines)
-    run = arguments.model[0]
-    config = load_run_config(run)
-    pictures = PicturesOfLines(arguments.attention_plot, config) if arguments.attention_plot else None
-    shown = not typed and (arguments.output is not None or not sys.stdout.isatty())
-    with ExitStack() as stack:
-        outputs, done = open_files(arguments, translator, options, stack)
-        total = count_lines(arguments.input) if shown or arguments.shard else None
-        span = slice(done, None)
-        if arguments.shard is not None:
-            assert total is not None
-            index, count = arguments.shard
-            share = range(total * (index - 1) // count, total * index // count)
-            span, total = slice(share.start + done, share.stop), len(share)
-        translations = translate_lines(
-            translator,
-            islice(lines, span.start, span.stop),
-            options,
-            arguments,
-            run=run,
-            source=name,
-            typed=typed,
-            prefixes=prefixes[span],
-            first=span.start + 1,
-            what=name if shown else None,
-            total=None if total is None else total - done,
-        )
-        lost = LostText()
-        for number, translation in enumerate(translations, span.start + 1):
-            lost.add(number, translation)
-            if typed:
-                warn_of_lost_text(arguments, name, lost)
-            texts = [rows(translation, output.format, options.n_best) for output in outputs]
-            for output, lines_out in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
-                output.write(lines_out)
-            if pictures:
-                pictures.add(translation)
-            if arguments.show_attention:
-                show_attention(translation, config)
-        for output in outputs:
-            output.write([])  # empty input: truncate an older file, too
-    warn_of_lost_text(arguments, name, lost)
-    if pictures:
-        pictures.end(arguments.command)
-
-
-def warn_of_lost_text(arguments: argparse.Namespace, name: str, lost: "LostText") -> None:
-    """Warn of the lines of ``name`` whose translations seem to lack text."""
-    for problem in lost.problems():
-        warn(arguments, f"{name}: {problem}")
-
-
-def open_files(
-    arguments: argparse.Namespace, translator: "Translator", options: "SearchOptions", stack: ExitStack
-) -> tuple[list[Output], int]:
-    """Open all outputs; return them, and how many lines of the input they already have translations of.
-
-    From a file into files the translation can be continued; elsewhere it goes straight to its place.
-    """
-    written = {option: (path, form) for option, (path, form) in forms(arguments).items() if path is not None}
-    texts = [path for path in (arguments.input, arguments.prefix) if path is not None]
-    paths = [path for path, _ in written.values()]
-    if arguments.input is None or arguments.output is None or not regular([*texts, *paths]):
-        return open_outputs(*forms(arguments).values(), stack=stack), 0
-    from nmt.translation.files import growing, made_from  # noqa: PLC0415
-
-    origin = made_from(arguments.model, texts, options)
-    origin |= {"shard": arguments.shard, "precision": str(translator.precision), "scores": arguments.scores}
-    origin |= {"outputs": list(written)}
-    done, files = stack.enter_context(growing(paths, options.n_best, origin, say))
-    return [Output(path, file, form) for (path, form), file in zip(written.values(), files, strict=True)], done
-
-
-def regular(paths: Sequence[str]) -> bool:
-    """Whether all paths are those of regular files, or of files that do not exist yet."""
-    return all(Path(path).is_file() or not Path(path).exists() for path in paths)
-
-
-def show_attention(translation: "Translation", config: Config) -> None:
-    """Draw the attention between a line and its best translation: words, or pieces without spaces between words."""
-    best, source = translation.hypotheses[0], translation.source
-    if best.attention is None:
-        return
-    words = has_words(config, source, best.text)
-    shown = labelled_weights(best.attention, translation.source_pieces, best.pieces, source, best.text, words=words)
-    for line in draw(*shown, shutil.get_terminal_size().columns):
-        say(line)
-
-
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
-def shard(text: str) -> tuple[int, int]:
+def shard_argument(text: str) -> tuple[int, int]:
     """Parse an argument: I/N, with I from 1 to N."""
     index, slash, count = text.partition("/")
     if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
+        raise ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
     return int(index), int(count)
 
 
-SAMPLING_OPTIONS = ("top_k", "top_p", "seed")
-"""Options for ``Sampling`` in addition to the temperature."""
+Shard = Annotated[Any, Value("I/N", shard_argument)]
 
 
-def check_sampling(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError for sampling options that would have no effect."""
-    if arguments.sampling_temperature is None:
-        refuse_useless(arguments, SAMPLING_OPTIONS, "without sampling; add --sampling-temperature 1")
-    elif (arguments.beam_size or 1) > 1:
-        raise ConfigError(
-            f"--beam-size {arguments.beam_size}: sampling needs a beam size of 1; "
-            "leave out --beam-size or --sampling-temperature"
-        )
-    elif arguments.n_best > 1:
-        raise ConfigError(f"--n-best {arguments.n_best}: sampling gives one translation; leave out --n-best")
+def translate(
+    *,
+    model: list[RunPath],
+    input: InputFile | None = None,
+    output: OutputFile | None = None,
+    n_best: Annotated[int, Field(ge=1)] = 1,
+    scores: bool = False,
+    alignments: OutputFile | None = None,
+    attention: OutputFile | None = None,
+    pictures: Annotated[str, Value("DIR", role=Role.GROWING, endings=("/line-001.png",))] | None = None,
+    show_attention: bool = False,
+    prefix: InputFile | None = None,
+    shard: Shard | None = None,
+    sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
+    top_k: Annotated[int, Field(ge=1)] | None = None,
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None,
+    seed: Annotated[int, Field(ge=0)] | None = None,
+    **decoding: Any,
+) -> None:
+    """Translate raw text line by line, in order, from a file or standard input.
 
+    Args:
+        model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
+        input: text to translate, also as .gz or .xz (default: standard input)
+        output: translations, one per line (default: standard output)
+        n_best: write N lines for each line of input, best first, empty if there are fewer hypotheses
+        scores: put the score and a tab before each translation
+        alignments: write word alignments: i-j joins source word i and target word j, from 0
+        attention: write attention weights, one JSON object per line
+        pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
+        show_attention: draw the attention of each translation on standard error, which is for reading at a terminal
+        prefix: what each translation must begin with, one per line; empty for no prefix
+        shard: translate only shard I, from 1, of N consecutive shards of --input; cat joins the outputs
 
-def check_files(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError for an output that is an input or another output, DataError for one that is not writable."""
-    text = ("standard input", "/dev/stdin") if arguments.input is None else ("--input", arguments.input)
-    if arguments.shard and (arguments.input is None or not Path(arguments.input).is_file()):
+    Sampling, instead of beam search:
+        sampling_temperature: sample with this temperature; 1 keeps the model's probabilities, lower values favor
+            probable pieces
+        top_k: sample from the N most probable pieces
+        top_p: sample from the smallest set of pieces whose total probability is X
+        seed: seed of the random generator (default: 1)
+
+    examples:
+      nmt-translate --model runs/en-fr --input test.en --output test.hyp
+      echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores
+    """
+    sampling: dict[str, Any] = {
+        key: value for key, value in (("top_k", top_k), ("top_p", top_p), ("seed", seed)) if value is not None
+    }
+    _check_sampling(sampling_temperature, sampling, decoding.get("beam_size"), n_best)
+    if shard and (input is None or not Path(input).is_file()):
         raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
-    written = [(f"--{option}", getattr(arguments, option)) for option in ("output", "alignments", "attention")]
-    pictures = [("--attention-plot", arguments.attention_plot and f"{arguments.attention_plot}/line-001.png")]
-    runs = [("--model", run) for run in arguments.model]
-    others = [(f"--{option}", getattr(arguments, option)) for option in ("prefix",)]
-    refuse_overwriting([text, *runs, *others], written + pictures)
-    refuse_missing([arguments.input, arguments.prefix], arguments.model)
-    refuse_unwritable(*(path for _, path in written))
+    drawn = {"alignments": alignments, "attention": attention, "pictures": pictures, "show_attention": show_attention}
+    if input is None:
+        refuse_overwriting([("standard input", "/dev/stdin")], [("--output", output), ("--attention", attention)])
+    configs = [load_run_config(run) for run in model]
+    if all(config.model.attention.type == "none" for config in configs) and any(drawn.values()):
+        why = f"{', '.join(model)} has no attention (model.attention.type is none)"
+        raise ConfigError(*(f"--{name.replace('_', '-')}: {why}" for name, value in drawn.items() if value))
+    name, lines = open_input(input)
+    lines, prefixes = _with_prefixes(lines, name, prefix)
+    with importing():
+        from nmt.search import Sampling  # noqa: PLC0415
+        from nmt.translation.options import SearchOptions  # noqa: PLC0415
+        from nmt.translation.watching import load_watched, translate_watched  # noqa: PLC0415
+
+    translator = load_watched(model, **device_options(decoding), beam_size=decoding.get("beam_size"), say=say)
+    options = search_options(decoding)
+    if sampling_temperature is not None:
+        options |= {"sampling": Sampling(sampling_temperature, **sampling), "beam_size": 1}
+    search = SearchOptions.from_config(translator.decoding, n_best=n_best, attention=any(drawn.values()), **options)
+    typed = input is None and prefix is None and sys.stdin.isatty()
+    if typed:
+        lines = with_prompt(lines)
+    album = Pictures(pictures, configs[0]) if pictures else None
+    shown = not typed and (output is not None or not sys.stdout.isatty())
+    total = count_lines(input) if shown or shard else None
+    begin, end = 0, total
+    if shard is not None and total is not None:
+        begin, end = (total * place // shard[1] for place in (shard[0] - 1, shard[0]))
+    with ExitStack() as stack:
+        written = {"scores" if scores else "output": output, "alignments": alignments, "attention": attention}
+        origin = {"shard": shard, "precision": str(translator.precision)}
+        outputs, done = _open(written, model, [input, prefix], search, origin, stack)
+        begin += done
+        translations = translate_watched(
+            translator,
+            islice(lines, begin, end),
+            search,
+            run=model[0],
+            source=name,
+            typed=typed,
+            prefixes=prefixes[begin:end],
+            first=begin + 1,
+            what=name if shown else None,
+            total=None if end is None else end - begin,
+        )
+        for translation in translations:
+            texts = [rows(translation, output.format, n_best) for output in outputs]
+            for output_file, text in zip(outputs, texts, strict=True):  # all or none: line counts stay equal
+                output_file.write(text)
+            if album:
+                album.add(translation)
+            if show_attention:
+                _show_attention(translation, configs[0])
+        for output_file in outputs:
+            output_file.write([])  # empty input: truncate an older file, too
+    if album:
+        album.end()
 
 
-def search_options(arguments: argparse.Namespace, translator: "Translator") -> "SearchOptions":
-    """Combine the run's decoding configuration with the command line, which takes precedence."""
-    from nmt.search import Sampling  # noqa: PLC0415
-    from nmt.translation.options import SearchOptions  # noqa: PLC0415
-
-    overrides = given(arguments, SEARCH_OPTIONS)
-    if arguments.sampling_temperature is not None:
-        overrides["sampling"] = Sampling(arguments.sampling_temperature, **given(arguments, SAMPLING_OPTIONS))
-        overrides["beam_size"] = 1
-    for option in ("alignments", "attention", "attention_plot", "show_attention"):
-        if getattr(arguments, option) and not translator.attends:
-            name, runs = option.replace("_", "-"), ", ".join(arguments.model)
-            raise ConfigError(f"--{name}: {runs} has no attention (model.attention.type is none)")
-    return SearchOptions.from_config(
-        translator.decoding,
-        n_best=arguments.n_best,
-        attention=any(given(arguments, ("alignments", "attention", "attention_plot"))) or arguments.show_attention,
-        **overrides,
-    )
+main = Command(translate)
 
 
-def with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[Iterator[str], list[str]]:
+def _show_attention(translation: "Translation", config: Config) -> None:
+    """Draw the attention between a line and its best translation; nothing for a blank line."""
+    if translation.attention is not None:
+        labelled, _ = attention_of_words(translation, config)
+        for line in draw_attention(*labelled, width=shutil.get_terminal_size().columns):
+            say(line)
+
+
+def _open(
+    written: Mapping[str, str | None],
+    runs: Sequence[str],
+    read: Sequence[str | None],
+    options: "SearchOptions",
+    origin: Mapping[str, Any],
+    stack: ExitStack,
+) -> tuple[list[Output], int]:
+    """Open all outputs, by form; return them, and how many lines of the input they already have translations of.
+
+    From files into files the translation can be continued; elsewhere it goes straight to its place.
+    """
+    forms: list[tuple[str | None, Form]] = [(path, FORMS[name]) for name, path in written.items()]
+    texts = [path for path in read if path is not None]
+    given = [(path, form) for path, form in forms if path is not None]
+    regular = all(Path(path).is_file() or not Path(path).exists() for path in [*texts, *(path for path, _ in given)])
+    if read[0] is None or forms[0][0] is None or not regular:
+        return open_outputs(*forms, stack=stack), 0
+    from nmt.translation.files import growing, made_from  # noqa: PLC0415
+
+    described = made_from(runs, texts, options) | {
+        **origin,
+        "outputs": [name for name, path in written.items() if path],
+    }
+    done, files = stack.enter_context(growing([path for path, _ in given], options.n_best, described, say))
+    return [Output(path, file, form) for (path, form), file in zip(given, files, strict=True)], done
+
+
+def _check_sampling(temperature: float | None, others: Mapping[str, Any], beam_size: int | None, n_best: int) -> None:
+    """Raise ConfigError for sampling options that would have no effect."""
+    if temperature is None:
+        refuse_useless(others, "without sampling; add --sampling-temperature 1")
+    elif (beam_size or 1) > 1:
+        raise ConfigError(
+            f"--beam-size {beam_size}: sampling needs a beam size of 1; leave out --beam-size or --sampling-temperature"
+        )
+    elif n_best > 1:
+        raise ConfigError(f"--n-best {n_best}: sampling gives one translation; leave out --n-best")
+
+
+def _with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[Iterator[str], list[str]]:
     """Read all lines of ``name`` and their prefixes. Raises DataError for a file without a line for each of them."""
     if path is None:
         return lines, []

@@ -8,9 +8,10 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -20,15 +21,16 @@ from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.experiments.jobs import Say
+from nmt.experiments.plan import Plan
 from nmt.experiments.runs import PlannedText, Run
 from nmt.experiments.scores import with_defaults
 from nmt.files import digest, read_json, replacing, write_json
 from nmt.runs.directory import RunDirectory, lock
 from nmt.search import Sampling
-from nmt.translation.ensemble import load_translator
-from nmt.translation.files import growing
+from nmt.translation.files import translate_file
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop, Translator
+from nmt.translation.translator import CheckStop
+from nmt.translation.watching import load_watched
 
 Progress = Callable[[Iterable[str], str], Iterable[str]]
 """Passes lines on and shows how many there were; told what they are."""
@@ -118,8 +120,10 @@ def _translated_pairs(
 
     def translate(runs: Sequence[Run], source: Path, target: Path, options: SearchOptions) -> Iterator[str]:
         say(f"{text.name}: translating by {', '.join(run.label for run in runs)}")
-        translator = load_translator([run.path for run in runs], runs[0].config.device)
-        _translate(translator, source, target, options, say, check_stop, lambda lines: progress(lines, text.name))
+        translator = load_watched([run.path for run in runs], runs[0].config.device)
+        if not target.exists():  # the name of the directory describes it
+            shown = progress(read_lines(source), text.name)
+            translate_file(translator, shown, target, options, {}, say, check_stop)
         return read_lines(target)
 
     samples = text.of.sampling and Sampling(**text.of.sampling.model_dump())
@@ -130,24 +134,6 @@ def _translated_pairs(
         return pairs
     options = SearchOptions.from_config(text.back[0].config.decoding)
     return round_trips(pairs, translate(text.back, translations, returned, options), text.of.round_trip.chrf)
-
-
-def _translate(
-    translator: Translator,
-    source: Path,
-    target: Path,
-    options: SearchOptions,
-    say: Say,
-    check_stop: CheckStop,
-    progress: Callable[[Iterable[str]], Iterable[str]],
-) -> None:
-    """Translate a file, unless that is finished already; go on after the lines that are there."""
-    if target.exists():
-        return
-    with growing([target], 1, {}, say) as (done, [file]):  # the name of the directory describes it
-        lines = islice(progress(read_lines(source)), done, None)
-        for each in translator.stream(lines, options, first=done + 1, check_stop=check_stop):
-            file.write(f"{each.text}\n".encode())
 
 
 def round_trips(pairs: Iterable[Pair], returned: Iterable[str], least: float) -> Iterator[Pair]:
@@ -172,6 +158,30 @@ def _lines(text: PlannedText) -> Iterator[str]:
 def stand_in(text: PlannedText, lines: Path, translations: Path) -> None:
     """Write a text of the same length for a rehearsal, in which each line is its own translation."""
     _write_pairs((Pair(line, line) for line in _lines(text)), lines, translations)
+
+
+@contextmanager
+def stand_ins(plan: Plan, whole: Plan, say: Say) -> Iterator[Path | None]:
+    """Make a temporary folder of texts for a rehearsal; None if all texts that the runs of ``plan`` read are made.
+
+    A text that is not made yet is replaced by its lines, each its own translation.
+    """
+    read = {name for run in plan.runs for name in run.texts}
+    texts = [text for text in whole.texts if text.name in read]
+    if all(map(is_made, texts)):
+        yield None
+        return
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for text in texts:
+            lines, translations = (folder / path.name for path in (text.lines, text.translations))
+            if is_made(text):
+                lines.symlink_to(text.lines.absolute())
+                translations.symlink_to(text.translations.absolute())
+            else:
+                say(f"{text.name}: rehearsed with untranslated lines")
+                stand_in(text, lines, translations)
+        yield folder
 
 
 def _write_pairs(pairs: Iterable[Pair], lines: Path, translations: Path) -> int:

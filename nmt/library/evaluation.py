@@ -2,18 +2,19 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.corpus import Text, read_aligned, read_test_set
-from nmt.errors import ConfigError, NmtWarning
+from nmt.errors import ConfigError, DataError, NmtWarning, tried
 from nmt.evaluation.by_length import SystemScores
-from nmt.evaluation.writing import scoring
-from nmt.files import run_name
-from nmt.plots.about import Origin
+from nmt.evaluation.writing import BinnedBy, scoring
+from nmt.files import printable, run_name
+from nmt.plots.about import About, Origin
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 if TYPE_CHECKING:  # PyTorch is slow to import
@@ -21,6 +22,13 @@ if TYPE_CHECKING:  # PyTorch is slow to import
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
+
+
+Say = Callable[[str], None]
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
 
 
 def warn(problem: str) -> None:
@@ -44,21 +52,129 @@ def refuse_useless(changes: Mapping[str, Any]) -> None:
         raise ConfigError(*(f"{name}: has no effect on translations that exist; no run translates" for name in changes))
 
 
-def hypotheses_of(
-    system: System, source: Text, lines: Sequence[str], device: str, precision: str, changes: "SearchChanges"
+def translations_of(
+    runs: Sequence[str | os.PathLike[str]],
+    source: Text,
+    lines: Sequence[str],
+    changes: Mapping[str, Any],
+    device: str = "auto",
+    precision: str = "fp32",
+    say: Say = silent,
 ) -> Iterator[str]:
-    """Read translations at once, or load the run at once that makes them one by one.
+    """Load runs at once, and translate lines together one by one, with warnings that name their ``source``.
 
-    Raises DataError for translations that do not fit the source, and the errors of :meth:`Translator.load`.
+    ``changes`` are the options of the search that differ from the first run's. Raises the errors of
+    :func:`~nmt.translation.ensemble.load_translator`, and ConfigError for options.
     """
-    if not is_run(system):
-        return iter(read_aligned(system, source, len(lines)))
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
-    from nmt.translation.translator import Translator  # noqa: PLC0415
+    from nmt.translation.watching import load_watched, translate_watched  # noqa: PLC0415
 
-    translator = Translator.load(Path(system), device, precision, beam_size=changes.get("beam_size"))
+    paths = [Path(run) for run in runs]
+    translator = load_watched(paths, device, precision, beam_size=changes.get("beam_size"), say=say)
     options = SearchOptions.from_config(translator.decoding, **changes)
-    return (each.text for each in translator.translate(iter(lines), options))
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
+    what = f"{' + '.join(map(str, paths))}: translating"
+    translated = translate_watched(translator, lines, options, run=paths[0], source=name, what=what, total=len(lines))
+    return (each.text for each in translated)
+
+
+class Systems:
+    """Systems that are compared on one test set.
+
+    Args:
+        named: systems and their names; the same name again is another seed of the same system.
+        source: raw text.
+        reference: raw translations of the same lines.
+        hypotheses: existing translations by the run of a name, which then does not translate.
+        device: for the runs that translate.
+        precision: likewise.
+        changes: options of the search that differ from the runs'.
+        say: receives messages.
+
+    Raises ConfigError for a system that is given twice, and for hypotheses without a
+    run; DataError for a path that is no system and for wrong texts; CheckpointError for an unusable run.
+    """
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, System]],
+        source: Text,
+        reference: Text,
+        hypotheses: Sequence[tuple[str, Text]] = (),
+        device: str = "auto",
+        precision: str = "fp32",
+        changes: Mapping[str, Any] | None = None,
+        say: Say = silent,
+    ) -> None:
+        if not named:
+            raise ConfigError("systems: none is given; name at least one, such as {'bahdanau': 'runs/demo/bahdanau'}")
+        self.named, self.source, self.changes = named, source, changes or {}
+        self.device, self.precision, self.say = device, precision, say
+        paths = [(name, path) for name, path in named if isinstance(path, str | os.PathLike)]
+        places = [(name, Path(path).resolve()) for name, path in paths]
+        if repeated := [pair for number, pair in enumerate(paths) if places[number] in places[:number]]:
+            raise ConfigError(*(f"{name}={path}: is given twice" for name, path in repeated))
+        self.configs = [self._config(name, system) for name, system in named]
+        self.sources, self.references = read_test_set(source, reference)
+        self._ready = [
+            None if config else read_aligned(system, source, len(self.sources))
+            for (_, system), config in zip(named, self.configs, strict=True)
+        ]
+        for name, text in hypotheses:
+            waiting = (i for i, (known, _) in enumerate(named) if known == name and self._ready[i] is None)
+            place = next(waiting, None)
+            if place is None:
+                raise ConfigError(f"hypotheses {name}={text}: no system {name} is a run without hypotheses")
+            self._ready[place] = read_aligned(text, source, len(self.sources))
+
+    @property
+    def translating(self) -> bool:
+        """Whether a run translates."""
+        return None in self._ready
+
+    def refuse_files(self) -> None:
+        """Raise ConfigError for systems that are no runs."""
+        if files := [name for (name, _), config in zip(self.named, self.configs, strict=True) if config is None]:
+            raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
+
+    @staticmethod
+    def _config(name: str, system: System) -> Config | None:
+        if isinstance(system, str | os.PathLike) and not Path(system).exists():
+            raise DataError(f"{name}: {system}: no such run directory or file of translations{tried(Path(system))}")
+        if is_run(system) and not (Path(system) / "config.yaml").is_file():
+            raise DataError(f"{name}: {system}: is not a run directory: config.yaml is missing")
+        return config_of(system)
+
+    @property
+    def runs(self) -> dict[str, Config]:
+        """The configuration of each run, by NAME=PATH."""
+        named = zip(self.named, self.configs, strict=True)
+        return {f"{name}={path}": config for (name, path), config in named if config is not None}
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The section ``evaluation`` of the first run; its defaults without a run."""
+        return next((config.evaluation for config in self.configs if config is not None), Evaluation())
+
+    @cached_property
+    def translations(self) -> list[list[str]]:
+        """The translations of each system; all runs are loaded before the first translates."""
+        how = self.changes, self.device, self.precision, self.say
+        loaded = [
+            ready or translations_of([os.fspath(run)], self.source, self.sources, *how)  # type: ignore[arg-type]
+            for (_, run), ready in zip(self.named, self._ready, strict=True)
+        ]
+        return [list(each) for each in loaded]
+
+    def about(self, resamples: int, binned_by: BinnedBy, min_sentences: int) -> About:
+        """Describe figures of the systems; systems that are files have no origin."""
+        origins: dict[str, list[Origin]] = {name: [] for name, _ in self.named}
+        for (name, run), config, ready in zip(self.named, self.configs, self._ready, strict=True):
+            if config is not None:
+                origins[name].append(origin_of(os.fspath(run), config, {} if ready else self.changes))  # type: ignore[arg-type]
+        is_file = isinstance(self.source, str | os.PathLike)
+        test_set = printable(Path(self.source).name) if is_file else "test set"  # type: ignore[arg-type]
+        return About(test_set, resamples, binned_by, min_sentences, origins)
 
 
 def origin_of(
@@ -124,7 +240,11 @@ def evaluate(
     return how.score(
         name,
         sources,
-        list(hypotheses_of(system, source, sources, device, precision, changes)),
+        list(
+            translations_of([system], source, sources, changes, device, precision)
+            if is_run(system)
+            else read_aligned(system, source, len(sources))
+        ),
         references,
         bins=bins or section.bins,
         resamples=section.bootstrap,

@@ -1,7 +1,6 @@
 """The length curve as a value: scores by length of several systems, their comparisons, and the figure."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 from matplotlib.figure import Figure
 
-from nmt.config.schema import BleuTokenizer, Evaluation
-from nmt.data.corpus import Text, read_test_set
+from nmt.config.schema import BleuTokenizer
+from nmt.data.corpus import Text
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, SystemScores, format_rows, format_scores, score_system
 from nmt.evaluation.metrics import Integers
@@ -24,8 +23,8 @@ from nmt.evaluation.significance import (
     format_overall,
 )
 from nmt.evaluation.writing import BinnedBy, Scoring, lengths, scoring
-from nmt.library.evaluation import System, config_of, hypotheses_of, origin_of, refuse_useless, warn
-from nmt.plots.about import About, Origin
+from nmt.library.evaluation import System, Systems, refuse_useless, warn
+from nmt.plots.about import About
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import png
 
@@ -85,75 +84,56 @@ class LengthCurve:
         return png(self.figure())
 
 
-@dataclass(frozen=True)
-class Measure:
-    """How the sentences of a test set are scored and put into bins: what must be right before a system translates."""
-
-    references: Sequence[str]
-    lengths: Integers
-    """(sentences,) in the unit of ``binned_by``."""
-    binned_by: BinnedBy
-    how: Scoring
-    bins: Sequence[int]
-    resamples: int
-    sides: tuple[Range, Range] | None
-    """Lengths of short and of long sentences."""
-
-    def curve(self, named: Iterable[tuple[str, Iterable[str]]], about: About, title: str | None) -> LengthCurve:
-        """Score the translations of systems, by name, and compare the systems; the same name again is another seed."""
-        hypotheses: dict[str, list[list[str]]] = {}
-        for name, lines in named:
-            hypotheses.setdefault(name, []).append(list(lines))
-        resamples = self.resamples
-        scored = tuple(
-            score_system(
-                name,
-                self.lengths,
-                first,
-                self.references,
-                tokenizer=self.how.tokenizer,
-                bins=self.bins,
-                resamples=resamples,
-                others=others,
-            )
-            for name, (first, *others) in hypotheses.items()
-        )
-        compared = [each for each in scored if each.comparable]
-        return LengthCurve(
-            scored,
-            about,
-            tuple(compare_by_length(compared, self.lengths, bins=self.bins, resamples=resamples)),
-            tuple(compare_overall(compared, resamples=resamples)),
-            retention(compared, self.lengths, *self.sides, resamples=resamples) if self.sides and compared else None,
-            title,
-        )
-
-
-def measure(
-    sources: Sequence[str],
-    references: Sequence[str],
-    how: Scoring,
-    section: Evaluation,
+def compare_by_length_of(
+    systems: Systems,
     *,
-    bins: Sequence[int],
-    bin_by: BinBy,
-    runs: Sequence[str | Path],
-    min_sentences: int,
-    short: Range | None,
-    long: Range | None,
-) -> Measure:
-    """Measure the sentences. ``runs`` are those among the systems; the first one's tokenizer counts pieces.
+    bins: Sequence[int] = (),
+    bin_by: BinBy = "source",
+    bleu_tokenizer: BleuTokenizer | None = None,
+    min_sentences: int = MIN_SENTENCES,
+    short: Range | None = None,
+    long: Range | None = None,
+    title: str | None = None,
+) -> LengthCurve:
+    """Score systems by sentence length and compare them; arguments and errors as of :func:`length_curve`.
 
-    Raises ConfigError for pieces without a run, and for ranges that overlap or that no sentence is in.
+    What is wrong with an option is an error before a system translates.
     """
-    bins = bins or section.bins
+    section, sources, references = systems.evaluation, systems.sources, systems.references
+    how = scoring(bleu_tokenizer, systems.runs, sources, references, systems.say)
+    bins, resamples = bins or section.bins, section.bootstrap
+    runs = [path for (_, path), config in zip(systems.named, systems.configs, strict=True) if config is not None]
     binned_by, measured = _lengths(bin_by, sources, references, how, runs)
     sides = ranges(measured, bins, min_sentences, short, long)
-    return Measure(references, measured, binned_by, how, bins, section.bootstrap, sides)
+    hypotheses: dict[str, list[list[str]]] = {}
+    for (name, _), lines in zip(systems.named, systems.translations, strict=True):
+        hypotheses.setdefault(name, []).append(lines)
+    scored = tuple(
+        score_system(
+            name,
+            measured,
+            first,
+            references,
+            tokenizer=how.tokenizer,
+            bins=bins,
+            resamples=resamples,
+            others=others,
+        )
+        for name, (first, *others) in hypotheses.items()
+    )
+    compared = [each for each in scored if each.comparable]
+    return LengthCurve(
+        scored,
+        systems.about(resamples, binned_by, min_sentences),
+        tuple(compare_by_length(compared, measured, bins=bins, resamples=resamples)),
+        tuple(compare_overall(compared, resamples=resamples)),
+        retention(compared, measured, *sides, resamples=resamples) if sides and compared else None,
+        title,
+    )
 
 
 def _lengths(
-    bin_by: BinBy, sources: Sequence[str], references: Sequence[str], how: Scoring, runs: Sequence[str | Path]
+    bin_by: BinBy, sources: Sequence[str], references: Sequence[str], how: Scoring, runs: Sequence[System]
 ) -> tuple[BinnedBy, Integers]:
     if bin_by == "source":
         return BinnedBy("source", how.source_unit), lengths(sources, how.source_unit)
@@ -163,7 +143,7 @@ def _lengths(
         raise ConfigError("--bin-by pieces: needs a run among the systems, because its tokenizer splits the source")
     from nmt.data.tokenizer import Tokenizers  # noqa: PLC0415  (not needed to score files)
 
-    tokenizer = Tokenizers.load(Path(runs[0]) / "tokenizer").source
+    tokenizer = Tokenizers.load(Path(str(runs[0])) / "tokenizer").source
     return BinnedBy("source", "pieces"), np.array([len(ids) for ids in tokenizer.encode(sources)], np.int64)
 
 
@@ -213,32 +193,16 @@ def length_curve(
     Raises the errors of :func:`evaluate`, and ConfigError for ranges of length that overlap.
     """
     named = list(systems.items() if isinstance(systems, Mapping) else systems)
-    if not named:
-        raise ConfigError("systems: none is given; name at least one, such as {'bahdanau': 'runs/demo/bahdanau'}")
-    sources, references = read_test_set(source, reference)
-    configs = [config_of(system) for _, system in named]
-    runs = {str(system): config for (_, system), config in zip(named, configs, strict=True) if config is not None}
-    if not runs:
+    compared = Systems(named, source, reference, (), device, precision, changes, warn)
+    if not compared.translating:
         refuse_useless(changes)
-    how = scoring(bleu_tokenizer, runs, sources, references, warn)
-    section = next((config.evaluation for config in runs.values()), Evaluation())
-    measured = measure(
-        sources,
-        references,
-        how,
-        section,
+    return compare_by_length_of(
+        compared,
         bins=bins,
         bin_by=bin_by,
-        runs=list(runs),
+        bleu_tokenizer=bleu_tokenizer,
         min_sentences=min_sentences,
         short=short,
         long=long,
+        title=title,
     )
-    translations = [hypotheses_of(system, source, sources, device, precision, changes) for _, system in named]
-    origins: dict[str, list[Origin]] = {name: [] for name, _ in named}
-    for (name, system), config in zip(named, configs, strict=True):
-        if config is not None:
-            origins[name].append(origin_of(str(system), config, changes))
-    test_set = Path(source).name if isinstance(source, str | os.PathLike) else "test set"
-    about = About(test_set, section.bootstrap, measured.binned_by, min_sentences, origins)
-    return measured.curve(((name, lines) for (name, _), lines in zip(named, translations, strict=True)), about, title)

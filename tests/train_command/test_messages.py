@@ -59,7 +59,7 @@ def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
     assert all(str(run) in " ".join(words) for words in typed)
     assert str(corpus / "test.low") in typed[1] and str(corpus / "test.up") in typed[2]
     for module, words in ((translate, typed[0]), (evaluate, typed[1]), (length_curve, typed[2])):
-        module.parser().parse_args(words[1:])
+        module.main.parser().parse_args(words[1:])
     code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
     assert code == 0
     test, best = err.splitlines()
@@ -104,5 +104,5 @@ def test_compiled_products_are_not_kept_twice_unless_asked(
     monkeypatch.setenv("LRU_CACHE_CAPACITY", given or "")
     if given is None:
         monkeypatch.delenv("LRU_CACHE_CAPACITY")
-    assert main(["--config", "none.yaml"]) == 2
+    assert main([]) == 2
     assert os.environ["LRU_CACHE_CAPACITY"] == expected
