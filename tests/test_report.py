@@ -385,15 +385,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = f"--output={tmp_path}/page.html"
-    assert f"{tmp_path}/nowhere: no such file or directory; give a run directory, or" in refused(
-        capsys, f"{tmp_path}/nowhere", out
-    )
+    assert f"{tmp_path}/nowhere: no such run directory or file" in refused(capsys, f"{tmp_path}/nowhere", out)
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(capsys, f"{tmp_path}/empty", out)
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/config.yaml").write_text((folder / "runs/none/config.yaml").read_text("utf-8"), "utf-8")
     said = refused(capsys, f"{tmp_path}/begun", out)
-    assert f"{tmp_path}/begun: no checkpoint yet; a run has one after its first validation" in said
+    assert f"{tmp_path}/begun/checkpoints/best: missing; a run has it after its first validation" in said
     said = refused(capsys, str(tmp_path), out)
     assert f"{tmp_path}/begun: no checkpoint yet" in said
     run = str(folder / "runs/none")
