@@ -36,6 +36,7 @@ WITHOUT_TORCH = (
     "nmt.data.tokenizer",
     "nmt.evaluation",
     "nmt.plots",
+    "nmt.runs.directory",
 )
 """Imported where a second's wait for PyTorch would be felt, or usable without it."""
 

@@ -63,12 +63,15 @@ def test_a_wrong_configuration_does_not_wait_for_torch(
 
 
 TEXT = ["--source", "text", "--reference", "text"]
+WHOLE = ["--set", "data.train.source=text"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [
         (["train", "--config", "run.yaml"], "data.train: nowhere.en"),
+        (["train", "--config", "run.yaml", *WHOLE, "--output", "run"], "error: output"),
+        (["train", "--resume", *WHOLE, "--output", "run"], "run/checkpoints/last"),
         (["prepare", "--config", "run.yaml"], "data.train: nowhere.en"),
         (["translate", "--model", "nowhere", "--input", "text"], "nowhere"),
         (["translate", "--model", "untrained", "--input", "text"], "untrained/checkpoints/best"),

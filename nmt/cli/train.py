@@ -18,6 +18,7 @@ from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import run_name
 from nmt.messages import Result
+from nmt.runs.directory import RunDirectory, run_directory
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
@@ -107,8 +108,9 @@ def train(
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
     loaded = configuration(config, set or (), output, resume=resume)
     look_at_corpora(loaded)
+    if "RANK" not in os.environ:  # torchrun repeats the command where a run has begun
+        run_directory(loaded, resume=resume, overwrite=overwrite)
     with importing():
-        from nmt.runs.directory import RunDirectory  # noqa: PLC0415
         from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
         from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415
         from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415

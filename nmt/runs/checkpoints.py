@@ -5,11 +5,9 @@ import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
 
 from nmt.errors import CheckpointError, FileError, NmtError
 from nmt.files import (
@@ -24,7 +22,10 @@ from nmt.files import (
     write_checksums,
     write_json,
 )
-from nmt.runs.tensors import inspect, load_tensors, parameter_count, unshared
+from nmt.runs.tensors import inspect, load_tensors, parameter_count, save_tensors, unshared
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UPDATE = "update"
 """The metadata key of the number of updates."""
@@ -41,7 +42,7 @@ Item = TypeVar("Item")
 class TrainingCheckpoint:
     """The state beside the weights that training needs to resume exactly."""
 
-    tensors: Mapping[str, Tensor]
+    tensors: "Mapping[str, Tensor]"
     """Optimizer moments and random generator states."""
     state: Mapping[str, Any]
     """Counters and scores: JSON."""
@@ -55,7 +56,7 @@ class Checkpoints:
         self.checkpoints = self.path / "checkpoints"
 
     def save(
-        self, name: str, model: Mapping[str, Tensor], training: TrainingCheckpoint | None = None, *, update: int = 0
+        self, name: str, model: "Mapping[str, Tensor]", training: TrainingCheckpoint | None = None, *, update: int = 0
     ) -> None:
         """Write a checkpoint, after ``update`` updates, beside its predecessor and then replace that; the predecessor
         of ``last`` becomes ``previous``.
@@ -70,12 +71,12 @@ class Checkpoints:
                 self.checkpoints.mkdir()  # without parents: a run that has vanished must not come back in parts
                 sync(self.path)
             aside.mkdir()
-            save_file(unshared(model), aside / "model.safetensors", {UPDATE: str(update)})
+            save_tensors(unshared(model), aside / "model.safetensors", {UPDATE: str(update)})
             if training is not None:
-                save_file(dict(training.tensors), aside / "training.safetensors")
+                save_tensors(training.tensors, aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
             for file in aside.glob("*.safetensors"):
-                file.chmod(aside.stat().st_mode & 0o666)  # save_file makes them readable by their owner alone
+                file.chmod(aside.stat().st_mode & 0o666)  # safetensors makes them readable by their owner alone
                 sync(file)
             write_checksums(aside)  # the last file; writing it syncs the directory, too
             oldest = folder.with_name(f".{name}.oldest")
@@ -142,7 +143,7 @@ class Checkpoints:
             if useless or (folder.name.startswith("update-") and folder.name not in names):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def weights(self, name: str) -> dict[str, Tensor]:
+    def weights(self, name: str) -> "dict[str, Tensor]":
         """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
         return self.whole(name, lambda: load_tensors(self._verified(name, "model.safetensors")))
 

@@ -1,22 +1,27 @@
-"""Tensors by name, and safetensors files."""
+"""Tensors by name, and safetensors files. PyTorch is imported when tensors are loaded or saved."""
 
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load
-from torch import Tensor
 
 from nmt.errors import CheckpointError
 from nmt.files import require_regular_file
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 MOST_PROBLEMS = 50
 """Problems that are reported; weights with more belong to something else."""
 LARGEST_HEADER = 1 << 20
 """Bytes of the header of an untrusted file; safetensors itself accepts a hundred times as many."""
+
+
+FP32_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,12 @@ def inspect(path: Path) -> Contents:
 
 def parameter_count(path: Path) -> int:
     """Return how many parameters a file of weights holds, all in fp32. Raises CheckpointError as :func:`inspect`."""
-    return inspect(path).size // torch.float32.itemsize
+    return inspect(path).size // FP32_BYTES
 
 
-def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], where: str, owner: str) -> None:
+def refuse_other_tensors(
+    found: "Mapping[str, Tensor]", shapes: "Mapping[str, torch.Size]", where: str, owner: str
+) -> None:
     """Raise CheckpointError that lists every tensor that is missing, superfluous, of another shape or not of floats."""
     problems = [f"{where}: tensor {name} is missing" for name in shapes.keys() - found.keys()]
     problems += [f"{where}: tensor {name} belongs to no part of the {owner}" for name in found.keys() - shapes.keys()]
@@ -63,7 +70,7 @@ def refuse_other_tensors(found: Mapping[str, Tensor], shapes: Mapping[str, torch
         raise CheckpointError(*sorted(problems)[:MOST_PROBLEMS])
 
 
-def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def unshared(tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     """Tensors without repetition: of tied parameters, which share memory, only the first name."""
     seen: set[int] = set()
     result = {}
@@ -74,7 +81,7 @@ def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def average(weights: "Iterable[Mapping[str, Tensor]]") -> "dict[str, Tensor]":
     """The mean of several checkpoints, tensor by tensor."""
     total: dict[str, Tensor] = {}
     count = 0
@@ -84,12 +91,21 @@ def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: (tensor / count).float() for name, tensor in total.items()}
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> "dict[str, Tensor]":
     """Load a safetensors file. Raises CheckpointError if it is missing or malformed."""
     if not path.is_file():
         raise CheckpointError(f"{path}: missing")
+    from safetensors.torch import load  # noqa: PLC0415
+
     try:
         # not memory-mapped, because a mapped file keeps its disk space after it is deleted
         return load(path.read_bytes())
     except (OSError, SafetensorError, ValueError, LookupError) as error:  # LookupError: a type that PyTorch lacks
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
+
+
+def save_tensors(tensors: "Mapping[str, Tensor]", path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file."""
+    from safetensors.torch import save_file  # noqa: PLC0415
+
+    save_file(dict(tensors), path, metadata)

@@ -22,11 +22,10 @@ from nmt.device import peak_memory, resolve_device, timed
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import printable
 from nmt.messages import Caution, Detail, Result, duration
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import load_run
 from nmt.training import opening, pipeline
 from nmt.training.log import Log
-from nmt.training.opening import run_directory
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer

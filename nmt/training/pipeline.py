@@ -18,7 +18,7 @@ from nmt.evaluation.writing import BinnedBy, scoring, tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Result
 from nmt.model import Seq2Seq, build_model
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import TEST, Log
@@ -29,7 +29,6 @@ from nmt.training.opening import (
     refuse_other_config,
     refuse_unequal,
     refuse_unequal_data,
-    run_directory,
 )
 from nmt.training.reports import hyperparameters, summary
 from nmt.training.trainer import Trainer
