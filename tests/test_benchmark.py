@@ -10,21 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import training
-from benchmarks.decoding import DecodingRow
 from benchmarks.measuring import peak_memory
 from benchmarks.neighbor import measure_beside, neighbor
 from benchmarks.profiling import measure_profile
 from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
-from benchmarks.training import Case, measure_config, reference_step
+from benchmarks.training import Case, reference_step
 from nmt.config import schema
 from nmt.cores import cores
-from nmt.data.batching import Batch, Position
 from nmt.fast.recurrent import reads_by_kernels
 from nmt.fast.teacher_forcing import unroll_of
 from nmt.model import build_model
 from nmt.model.cost import cost
-from nmt.training.trainer import Trainer
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
 
@@ -73,15 +69,6 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*options, "--precision", "fp32", "--json", str(rows)]) == 0
     plain, fast = json.loads(rows.read_text("utf-8"))
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
-
-
-@pytest.mark.slow
-def test_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--parts", "--variant", "luong", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
-    assert script("benchmark").main(options) == 0
-    header, _, row = capsys.readouterr().out.splitlines()[-3:]
-    found = dict(zip(cells(header), cells(row), strict=True))
-    assert found["variant"] == "luong" and float(found["Adam, ms"]) > 0
 
 
 @pytest.mark.slow
@@ -193,7 +180,7 @@ def until(holds: Callable[[], bool]) -> None:
             "no/such/folder/rows.json: cannot be written: No such file or directory",
         ),
         (["--config", "a.yaml", "--decode", "runs/none"], "--decode: cannot be combined with --config; give one"),
-        (["--json", "."], ".: cannot be written: Is a directory"),
+        (["--repeats", "0"], "argument --repeats: '0'"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
         (["--ranks", "2"], "--ranks: is for --neighbor, not for single steps"),
@@ -211,43 +198,8 @@ def test_wrong_options_are_explained_before_anything_is_printed(
     assert problem in err and out == ""
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "measured"),
-    [({"avx2": True}, ["fp32"]), ({"avx512_bf16": True, "avx512_vnni": True}, ["fp32", "bf16", "int8"])],
-)
-def test_translation_is_measured_in_what_the_processor_has_instructions_for(
-    capabilities: dict[str, bool], measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    benchmark = script("benchmark")
-
-    def alone(task: object, run: str, lines: list[str], beam: int, kernels: str, precision: str, *_: object) -> object:
-        return DecodingRow(run, beam, kernels, precision, "cpu", 1, 1.0, 1.0, lines)
-
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
-    monkeypatch.setattr(torch.ops.onednn, "qlinear_pointwise", None, raising=False)  # some builds of PyTorch lack it
-    monkeypatch.setattr(benchmark, "alone", alone)
-    (tmp_path / "lines").write_text("a\n", "utf-8")
-    options = ["--decode", "run", "--input", str(tmp_path / "lines"), "--kernels", "auto", "--beam-size", "1"]
-    found = benchmark.decoding(benchmark.parser().parse_args(options))
-    assert [row.precision for row in found] == measured
-
-
-@pytest.mark.parametrize("option", ["--repeats", "--updates", "--beam-size"])
-def test_there_is_no_measuring_nothing(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert script("benchmark").main([option, "0"]) == 2
-    assert f"argument {option}: '0' is not a whole number of at least 1" in capsys.readouterr().err
-
-
 def test_variants_are_named_as_in_the_table() -> None:
     assert {name: variant_name(reference(name)) for name in VARIANTS} == {name: name for name in VARIANTS}
-
-
-def test_other_networks_are_named_by_their_attention() -> None:
-    assert (
-        variant_name(schema.Model.model_validate({"attention": {"type": "none", "context": "initial_state"}})) == "none"
-    )
-    widened = reference("heads").model_dump() | {"decoder": {"hidden": 64}, "encoder": {"hidden": 16}}
-    assert variant_name(schema.Model.model_validate(widened)) == "heads"
 
 
 def test_groups_are_of_systems_with_and_without_twins() -> None:
@@ -265,41 +217,6 @@ def test_groups_are_of_systems_with_and_without_twins() -> None:
 @pytest.mark.slow
 def test_a_step_runs_with_the_objective_of_the_system() -> None:
     reference_step(Case("hard-reinforce", "auto", "fp32", "cpu", (2, 3, 2), 1))()
-
-
-def test_real_training_counts_what_the_trainer_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two batches an update, three runs of which the median in speed counts, and a clock that we hold."""
-    train(config(tmp_path, "bahdanau", "run", updates=2))
-    clock = iter([0.0, 9.0, 0.0, 4.0, 0.0, 2.0, 0.0, 8.0])  # warm, then the same in 4, 2 and 8 seconds
-    given: list[int] = []
-
-    def update(self: Trainer, batches: list[Batch], after: Position) -> None:
-        given.append(sum(batch.target_tokens for batch in batches))
-        assert len(batches) == 2
-
-    monkeypatch.setattr(Trainer, "update", update)
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(training, "product_rate", lambda *_: 1e9)
-    monkeypatch.setattr(training, "WARM", 1)
-    row = measure_config(str(tmp_path / "run" / "config.yaml"), ["training.accumulation=2"], "cpu", 2)
-    assert given[1:3] == given[3:5] == given[5:7] and len(given) == 7
-    assert row.target_tokens_per_second == pytest.approx(sum(given[1:3]) / 4)
-    assert row.share == pytest.approx(row.flops_per_second / 1e9)
-    assert row.peak_memory_bytes is None
-
-
-def test_the_reference_network_is_of_the_reference_sizes() -> None:
-    for variant in VARIANTS:
-        found = reference(variant)
-        if isinstance(found.decoder, schema.TransformerDecoder):
-            assert found.encoder.hidden == found.decoder.hidden == found.embeddings.size == 256
-            continue
-        assert (found.embeddings.size, found.encoder.hidden, found.decoder.hidden, found.decoder.readout_width(0)) == (
-            256,
-            512,
-            512,
-            512,
-        )
 
 
 def test_peak_memory_is_what_was_held_in_between() -> None:

@@ -15,10 +15,9 @@ import pytest
 import torch
 import yaml
 
-from compare_peers import Trained, prepared, row, train, translate, write_task
+from compare_peers import prepared, row, train, translate
 from nmt.config import load_config
 from nmt.errors import DataError
-from nmt.files import write_json
 from nmt.model.transformer import sinusoids
 from peers.processes import Command, Finished, matches, run
 from peers.toolkits import ROOT, TOOLKITS, CTranslate2, JoeyNMT, NmtRun, Toolkit
@@ -69,31 +68,11 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 
 
-def test_the_task_of_another_corpus_is_not_taken(tmp_path: Path) -> None:
-    task, corpus = tmp_path / "task", tmp_path / "corpus"
-    task.mkdir()
-    write_json(task / "corpus.json", str(corpus))
-    write_task(task, corpus)
-    with pytest.raises(DataError, match=r"task: made of .*/corpus, not of .*/other; name another --folder"):
-        write_task(task, tmp_path / "other")
-
-
 def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
     trained = train(Fake(program=TRAIN.replace("20", "100")), tmp_path, 750, 1, 60)
     assert trained.seconds_to_goal is None
     assert row("fake", trained)["seconds to 30 BLEU"] == "not reached"
     assert trained.best_bleu == 7.5
-
-
-def test_a_training_that_was_stopped_is_marked() -> None:
-    """Its BLEU may be that of fewer updates."""
-    for stopped, cell in ((False, "3,600"), (True, "3,600, stopped")):
-        assert row("fake", Trained(1.0, None, 2.0, 3600.4, 5.0, stopped, "now"))["training, s"] == cell
-
-
-def test_output_without_results_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="printed 0 rates and 0 values of BLEU"):
-        train(Fake(program="print('nothing')"), tmp_path, 1, 1, 60)
 
 
 def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> None:
@@ -201,11 +180,6 @@ def test_a_toolkit_is_installed_once_beside_the_torch_of_this_one(
         prepared(JoeyNMT(), tmp_path / "joeynmt")
 
 
-def test_what_needs_no_packages_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compare_peers.subprocess.run", pytest.fail)
-    prepared(Fake(), tmp_path / "fake")
-
-
 @pytest.mark.parametrize(
     ("name", "updates", "warmup", "clip", "factor", "method", "bound"),
     [
@@ -226,19 +200,6 @@ def test_toolkits_train_as_the_reference(
     assert (found[updates], found[clip], found["batch_size"]) == (40, reference.clip, reference.batch_tokens)
     assert found["learning_rate"] / factor == pytest.approx(reference.optimizer.learning_rate, rel=1e-3)
     assert found[warmup] == reference.schedule.model_dump()["warmup"]
-
-
-def test_this_toolkit_trains_with_the_options_asked_for(tmp_path: Path) -> None:
-    words = TOOLKITS["nmt-fp32"].training(tmp_path, 40, 2).argv
-    assert {"precision=fp32", "threads=2", "training.updates=40", "training.validation.every=250"} <= set(words)
-
-
-def test_a_beam_of_joeynmt_has_a_configuration(tmp_path: Path) -> None:
-    JoeyNMT().training(tmp_path, 40, 2)
-    for beam in (1, 5):
-        JoeyNMT().translation(tmp_path, tmp_path / "source", tmp_path / "output", beam, 2)
-        testing = yaml.safe_load((tmp_path / f"beam-{beam}.yaml").read_text("utf-8"))["testing"]
-        assert (testing["beam_size"], testing["load_model"]) == (beam, "model/latest.ckpt")
 
 
 def test_ctranslate2_has_a_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

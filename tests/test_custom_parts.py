@@ -221,7 +221,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def configured(folder: Path, part: str, output: str, updates: int) -> Config:
-    values = options(folder, updates=updates)
+    values = options(folder, updates=updates, validation={"sentences": 2})
+    values["data"]["test"] = None
     values["model"] |= PARTS.get(part, {})
     return Config.model_validate(values | {"output": str(folder / output)})
 
@@ -232,19 +233,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
+def test_it_trains_and_translates(folder: Path, part: str) -> None:
+    train(configured(folder, part, part, 1))
+    check_beam_search(Translator.load(folder / part, "cpu"))
+
+
+@pytest.mark.parametrize("part", ["score of the page", "attention without weights"])
+def test_it_resumes(folder: Path, part: str) -> None:
+    """Also where parameters have no gradient, and so no state of the optimizer."""
     whole, parts = f"whole-{part}", f"parts-{part}"
-    train(configured(folder, part, whole, 3))
-    train(configured(folder, part, parts, 2))
-    train(configured(folder, part, parts, 3), resume=True)
+    train(configured(folder, part, whole, 2))
+    train(configured(folder, part, parts, 1))
+    train(configured(folder, part, parts, 2), resume=True)
     for name, tensor in load_run(folder / whole, CPU, "last").model.state_dict().items():
         assert torch.equal(load_run(folder / parts, CPU, "last").model.state_dict()[name], tensor), name
-    check_beam_search(Translator.load(folder / whole, "cpu"))
 
 
 def check_beam_search(translator: Translator) -> None:
     """Batches of one line and of many give the same hypotheses, and the scores of forced decoding."""
-    lines = ["ga bu zo", "meu", "ga ga bu zo meu ga", "zo bu", "", "bu"] * 3
+    lines = ["ga bu zo", "meu", "ga ga bu zo meu ga", "zo bu", "", "bu"]
 
     def translated(batch_tokens: int) -> Iterator[tuple[str, float]]:
         how = SearchOptions(3, 1.0, batch_tokens, 100, 2.0, n_best=2)
@@ -296,14 +303,14 @@ def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder:
 
 
 def test_a_type_cannot_be_registered_twice() -> None:
-    with pytest.raises(ValueError, match="type 'forward' is taken by ForwardOptions"):
+    with pytest.raises(ValueError, match=r"forward.*ForwardOptions"):
         schema.ENCODERS.register(ForwardOptions)
 
 
 def test_options_that_nothing_builds_are_named(folder: Path) -> None:
     config = configured(folder, "encoder", "x", 3).model
     del schema.ENCODERS.builders[ForwardOptions]
-    with pytest.raises(LookupError, match="nothing builds ForwardOptions"):
+    with pytest.raises(LookupError, match="ForwardOptions"):
         build_model(config, 9, 9)
 
 

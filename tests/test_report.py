@@ -76,8 +76,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path.write_text(changed(path.read_text("utf-8")), "utf-8")
     register(WORDS)
     for name in SYSTEMS:
-        validation = {"metric": "words", "every": 10} if name == "none" else {}
-        train(system(folder, name, updates=30, **({"validation": validation} if validation else {})))
+        validation = {"every": 10} | ({"metric": "words"} if name == "none" else {})
+        train(system(folder, name, updates=30, validation=validation))
     lines = zip(*((folder / f"test.{side}").read_text("utf-8").split("\n") for side in ("low", "up")), strict=True)
     links = [f"0-{len(target.split()) - 1}" if target else "" for _, target in lines][:-1]
     (folder / "test.links").write_text("\n".join(links) + "\n", "utf-8")

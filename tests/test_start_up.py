@@ -6,7 +6,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
@@ -29,67 +28,49 @@ UNNEEDED = (
 """Slow to import; nmt-translate needs none of them for a line of text."""
 
 
-def imported(arguments: list[str], names: tuple[str, ...], cwd: Path) -> str:
-    """Those of the names that are imported after a command, by a process of its own."""
-    script = (
-        "import sys, importlib\n"
-        "command, arguments, names = sys.argv[1], sys.argv[2].split('\\n'), sys.argv[3].split()\n"
-        "try:\n    importlib.import_module(command).main(arguments)\nexcept SystemExit:\n    pass\n"
-        "print('imported:', *(name for name in names if name in sys.modules))\n"
-    )
-    command, *rest = arguments
-    ended = subprocess.run(
-        [sys.executable, "-c", script, f"nmt.cli.{command}", "\n".join(rest), " ".join(names)],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return ended.stdout.rpartition("imported:")[2].strip()
+SCRIPT = """
+import contextlib, importlib, io, json, sys
+cases, names = json.loads(sys.argv[1]), sys.argv[2].split()
+found = []
+for command, *arguments in cases:
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        importlib.import_module(f"nmt.cli.{command}").main(arguments)
+    found.append([err.getvalue(), [name for name in names if name in sys.modules]])
+print(json.dumps(found))
+"""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_does_not_wait_for_torch(command: str, tmp_path: Path) -> None:
-    assert imported([command, "--help"], ("torch", "datasets", "matplotlib.pyplot"), tmp_path) == ""
-
-
-@pytest.mark.parametrize("command", ["train", "prepare", "experiment"])
-def test_a_wrong_configuration_does_not_wait_for_torch(
-    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "wrong.yaml").write_text("sead: 1\n", "utf-8")
-    assert imported([command, "--config", "wrong.yaml"], ("torch", "datasets", "pyarrow"), tmp_path) == ""
-    assert "wrong.yaml: sead: unknown key; nearest: seed" in capfd.readouterr().err
+def run_commands(cases: list[list[str]], names: tuple[str, ...], cwd: Path) -> list[tuple[str, list[str]]]:
+    """Run commands one after another in one new process; of each the messages, and the names imported so far."""
+    arguments = [sys.executable, "-c", SCRIPT, json.dumps(cases), " ".join(names)]
+    ended = subprocess.run(arguments, cwd=cwd, stdout=subprocess.PIPE, text=True, check=True)
+    return [(messages, imported) for messages, imported in json.loads(ended.stdout)]
 
 
 TEXT = ["--source", "text", "--reference", "text"]
-WHOLE = ["--set", "data.train.source=text"]
+WRONG = [
+    (["train", "--config", "wrong.yaml"], "wrong.yaml: sead: "),
+    (["prepare", "--config", "wrong.yaml"], "wrong.yaml: sead: "),
+    (["experiment", "--config", "wrong.yaml"], "wrong.yaml: sead: "),
+    (["train", "--config", "run.yaml"], "data.train: nowhere.en: "),
+    (["prepare", "--config", "run.yaml"], "data.train: nowhere.en: "),
+    (["translate", "--model", "nowhere", "--input", "text"], "nowhere: "),
+    (["translate", "--model", "untrained", "--input", "text"], "untrained/checkpoints/best: "),
+    (["translate", "--model", "run", "--input", "nowhere.en"], "nowhere.en: "),
+    (["translate", "--model", "run", "--input", "text", "--prefix", "nowhere.en"], "nowhere.en: "),
+    (["score", "--model", "nowhere", "--source", "text", "--target", "text"], "nowhere: "),
+    (["score", "--model", "run", "--source", "text", "--target", "nowhere.fr"], "nowhere.fr: "),
+    (["evaluate", "--model", "nowhere", *TEXT], "nowhere: "),
+    (["evaluate", "--model", "run", *TEXT, "--gold", "nowhere.align"], "nowhere.align: "),
+    (["length_curve", "--system", "a=untrained", *TEXT, "--output", "curve"], "untrained/checkpoints/best: "),
+    (["report", "nowhere", "--output", "page.html"], "nowhere: "),
+    (["report", "run", "--test", "text", "nowhere.fr", "--output", "page.html"], "nowhere.fr: "),
+    (["serve", "--model", "nowhere"], "nowhere: "),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "missing"),
-    [
-        (["train", "--config", "run.yaml"], "data.train: nowhere.en"),
-        (["train", "--config", "run.yaml", *WHOLE, "--output", "run"], "error: output"),
-        (["train", "--resume", *WHOLE, "--output", "run"], "run/checkpoints/last"),
-        (["prepare", "--config", "run.yaml"], "data.train: nowhere.en"),
-        (["translate", "--model", "nowhere", "--input", "text"], "nowhere"),
-        (["translate", "--model", "untrained", "--input", "text"], "untrained/checkpoints/best"),
-        (["translate", "--model", "run", "--input", "nowhere.en"], "nowhere.en"),
-        (["translate", "--model", "run", "--input", "text", "--prefix", "nowhere.en"], "nowhere.en"),
-        (["score", "--model", "nowhere", "--source", "text", "--target", "text"], "nowhere"),
-        (["score", "--model", "run", "--source", "text", "--target", "nowhere.fr"], "nowhere.fr"),
-        (["evaluate", "--model", "nowhere", *TEXT], "nowhere"),
-        (["evaluate", "--model", "run", *TEXT, "--gold", "nowhere.align"], "nowhere.align"),
-        (["length_curve", "--system", "a=untrained", *TEXT, "--output", "curve"], "untrained/checkpoints/best"),
-        (["report", "nowhere", "--output", "page.html"], "nowhere"),
-        (["report", "run", "--test", "text", "nowhere.fr", "--output", "page.html"], "nowhere.fr"),
-        (["serve", "--model", "nowhere"], "nowhere"),
-    ],
-)
-def test_a_wrong_path_does_not_wait_for_torch(
-    arguments: list[str], missing: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_neither_help_nor_a_wrong_configuration_or_path_waits_for_torch(tmp_path: Path) -> None:
     text = {"source": "text", "target": "text"}
     values = config(tmp_path).model_dump(mode="json")
     values["data"] |= {"train": {"source": "nowhere.en", "target": "text"}, "validation": text, "test": text}
@@ -98,9 +79,13 @@ def test_a_wrong_path_does_not_wait_for_torch(
         (tmp_path / name / "config.yaml").write_text(json.dumps(values), "utf-8")
     (tmp_path / "run/checkpoints/best").mkdir()
     (tmp_path / "run.yaml").write_text(json.dumps(values), "utf-8")
+    (tmp_path / "wrong.yaml").write_text("sead: 1\n", "utf-8")
     (tmp_path / "text").write_text("oak\n", "utf-8")
-    assert imported(arguments, ("torch", "datasets", "pyarrow"), tmp_path) == ""
-    assert f"{missing}: " in capfd.readouterr().err
+    cases = [([command, "--help"], "") for command in COMMANDS] + WRONG
+    slow = ("torch", "datasets", "pyarrow", "matplotlib.pyplot")
+    found = run_commands([arguments for arguments, _ in cases], slow, tmp_path)
+    for (arguments, problem), (messages, imported) in zip(cases, found, strict=True):
+        assert problem in messages and not imported, arguments
 
 
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
@@ -108,7 +93,8 @@ def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -
     train(configuration)
     (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")
     arguments = ["translate", "--model", str(configuration.output), "--input", "line.txt", "--output", "line.hyp"]
-    assert imported(arguments, ("torch", *UNNEEDED), tmp_path) == "torch"
+    [(_, imported)] = run_commands([arguments], ("torch", *UNNEEDED), tmp_path)
+    assert imported == ["torch"]
     assert len((tmp_path / "line.hyp").read_text("utf-8").splitlines()) == 1
 
 
