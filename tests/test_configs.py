@@ -1,5 +1,6 @@
 """Every shipped configuration loads and its network is built; compared systems differ as their experiment says."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ def name(path: Path) -> str:
     return str(path.relative_to(FOLDER))
 
 
-def runs(experiment: str, base: str | None = None) -> list[Run]:
+@cache
+def runs(experiment: str, base: str | None = None) -> tuple[Run, ...]:
     """The runs of a shipped experiment; its paths start at the root of the repository."""
     path = FOLDER / "experiments" / f"{experiment}.yaml"
-    return list(make_plan(load_experiment(path, base=base), str(path)).runs)
+    return make_plan(load_experiment(path, base=base), str(path)).runs
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,8 @@ import json
 import re
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,21 +57,21 @@ def trained(run: Run, **how: Any) -> None:
     ("sections", "problem"),
     [
         ({"outptu": "x"}, "outptu: unknown key; nearest: output"),
-        ({"jobs": "two"}, "jobs: found 'two'; must be a whole number of at least 1"),
+        ({"jobs": "two"}, "jobs: found 'two'"),
         ({"seeds": [1, 1]}, "seeds: a seed is given twice: [1, 1]"),
-        ({"seeds": []}, "seeds: found a list of 0; must be a list of at least one, each a whole number of at least 0"),
-        ({"systems": {}}, "systems: found a section; must be a section of names"),
-        ({"systems": {"a": 3}}, "systems.a: found 3; must be a section of names"),
-        ({"systems": {"a/b": {}}}, "systems: 'a/b' is not a name of letters, digits, '_', '+' and '-'"),
-        ({"systems": {"tests": {}}}, "systems: 'tests' is the name of something else in the output directory; "),
-        ({"tests": {"t": {"source": "a"}}}, "tests.t.reference: missing; must be text that is not empty"),
+        ({"seeds": []}, "seeds: found a list of 0"),
+        ({"systems": {}}, "systems: found a section"),
+        ({"systems": {"a": 3}}, "systems.a: found 3"),
+        ({"systems": {"a/b": {}}}, "systems: 'a/b' "),
+        ({"systems": {"tests": {}}}, "systems: 'tests' "),
+        ({"tests": {"t": {"source": "a"}}}, "tests.t.reference: missing"),
         (
             {"tests": {"t": {"source": "a", "reference": "b", "draw": ["curv"]}}},
             "tests.t.draw[0]: 'curv' is not one of curve, diagnosis; nearest: curve",
         ),
         (
             {"tests": {"t": {"source": "a", "reference": "b", "gold": {"links": "c", "first": 2}}}},
-            "tests.t.gold.first: found 2; must be a whole number of at least 0 and up to 1",
+            "tests.t.gold.first: found 2",
         ),
         (
             {"tests": {"t": {"source": "a", "reference": "b", "golden": 1}}},
@@ -188,6 +190,26 @@ def test_settings_come_last_and_leave_what_the_experiment_decides(tmp_path: Path
         plan_of(write_experiment(tmp_path, seeds=[1]), "seed=2")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+    """A folder with an experiment of one finished run, which tests leave as it is."""
+    folder = tmp_path_factory.mktemp("finished")
+    plan = plan_of(write_experiment(folder, {"none": SYSTEMS["none"]}))
+    trained(plan.runs[0])
+    return folder, plan
+
+
+@contextmanager
+def replaced(file: Path, content: bytes) -> Iterator[None]:
+    """Another content of a file, for a while."""
+    before = file.read_bytes()
+    file.write_bytes(content)
+    try:
+        yield
+    finally:
+        file.write_bytes(before)
+
+
 # --- what is left to do -----------------------------------------------------------------------------------------------
 
 
@@ -223,9 +245,8 @@ def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
     assert left(run) == (("--resume",), "to be resumed after update 4"), "its test set is not scored"
 
 
-def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(tmp_path: Path) -> None:
-    run = plan_of(write_experiment(tmp_path)).runs[0]
-    trained(run)
+def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finished: tuple[Path, Plan]) -> None:
+    folder, run = finished[0], finished[1].runs[0]
     assert left(changed(run, threads=1, training__log_every=7)) == (None, "finished after update 4")
     assert left(changed(run, training__updates=6)) == (("--resume",), "to be resumed after update 4")
     again = (("--resume",), "finished after update 4, to be scored with other options")
@@ -237,21 +258,22 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(tmp_p
     assert re.fullmatch(rf"none: {run.path}: training.batch_tokens was \d+ and is now 99", batch)
     assert fewer.startswith("none: training.updates: 3, but the run has already made 4")
     assert advice.endswith("restore that, choose another --output, or replace the run with --overwrite none")
-    (tmp_path / "test.up").write_text((tmp_path / "test.up").read_text().replace("OAK", "ELM"))
-    with pytest.raises(ConfigError, match=r"none: .*its corpora have changed since it was begun"):
+    text = folder / "test.up"
+    with (
+        replaced(text, text.read_bytes().replace(b"OAK", b"ELM")),
+        pytest.raises(ConfigError, match=r"none: .*its corpora have changed"),
+    ):
         remaining(run, pytest.fail)
 
 
-def test_a_damaged_last_checkpoint_is_left_to_resuming(tmp_path: Path) -> None:
-    run = plan_of(write_experiment(tmp_path)).runs[0]
-    trained(run)
-    (run.path / "checkpoints/last/training.json").write_text("{")
-    assert left(run) == (("--resume",), "to be resumed")
+def test_a_damaged_last_checkpoint_is_left_to_resuming(finished: tuple[Path, Plan]) -> None:
+    run = finished[1].runs[0]
+    with replaced(run.path / "checkpoints/last/training.json", b"{"):
+        assert left(run) == (("--resume",), "to be resumed")
 
 
-def test_a_run_that_is_being_trained_is_reported(tmp_path: Path) -> None:
-    run = plan_of(write_experiment(tmp_path)).runs[0]
-    trained(run)
+def test_a_run_that_is_being_trained_is_reported(finished: tuple[Path, Plan]) -> None:
+    run = finished[1].runs[0]
     with RunDirectory(run.path).locked(pytest.fail), pytest.raises(ConfigError) as error:
         remaining(run, pytest.fail)
     assert error.value.problems[0].startswith(f"none: output: another nmt-train is running in {run.path}")
@@ -334,10 +356,9 @@ def test_precisions_that_runs_have_measured_are_compared(
     assert "precision: auto has chosen differently for these runs (bf16: a; fp32: b); to" in capsys.readouterr().out
 
 
-def test_translations_and_scores_are_those_of_what_they_were_made_from(tmp_path: Path) -> None:
-    plan = plan_of(write_experiment(tmp_path, {"b": {}}))
+def test_translations_and_scores_are_those_of_what_they_were_made_from(finished: tuple[Path, Plan]) -> None:
+    folder, plan = finished
     [run] = plan.runs
-    trained(run)
     scores.score(plan, run, "test")
 
     def state(run: Run = run) -> tuple[bool, bool]:
@@ -345,20 +366,19 @@ def test_translations_and_scores_are_those_of_what_they_were_made_from(tmp_path:
 
     files = {
         run.path / "checkpoints/best/model.safetensors": (False, False),
-        tmp_path / "test.low": (False, False),
+        folder / "test.low": (False, False),
         plan.translations(run, "test"): (False, False),
-        tmp_path / "test.up": (True, False),
+        folder / "test.up": (True, False),
     }
     for file, expected in files.items():
-        before = file.read_bytes()
-        file.write_bytes(before + b"\n")
-        assert state() == expected, file
-        file.write_bytes(before)
+        with replaced(file, file.read_bytes() + b"\n"):
+            assert state() == expected, file
         assert state() == (True, True)
     assert state(changed(run, decoding__beam_size=3)) == (False, False)
     assert state(changed(run, evaluation__bins=[3], evaluation__bootstrap=11)) == (True, False)
-    plan.translations(run, "test").unlink()
+    moved = plan.translations(run, "test").rename(folder / "moved")
     assert state() == (False, False)
+    moved.rename(plan.translations(run, "test"))
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------
