@@ -252,17 +252,12 @@ LENGTHS = torch.tensor([5, 1, 3])
 
 @pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
-@pytest.mark.parametrize("layers", [2])
 @pytest.mark.parametrize("library", [nn.GRU, nn.LSTM])
-def test_an_encoder_of_cells_is_pytorchs(
-    library: type[nn.GRU | nn.LSTM], layers: int, bidirectional: bool, mean: bool
-) -> None:
+def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidirectional: bool, mean: bool) -> None:
     """Annotations; the last forward and the first backward one, of which the backward one goes on, or the mean."""
-    rnn = filled(library(3, 4, layers, bidirectional=bidirectional, batch_first=True))
+    rnn = filled(library(3, 4, 2, bidirectional=bidirectional, batch_first=True))
     cell = GruCell if library is nn.GRU else LstmCell
-    encoder = RecurrentEncoder(
-        3, lambda: cell(4), layers, Dropout(0.0), bidirectional=bidirectional, mean=mean
-    ).double()
+    encoder = RecurrentEncoder(3, lambda: cell(4), 2, Dropout(0.0), bidirectional=bidirectional, mean=mean).double()
     for layer, directions in enumerate(encoder.directions):
         for suffix, direction in zip(("", "_reverse"), directions, strict=False):
             assert isinstance(direction.cell, GruCell | LstmCell)

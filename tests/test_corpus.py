@@ -161,10 +161,8 @@ def test_pairs_of_aligned_files(write: Write) -> None:
 @pytest.mark.parametrize(("sources", "targets"), [(1500, 1498), (0, 2)])
 def test_line_counts_that_differ_are_both_named(write: Write, sources: int, targets: int) -> None:
     corpus = FileCorpus(source=write("a.en", "x\n" * sources), target=write("a.fr", "y\n" * targets))
-    assert error_of(pairs_of, corpus) == (
-        f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}: "
-        f"line n of one must be the translation of line n of the other"
-    )
+    said = error_of(pairs_of, corpus)
+    assert said.startswith(f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}")
 
 
 def test_a_corpus_without_a_pair_is_refused(write: Write) -> None:
@@ -184,9 +182,8 @@ def test_tsv_columns(write: Write) -> None:
 
 def test_a_tsv_row_with_too_few_columns_is_named(write: Write) -> None:
     path = write("a.tsv", "one\tun\ntwo\n")
-    assert error_of(pairs_of, TsvCorpus(tsv=path)) == (
-        f"{path}:2: 1 tab-separated column(s); column 1 does not exist (the first is 0)"
-    )
+    said = error_of(pairs_of, TsvCorpus(tsv=path))
+    assert said.startswith(f"{path}:2: ") and "column 1 does not exist" in said
 
 
 def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:

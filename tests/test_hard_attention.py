@@ -346,16 +346,15 @@ def test_without_noise_the_likeliest_position_is_read(made: Callable[[], HardAtt
     assert context[0, 0, 1].item() == 2
 
 
-@pytest.mark.parametrize("temperature", [0.5])
-def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax(temperature: float) -> None:
+def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax() -> None:
     noise = -torch.empty(1, 1, 4).exponential_(generator=torch.Generator().manual_seed(4)).log().double()
-    attention = GumbelAttention(DotAttention(), temperature)
+    attention = GumbelAttention(DotAttention(), 0.5)
     query, memory = remembered(noise)
     query.requires_grad_()
     context, _ = attention(query, torch.arange(1), memory)
     (found,) = torch.autograd.grad(context[0, 0, 1], query)
     energies = query[0, 0] @ memory.annotations[0, :3].T
-    relaxed = ((energies.log_softmax(-1) + noise[0, 0, :3]) / temperature).softmax(-1)
+    relaxed = ((energies.log_softmax(-1) + noise[0, 0, :3]) / 0.5).softmax(-1)
     (expected,) = torch.autograd.grad(relaxed @ memory.annotations[0, :3, 1], query)
     assert torch.allclose(found, expected, atol=1e-10)
 

@@ -264,10 +264,10 @@ def test_wrong_methods_and_broken_requests_are_refused(client: Client) -> None:
 
 def test_slow_requests_are_ended() -> None:
     """Whoever sends a byte now and then does not hold a connection for ever."""
-    with serving(Fake(), replace(LIMITS, arrival=0.2)) as client:
+    with serving(Fake(), replace(LIMITS, arrival=0.1)) as client:
         started = time.monotonic()
-        assert client.send(b"GET / HT", *[b"T"] * 8, pause=0.05) == b""
-        found = client.send(HEAD + b"Content-Length: 99\r\n\r\n", *[b" "] * 8, pause=0.05)
+        assert client.send(b"GET / HT", *[b"T"] * 8, pause=0.025) == b""
+        found = client.send(HEAD + b"Content-Length: 99\r\n\r\n", *[b" "] * 8, pause=0.025)
         assert found.startswith(b"HTTP/1.1 408 ")
         assert client.send() == b"", "a connection without any request"
         assert time.monotonic() - started < 10

@@ -292,15 +292,11 @@ def test_the_side_that_is_too_small_is_named() -> None:
 
 def test_a_vocabulary_too_small() -> None:
     smallest = 4 + len(KNOWN) + 1
-    assert error_of("bpe", vocabulary=10) == (
-        f"tokenizer.vocabulary: 10 is too small for the characters of the source side; it must be at least {smallest}, "
-        f"or tokenizer.character_coverage lower than 1"
-    )
+    said = error_of("bpe", vocabulary=10)
+    assert said.startswith("tokenizer.vocabulary: 10 ") and f"at least {smallest}, " in said
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 5000], ids=["empty", "blank", "long"])
 def test_a_side_without_text(text: str) -> None:
-    assert error_of("bpe", [Pair("some text", text)] * 3, vocabulary=12) == (
-        "tokenizer: the target side of the training set has no text to learn from "
-        "(SentencePiece skips lines over 4192 bytes)"
-    )
+    said = error_of("bpe", [Pair("some text", text)] * 3, vocabulary=12)
+    assert said.startswith("tokenizer: the target side ") and "no text" in said
