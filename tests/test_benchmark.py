@@ -2,24 +2,15 @@
 
 import json
 import mmap
-import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks.measuring import peak_memory
-from benchmarks.neighbor import measure_beside, neighbor
 from benchmarks.profiling import measure_profile
-from benchmarks.systems import FAST, PLAIN, USUAL, VARIANTS, VOCABULARY, reference, variant_name
-from benchmarks.training import Case, reference_step
-from nmt.config import schema
-from nmt.cores import cores
-from nmt.fast.recurrent import reads_by_kernels
-from nmt.fast.teacher_forcing import unroll_of
-from nmt.model import build_model
+from benchmarks.systems import VARIANTS, VOCABULARY, reference, variant_name
+from benchmarks.training import Case
 from nmt.model.cost import cost
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
@@ -97,66 +88,6 @@ def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> N
     assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
 
 
-def test_steps_are_timed_alone_while_the_neighbor_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In alternation, the first three steps of each left out; the median alone, the mean beside the program."""
-
-    class Fake:
-        """Makes a step take three times as long while it works."""
-
-        working = False
-
-        def pause(self) -> None:
-            self.working = False
-
-        def work(self) -> None:
-            self.working = True
-
-    fake, rounds = Fake(), list[bool]()
-
-    def timed(step: object, device: torch.device) -> float:
-        rounds.append(fake.working)
-        first, last = len(rounds) <= 6, len(rounds) in (9, 12)
-        return 100.0 if first else (3.0 if fake.working else 1.0) * (4 if last else 1)
-
-    monkeypatch.setattr("benchmarks.neighbor.neighbor", lambda: nullcontext(fake))
-    monkeypatch.setattr("benchmarks.neighbor.reference_step", lambda case, world: None)
-    monkeypatch.setattr("benchmarks.neighbor.keep_freed_memory", lambda: None)
-    monkeypatch.setattr("benchmarks.neighbor.timed", timed)
-    row = measure_beside(Case("none", "auto", "fp32", "cpu", (2, 5, 6), 1), None)
-    assert rounds == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
-    assert row.target_tokens_per_second == 12 / 1.0
-    assert row.beside_tokens_per_second == 12 / 6.0
-    assert (row.processes, row.shape) == (1, "2 x 5 -> 6")
-
-
-def test_the_neighbor_works_only_when_it_is_told_and_ends_with_the_block() -> None:
-    def states() -> list[str]:
-        """Of each process of the neighbor, by its group."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # it has ended meanwhile
-                state, _, group, *_ = path.read_text().rpartition(")")[2].split()
-                found += [state] if int(group) == busy.group else []
-        return found
-
-    with neighbor() as busy:
-        until(lambda: set(states()) == {"T"})
-        busy.work()
-        until(lambda: len(states()) == cores() and "T" not in states())
-        busy.pause()
-        until(lambda: states() == ["T"] * cores())
-        busy.work()
-    until(lambda: set(states()) <= {"Z"})  # ended; nobody may have asked for their exit status yet
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that comes soon. Signals take a moment."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -200,23 +131,6 @@ def test_wrong_options_are_explained_before_anything_is_printed(
 
 def test_variants_are_named_as_in_the_table() -> None:
     assert {name: variant_name(reference(name)) for name in VARIANTS} == {name: name for name in VARIANTS}
-
-
-def test_groups_are_of_systems_with_and_without_twins() -> None:
-    small = {"encoder": {"hidden": 8}, "decoder": {"hidden": 16, "readout": 8}}
-    for name in {**USUAL, **FAST, **PLAIN}:
-        sections = reference(name).model_dump()
-        if name != "transformer":
-            sections |= {part: sections[part] | sizes for part, sizes in small.items()}
-        model = build_model(schema.Model.model_validate(sections), 9, 9)
-        twins = reads_by_kernels(model.encoder) and unroll_of(model.decoder) is not None
-        # at once, but with an objective of its own
-        assert (twins or name == "transformer") == (name in USUAL | FAST or name == "hard"), name
-
-
-@pytest.mark.slow
-def test_a_step_runs_with_the_objective_of_the_system() -> None:
-    reference_step(Case("hard-reinforce", "auto", "fp32", "cpu", (2, 3, 2), 1))()
 
 
 def test_peak_memory_is_what_was_held_in_between() -> None:

@@ -3,24 +3,22 @@
 import re
 import resource
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
-from compare_peers import prepared, row, train, translate
+from compare_peers import row, train, translate
 from nmt.config import load_config
 from nmt.errors import DataError
 from nmt.model.transformer import sinusoids
 from peers.processes import Command, Finished, matches, run
-from peers.toolkits import ROOT, TOOLKITS, CTranslate2, JoeyNMT, NmtRun, Toolkit
+from peers.toolkits import ROOT, TOOLKITS, CTranslate2, NmtRun, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -90,13 +88,6 @@ def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> 
         run(Command([sys.executable, "-c", "print('the reason'); exit(3)"]), tmp_path, tmp_path / "log", 1, 60)
 
 
-def test_a_command_has_its_threads_and_none_of_our_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    script = "import os; print([os.environ.get(name) for name in ('OMP_NUM_THREADS', 'PYTHONPATH')])"
-    run(Command([sys.executable, "-c", script]), tmp_path, tmp_path / "log", 3, 60)
-    assert (tmp_path / "log").read_text("utf-8").endswith("\t['3', None]\n")
-
-
 def test_loading_is_no_part_of_the_rate_of_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line takes 8 seconds, and five take 10."""
     for language in ("de", "en"):
@@ -157,27 +148,6 @@ def test_what_the_toolkits_print_is_found(
 
 
 # --- environments and commands ----------------------------------------------------------------------------------------
-
-
-def test_a_toolkit_is_installed_once_beside_the_torch_of_this_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[Sequence[str]]()
-
-    def installing(argv: Sequence[str], **how: Any) -> None:
-        asked.append(argv)
-        (tmp_path / "environment-JoeyNMT").mkdir(exist_ok=True)
-
-    monkeypatch.setattr("compare_peers.subprocess.run", installing)
-    for _ in range(2):
-        assert prepared(JoeyNMT(), tmp_path / "joeynmt") == tmp_path / "joeynmt"
-    venv, pip = asked
-    assert venv == [sys.executable, "-m", "venv", str(tmp_path / "environment-JoeyNMT")]
-    assert pip[0] == str(tmp_path / "environment-JoeyNMT/bin/python")
-    assert "joeynmt==2.3.0" in pip and any(re.fullmatch(r"torch==[\d.]+", package) for package in pip)
-    monkeypatch.setattr(JoeyNMT, "packages", ("joeynmt==2.4.0",))
-    with pytest.raises(DataError, match=r"installed.json: has .*joeynmt==2.3.0.*, not .*joeynmt==2.4.0"):
-        prepared(JoeyNMT(), tmp_path / "joeynmt")
 
 
 @pytest.mark.parametrize(
