@@ -73,10 +73,6 @@ def trained(run: Run, **how: Any) -> None:
             {"tests": {"t": {"source": "a", "reference": "b", "gold": {"links": "c", "first": 2}}}},
             "tests.t.gold.first: found 2",
         ),
-        (
-            {"tests": {"t": {"source": "a", "reference": "b", "golden": 1}}},
-            "tests.t.golden: unknown key; nearest: gold",
-        ),
     ],
 )
 def test_what_is_wrong_with_an_experiment(sections: dict[str, Any], problem: str, tmp_path: Path) -> None:

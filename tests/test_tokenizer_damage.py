@@ -66,18 +66,10 @@ def damaged(table: bytes) -> dict[str, bytes]:
     }
 
 
-DAMAGES = (
-    *("a step out of the array", "a replacement behind the text", "no array", "an array larger than the table"),
-    *("an array of part of a unit", "an array cut short", "text without an end", "three bytes"),
-)
-
-
 @pytest.mark.parametrize("where", ["normalizer_spec", "denormalizer_spec"])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGED := damaged(TABLE))
 def test_damage_is_refused_by_sentencepiece(damage: str, where: str) -> None:
-    found = damaged(TABLE)
-    assert found.keys() == set(DAMAGES)
-    model = with_table(found[damage], where)
+    model = with_table(DAMAGED[damage], where)
     with pytest.raises(RuntimeError, match="INTERNAL"):
         sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(model)
     with pytest.raises(DataError, match=r"^a\.model: not a SentencePiece model, or a damaged one$"):
