@@ -5,12 +5,14 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
 from nmt.config import Config
+from nmt.training import machine
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
 
@@ -91,6 +93,10 @@ def config(folder: Path, attention: str = "bahdanau", output: str = "run", **tra
     return Config.model_validate(options(folder, attention, **training) | {"output": str(folder / output)})
 
 
+COST = cache(machine.cost)
+"""Counts the work of a network once for all runs of a process: it takes longer than some of them."""
+
+
 class Stop:
     """Requests a stop, as a signal does, after ``updates`` updates or after ``asked`` questions whether to stop."""
 
@@ -116,7 +122,10 @@ def train(configuration: Config, stop_after: int | None = None, stop: Stop | Non
     """Train to the end, or until ``stop`` or ``stop_after`` updates stop the run; return the lines that were said."""
     said: list[str] = []
     stop = stop or Stop(math.inf if stop_after is None else stop_after)
-    with patch.object(Trainer, "update", stop.counting(Trainer.update)):
+    with (
+        patch.object(Trainer, "update", stop.counting(Trainer.update)),
+        patch.object(machine, "cost", COST),
+    ):
         finished = train_run(configuration, say=said.append, stop_request=nullcontext(stop), **how)
     assert finished == (stop.made < stop.updates and stop.answered <= stop.asked)
     return said
