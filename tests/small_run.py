@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from nmt.config import Config
+from nmt.model.cost import cost
 from nmt.training import machine
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
@@ -93,7 +94,7 @@ def config(folder: Path, attention: str = "bahdanau", output: str = "run", **tra
     return Config.model_validate(options(folder, attention, **training) | {"output": str(folder / output)})
 
 
-COST = cache(machine.cost)
+COST = cache(cost)
 """Counts the work of a network once for all runs of a process: it takes longer than some of them."""
 
 
