@@ -24,7 +24,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import COLUMNS, Recipe, encode_batch, reason
-from nmt.data.epochs import MixedCorpus, SubstitutedCorpus
+from nmt.data.epochs import MixedCorpus
 from nmt.data.report import Counted, Counts, describe, make_report
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
@@ -82,7 +82,7 @@ def corpora(tmp_path: Path) -> Corpora:
     return Corpora(tmp_path)
 
 
-def texts(corpus: EncodedCorpus | MixedCorpus | SubstitutedCorpus, tokenizers: Tokenizers) -> list[Pair]:
+def texts(corpus: EncodedCorpus | MixedCorpus, tokenizers: Tokenizers) -> list[Pair]:
     sources, targets = corpus.rows(range(len(corpus)))
     return [
         Pair(tokenizers.source.decode(source.tolist()), tokenizers.target.decode(target.tolist()))

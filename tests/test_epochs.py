@@ -1,4 +1,4 @@
-"""What an epoch reads: parts of a mix of corpora, with tags and links, and substituted words."""
+"""What an epoch reads: parts of a mix of corpora, with tags and links."""
 
 from collections import Counter
 from itertools import pairwise
@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
-from nmt.config.schema import FileCorpus, Substitution
+from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.data.encoded import EncodedCorpus
-from nmt.data.epochs import MixedCorpus, count_probabilities, epoch_rows, pairs_per_epoch, substituted
+from nmt.data.epochs import MixedCorpus, epoch_rows, pairs_per_epoch
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from tests.small_run import config, options, train, train_whole_and_in_parts, write_corpus
+from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
 from tests.torture.comparison import differences
 
 BPE = {"type": "bpe", "vocabulary": 40}
@@ -162,12 +161,10 @@ def fingerprint(found: tuple[Position, Batch]) -> tuple[Position, list[list[int]
 
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
-    """Sampled segmentations, substituted words, links, a tag, a part of one corpus, several times the other."""
+    """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
     how: dict[str, Any] = {"updates": 6, "batch_tokens": 900, "guided_attention": {"type": "links"}}
     chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, tokenizer=BPE | {"sampling": {"alpha": 0.4}})
     chosen = with_links(chosen, tmp_path, "back")
-    substitution = Substitution(source=1.0, target=0.7)
-    chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update={"substitution": substitution})})
     whole = train_whole_and_in_parts(chosen, tmp_path, **how)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
     data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
@@ -242,63 +239,11 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
         ("data.corpora.back.links=x", "data.corpora.back.links"),
         ("data.train.source=x", "data.train.source"),
         ("data.filter.script=0.5", "data.filter.script"),
-        ("data.substitution={source: 0, target: 0.0}", "data.substitution"),
-        ("data.substitution={source: -1.0}", "data.substitution.source"),
     ],
 )
-def test_what_a_mix_and_substitution_cannot_be(tmp_path: Path, setting: str, key: str) -> None:
+def test_what_a_mix_cannot_be(tmp_path: Path, setting: str, key: str) -> None:
     (tmp_path / "run.yaml").write_text(dump_config(mixed(tmp_path, {"europarl": 1.0, "back": 0.5})), "utf-8")
     assert load_config(tmp_path / "run.yaml").data.training_corpora.keys() == {"corpora.europarl", "corpora.back"}
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "run.yaml", [setting])
     assert f"{key}: " in caught.value.problems[0]
-
-
-# --- substitution -----------------------------------------------------------------------------------------------------
-
-PIECES = np.array([4, 5, 7, 9], np.int32)
-SENTENCE = np.array([4, 1, 9, 5, 3, 7], np.int32)
-"""Four pieces of text; 1 and 3 are others."""
-
-
-def test_count_probabilities_by_hand() -> None:
-    """With t = 1 / ln 2 each further piece halves the probability: 4/7, 2/7, 1/7."""
-    assert count_probabilities(2, 1 / np.log(2)) == pytest.approx([4 / 7, 2 / 7, 1 / 7])
-    assert count_probabilities(0, 1.0).tolist() == [1.0]
-
-
-def test_counts_places_and_pieces_are_drawn_as_the_paper_says() -> None:
-    size, temperature = 4000, 1.3
-    samples = np.stack([substituted(SENTENCE, temperature, PIECES, (1, 0, pair, 0)) for pair in range(size)])
-    changed = samples != SENTENCE
-    assert not changed[:, [1, 4]].any() and np.isin(samples[:, [0, 2, 3, 5]], PIECES).all()
-    wanted = count_probabilities(4, temperature)
-    error = 4 * np.sqrt(0.25 / size)  # four standard deviations at most
-    assert np.bincount(changed.sum(1), minlength=5) / size == pytest.approx(wanted, abs=error)
-    mean = (wanted * np.arange(5)).sum()
-    assert changed[:, [0, 2, 3, 5]].mean(0) == pytest.approx(np.full(4, mean / 4), abs=error)
-    for place in (0, 2, 3, 5):
-        found = samples[changed[:, place], place]
-        others = [piece for piece in PIECES if piece != SENTENCE[place]]
-        assert [(found == piece).mean() for piece in others] == pytest.approx([1 / 3] * 3, abs=2 * error)
-    assert all((substituted(SENTENCE, 0.01, PIECES, (1, 0, pair, 0)) == SENTENCE).all() for pair in range(50))
-    nothing = np.array([1, 3], np.int32)
-    assert substituted(nothing, 9.0, PIECES, (1, 0, 0, 0)).tolist() == [1, 3]
-
-
-def test_substitution_is_a_pure_function_of_the_epoch(tmp_path: Path) -> None:
-    assert type(prepare(config(tmp_path)).train) is EncodedCorpus
-    values = options(tmp_path)
-    values["data"]["substitution"] = {"source": 2.0}
-    corpus = prepare(Config.model_validate(values)).train
-    every = list(range(len(corpus)))
-    best, epochs = corpus.rows(every), [corpus.in_epoch(epoch).rows(np.array(every)) for epoch in (0, 1)]
-    again = corpus.in_epoch(1).rows(np.array(every[::-1]))
-    assert all(map(np.array_equal, epochs[1][0], again[0][::-1])), "the order of reading does not matter"
-    changed = [
-        sum((new != old).any() for new, old in zip(one, other, strict=True))
-        for one, other in ((epochs[0][0], best[0]), (epochs[0][0], epochs[1][0]), (epochs[0][1], best[1]))
-    ]
-    assert changed[0] > 50 and changed[1] > 50 and changed[2] == 0
-    assert list(map(len, epochs[0][0])) == list(map(len, best[0]))
-    assert np.concatenate(epochs[0][0]).min() >= 4, "no special piece was drawn"

@@ -20,7 +20,7 @@ from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, MappedTable, TextCorpus
 from nmt.data.encoding import Recipe
-from nmt.data.epochs import MixedCorpus, SubstitutedCorpus, pairs_per_epoch
+from nmt.data.epochs import MixedCorpus, pairs_per_epoch
 from nmt.data.language_id import HEAD, swapped_sides
 from nmt.data.learning import learn
 from nmt.data.report import REASONS, Counted, Counts, make_report
@@ -39,7 +39,7 @@ class PreparedData:
     """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
-    train: EncodedCorpus | MixedCorpus | SubstitutedCorpus
+    train: EncodedCorpus | MixedCorpus
     validation: EncodedCorpus
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -95,9 +95,6 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     prepared = cached(folder, load, build, say, remembered)
     if isinstance(data.train, Mix):
         prepared = _mixed(prepared, data.train, seed=config.seed)
-    if data.substitution is not None:
-        train = SubstitutedCorpus(prepared.train, tokenizers, data.substitution, seed=config.seed)
-        prepared = replace(prepared, train=train)
     say(f"encoded corpus: {folder}")
     for problem in prepared.report["warnings"]:
         say(Caution(f"warning: {problem}"))

@@ -1,12 +1,4 @@
-"""The training set as an epoch reads it: parts of a mix of corpora, and substituted words.
-
-Which pairs of a mix an epoch reads is a pure function of (sizes, weights, seed, epoch).
-
-Word substitution, SwitchOut (Wang et al. 2018), is a pure function of (seed, epoch, pair, side). Of the L pieces of a
-sentence, n are replaced with probability p(n) ~ exp(-n / t), n = 0 ... L. The n places are drawn without replacement,
-and each takes another piece, any with the same probability. Special pieces, unknown ones and tags stay where they are
-and come nowhere else: L counts the others. Lengths do not change.
-"""
+"""A mix of corpora as an epoch reads it: a pure function of (sizes, weights, seed, epoch)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config.schema import Substitution
 from nmt.data.batching import TrainingPairs
-from nmt.data.tokenizer import Ids, Tokenizers
+from nmt.data.tokenizer import Ids
 
 Indices = Sequence[int] | npt.NDArray[Any]
-STREAM = 2
-"""The last number of each seed of substitution: without it, that of the first pair would be the plan's."""
 
 
 class View:
@@ -45,9 +34,6 @@ class View:
     def in_epoch(self, epoch: int) -> "View":
         """The pairs as an epoch reads them."""
         return self
-
-
-# --- a mix ------------------------------------------------------------------------------------------------------------
 
 
 def pairs_per_epoch(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[int]:
@@ -116,70 +102,3 @@ class DrawnPairs(View):
     def links(self, indices: Indices) -> list[npt.NDArray[np.float32]] | None:
         """Links of drawn pairs."""
         return super().links(self._drawn[np.asarray(indices, np.int64)])
-
-
-# --- substitution -----------------------------------------------------------------------------------------------------
-
-
-def count_probabilities(length: int, temperature: float) -> npt.NDArray[np.float64]:
-    """The probability that n of ``length`` pieces are replaced, (length + 1,): p(n) ~ exp(-n / temperature)."""
-    weights = np.exp(-np.arange(length + 1) / temperature)
-    return np.asarray(weights / weights.sum())
-
-
-def substituted(ids: Ids, temperature: float, pieces: Ids, seed: Sequence[int]) -> Ids:
-    """Replace some ids of a sentence, (L,), by others of ``pieces``, which are at least two in ascending order."""
-    generator = np.random.default_rng((*seed, STREAM))
-    ranks = np.searchsorted(pieces[:-1], ids)
-    places = np.flatnonzero(pieces[ranks] == ids)
-    cumulative = count_probabilities(len(places), temperature).cumsum()
-    count = int(np.searchsorted(cumulative[:-1], generator.random(), side="right"))
-    changed = ids.copy()
-    for place in generator.permutation(places)[:count]:
-        drawn = int(generator.integers(len(pieces) - 1))  # of all but the one that stands there
-        changed[place] = pieces[drawn + (drawn >= ranks[place])]
-    return changed
-
-
-class SubstitutedCorpus(View):
-    """A training set with another substitution in each epoch; itself it is as it was encoded.
-
-    Args:
-        corpus: the training set.
-        tokenizers: of both sides.
-        substitution: the temperature of each side.
-        seed: of the random numbers.
-    """
-
-    def __init__(self, corpus: TrainingPairs, tokenizers: Tokenizers, substitution: Substitution, *, seed: int) -> None:
-        super().__init__(corpus)
-        temperatures = substitution.source, substitution.target
-        pieces = (np.array(tokenizer.text_ids, np.int32) for _, tokenizer in tokenizers.sides())
-        self._sides, self._seed = tuple(zip(temperatures, pieces, strict=True)), seed
-
-    def in_epoch(self, epoch: int) -> View:
-        """The pairs of an epoch, substituted as they are read."""
-        return SubstitutedPairs(self._corpus.in_epoch(epoch), self._sides, (self._seed, epoch))
-
-
-class SubstitutedPairs(View):
-    """The pairs of an epoch; the temperature and the pieces of each side."""
-
-    def __init__(
-        self, pairs: TrainingPairs, sides: Sequence[tuple[float, Ids]], seed_and_epoch: tuple[int, int]
-    ) -> None:
-        super().__init__(pairs)
-        self._sides, self._seed_and_epoch = sides, seed_and_epoch
-
-    def rows(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
-        """Source and target ids, substituted."""
-        source, target = (
-            [
-                substituted(row, temperature, pieces, (*self._seed_and_epoch, int(pair), side))
-                for pair, row in zip(indices, rows, strict=True)
-            ]
-            if temperature
-            else rows
-            for side, (rows, (temperature, pieces)) in enumerate(zip(super().rows(indices), self._sides, strict=True))
-        )
-        return source, target

@@ -91,12 +91,6 @@ class Tokenizer:
         spec = self.proto.trainer_spec
         return str(spec.ModelType.Name(spec.model_type)).lower()
 
-    @cached_property
-    def text_ids(self) -> list[int]:
-        """The ids of the pieces that texts are cut into, in ascending order: neither special ones nor tags."""
-        pieces = self.proto.pieces
-        return [number for number, piece in enumerate(pieces) if piece.type in (piece.NORMAL, piece.BYTE)]
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)

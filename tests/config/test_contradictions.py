@@ -91,7 +91,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ),
     (("data.test={tsv: t, links: l, tag: <t>}",), {"data.test.links": "evaluation.gold", "data.test.tag": "training"}),
     (("data.filter.script=0.5", "data.source_language=xx"), {"data.filter.script": "xx"}),
-    (("data.substitution={}",), {"data.substitution": "leave it out"}),
     # training
     (("training.average_of=last",), {"training.average_of": "average"}),
     *(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import Cores, Count, NotNegative, Positive, Problem, Section, Size, Text
+from nmt.config.schema.base import Cores, Count, Positive, Problem, Section, Size, Text
 from nmt.config.scripts import scripts_of
 
 LARGEST_TEMPERATURE = 1000.0
@@ -149,19 +149,6 @@ class Filter(Section):
     limit."""
 
 
-class Substitution(Section):
-    """Pieces of the training text replaced by random ones, again in each epoch: SwitchOut (Wang et al. 2018).
-
-    Of L pieces n are replaced with probability p(n) ~ exp(-n / t), n = 0 ... L. The mean of a long sentence is
-    1 / (exp(1 / t) - 1): 0.58 pieces with t = 1, 1.54 with t = 2.
-    """
-
-    source: NotNegative = 0.0
-    """Temperature t of the source side; 0: none."""
-    target: NotNegative = 0.0
-    """Temperature t of the target side, of what the decoder reads and of what it is to predict; 0: none."""
-
-
 class Data(Section):
     """The corpora. Relative paths start at the working directory."""
 
@@ -181,8 +168,6 @@ class Data(Section):
     """Read the pieces of each source sentence last to first, the end symbol still last (Sutskever et al. 2014). The
     attention that commands show is in the order of the text."""
     filter: Filter = Filter()
-    substitution: Substitution | None = None
-    """Word substitution in the training set; null: none."""
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
@@ -222,5 +207,3 @@ class Data(Section):
             if not scripts_of(language := getattr(self, side)):
                 text = f"needs the script of data.{side}, and that of '{language}' is unknown; leave it out"
                 yield Problem("data.filter.script", text)
-        if self.substitution is not None and not (self.substitution.source or self.substitution.target):
-            yield Problem("data.substitution", "has no effect where source and target are 0; leave it out")
