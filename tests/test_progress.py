@@ -141,17 +141,5 @@ def test_the_best_k_are_kept_best_first_and_of_equals_the_earlier(scores: list[f
     assert last.best == last.kept[0]
 
 
-@given(st.lists(st.integers(0, 9).map(float), min_size=1, max_size=12), st.integers(2, 5))
-def test_the_last_k_are_averaged_and_the_best_is_kept(scores: list[float], count: int) -> None:
-    config = training(average=count, average_of="last")
-    last = history(scores, config)[-1]
-    updates = [10 * number for number in range(1, len(scores) + 1)]
-    assert [candidate.update for candidate in last.averaged(config)] == updates[-count:]
-    assert last.kept[0] == last.best and {*last.kept} == {*last.averaged(config), last.best}
-    assert [candidate.score for candidate in last.kept] == sorted((each.score for each in last.kept), reverse=True)
-    best = training(average=count)
-    assert history(scores, best)[-1].averaged(best) == history(scores, best)[-1].kept
-
-
 def test_a_window_sums() -> None:
     assert Window().plus(3.0, 2, 0.5).plus(1.0, 4, 0.25) == Window(4.0, 6, 0.75)

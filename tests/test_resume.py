@@ -38,8 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimizer": {"type": "adam", "learning_rate": 0.5}},
     "transformer": {"attention": "transformer"},
     "sampled inputs": {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}},
-    "moving average": {"ema": {"decay": 0.5}, "average": 2, "save_every": 1},
-    "average of the last": {"average": 2, "average_of": "last"},
+    "average": {"average": 2, "save_every": 1},
 }
 
 
@@ -168,12 +167,11 @@ def test_nothing_takes_its_place_before_it_is_on_the_disk(
     assert {"last", "previous", "best", "update-2", "training.json", "config.yaml", "manifest.json"} <= {*moved}
 
 
-@pytest.mark.parametrize("variant", ["moving average", "average of the last"])
-def test_resuming_what_is_finished_repeats_nothing(folder: Path, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    how: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, **VARIANTS[variant]}
-    finished = config(folder, output=f"finished {variant}", **how)
+def test_resuming_what_is_finished_repeats_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, "average": 2}
+    finished = config(folder, output="finished", **how)
     first = train(finished)
-    run = folder / f"finished {variant}"
+    run = folder / "finished"
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     monkeypatch.setattr(Translator, "stream", lambda *_, **how: pytest.fail("it is translated already"))
     monkeypatch.setattr(Trainer, "__init__", lambda *_, **how: pytest.fail("it is trained already"))
@@ -273,29 +271,6 @@ def test_a_run_that_crashes_before_its_first_validation_can_be_resumed(
         with pytest.raises(KeyboardInterrupt):
             train(early)
     assert "resumed after update 0" in train(early, resume=True)
-
-
-def test_a_best_that_is_never_come_to_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was written just before a crash, and training shall now end before."""
-    how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss"}}
-    save = Trainer.save
-
-    def crash(self: Trainer) -> None:
-        if self.progress.update == 4:
-            raise KeyboardInterrupt
-        save(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "save", crash)
-        with pytest.raises(KeyboardInterrupt):
-            train(config(folder, output="never", updates=6, **how))
-    run = RunDirectory(folder / "never")
-    assert (run.update("best"), run.training("last").state["update"]) == (4, 2)
-    with pytest.raises(CheckpointError, match=r"best: from update 4, but training resumes from update 2, "):
-        train(config(folder, output="never", updates=2, **how), resume=True)
-    train(config(folder, output="never", updates=4, **how), resume=True)
-    train(config(folder, output="not never", updates=4, **how))
-    assert_same_run(folder / "never", folder / "not never")
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------

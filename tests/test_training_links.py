@@ -227,7 +227,7 @@ def test_a_run_does_not_resume_with_other_links(tmp_path: Path) -> None:
 def test_a_run_with_links_and_everything_else_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     """Links of sampled segmentations, of a source that is reversed; inputs that are sampled; averages of averages."""
     how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss", "sentences": 3}, "updates": 6, "average": 2}
-    how |= {"ema": {"decay": 0.5}, "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
+    how |= {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
     sampled = configuration(tmp_path, tokenizer=BPE | {"sampling": {"alpha": 0.4}}, reverse_source=True)
     train_whole_and_in_parts(sampled, tmp_path, **how)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []

@@ -1,7 +1,6 @@
 """Checkpoints of a run in training: which are saved, kept, repaired and averaged."""
 
-import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,8 +14,8 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.tensors import average, unshared
 from nmt.training.log import Log
-from nmt.training.optimizer import LATEST, UsedWeights, load_moments, saved_moments
-from nmt.training.progress import Candidate, Progress
+from nmt.training.optimizer import load_moments, saved_moments
+from nmt.training.progress import Progress
 from nmt.training.validation import ValidationResult
 from nmt.training.world import World, on_writer, share_tensors
 
@@ -33,28 +32,27 @@ class Checkpointing:
     run: RunDirectory
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
-    weights: UsedWeights
     device: torch.device
     log: Log
     world: World
 
     def save(self, progress: Progress) -> None:
-        """Save ``last``: the used weights, and in training those weights, optimizer, random generators and progress;
-        unless the weights are not finite."""
+        """Save ``last``: weights, optimizer, random generators and progress; unless the weights are not finite."""
         if not self.world.writes:
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             self.log.say(Caution(f"update {progress.update}: the weights are not finite and are not saved"))
             return
         self.log.sync()
-        training = self._training_state(progress)
-        with self.weights.used():
-            self.run.save("last", self.model.state_dict(), training, update=progress.update)
+        random = {"random.cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            random["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), progress.to_json())
+        self.run.save("last", self.model.state_dict(), training, update=progress.update)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
-        """Save the weights of the model, which are the used ones, as ``best`` or as a candidate for the average if the
-        last validation says so."""
+        """Save the weights as ``best``, or as a candidate for the average, if the last validation says so."""
         if not self.world.writes:
             return
         weights = self.model.state_dict()
@@ -72,8 +70,6 @@ class Checkpointing:
         tensors = share_tensors(self.world, lambda: self.run.training(checkpoint).tensors)
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
-        latest = {name: tensors.pop(name) for name in [*tensors] if name.startswith(LATEST)}
-        self.weights.restore(latest, where)
         stepped = progress.update > progress.skipped
         load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
         try:
@@ -85,34 +81,18 @@ class Checkpointing:
         return progress
 
     def damaged(self, progress: Progress) -> dict[str, Sequence[str]]:
-        """The problems of the checkpoints beside ``last`` that the end of training needs, by name.
-
-        Raises CheckpointError if the run is finished and nothing can replace a damaged ``best``, or if ``best`` is from
-        an update that the run does not reach again.
-        """
-        names = ["best"] if progress.best is not None else []
-        names += self._candidates(progress)
+        """The problems of the checkpoints beside ``last`` that the end of training needs, by name."""
         problems = {}
-        for name in names:
+        for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
             try:
                 self.run.weights(name)
             except FileError as error:
                 problems[name] = error.problems
-        later = 0 if names[:1] != ["best"] or "best" in problems else self.run.update("best")
-        reached = progress.update if progress.finished(self.config) else self.config.updates or math.inf
-        if later > reached:
-            raise CheckpointError(
-                f"{self.run.checkpoints / 'best'}: from update {later}, but training resumes from update "
-                f"{progress.update}, and training.updates, training.epochs or training.validation.patience ends it "
-                f"before update {later}"
-            )
-        if "best" in problems and self._replacement(progress, problems) is None and progress.finished(self.config):
-            raise CheckpointError(*problems["best"], "no other copy of the best weights is left; restore the file")
         return problems
 
     def mend(self, progress: Progress) -> Progress:
-        """Replace a damaged ``best`` by the best undamaged checkpoint, or else let the next validation make one, and
-        delete other damaged checkpoints. Raises CheckpointError as :meth:`damaged` does."""
+        """Replace a damaged ``best`` by the best undamaged candidate, or else let the next validation make one; delete
+        damaged candidates. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
         return shared_progress(self.world, lambda: self._mended(progress))
 
     def _mended(self, progress: Progress) -> Progress:
@@ -121,13 +101,15 @@ class Checkpointing:
             self.log.say(f"{'; '.join(damaged[name])}; the average is made without it")
             self.run.delete(name)
         if "best" in damaged:
-            replacement = self._replacement(progress, damaged)
-            if replacement is None:
-                self.log.say(f"{'; '.join(damaged['best'])}; the next validation makes another")
-                progress = replace(progress, best=None)
+            problem, others = "; ".join(damaged["best"]), self._candidates(progress)
+            if others:
+                self.log.say(f"{problem}; {others[0]} takes its place")
+                self.run.save("best", self.run.weights(others[0]), update=self.run.update(others[0]))
+            elif progress.finished(self.config):
+                raise CheckpointError(problem, "no other copy of the best weights is left; restore the file")
             else:
-                self.log.say(f"{'; '.join(damaged['best'])}; {replacement} takes its place")
-                self.run.save("best", self.run.weights(replacement), update=self.run.update(replacement))
+                self.log.say(f"{problem}; the next validation makes another")
+                progress = replace(progress, best=None)
         self._drop_others(progress)
         return progress
 
@@ -137,50 +119,29 @@ class Checkpointing:
         The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
         been averaged, and its next ``best`` has to beat the checkpoints, not the average.
         """
-        updates = on_writer(self.world, lambda: self._averaged(progress))
-        if self.config.average == 1 or len(updates) < 2 or progress.best is None:
+        names = on_writer(self.world, lambda: self._candidates(progress))
+        if self.config.average == 1 or len(names) < 2 or progress.best is None:
             return
-        names = [Candidate(update, 0.0).checkpoint for update in updates]
         mean = share_tensors(self.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
         better = result.merit(self.config.validation.metric) > progress.best.score
         if self.world.writes:
             # in an extended run ``best`` may be an older average
-            best = mean if better else self.run.weights(self._candidates(progress)[0])
+            best = mean if better else self.run.weights(names[0])
             self.run.save("best", best, update=progress.update)
-        # now, because a run whose metrics have this line is not averaged again
-        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=sorted(updates))
+        updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
+        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
         if better:
             self.log.scalars(progress.update, "best", result.as_dict(), "average")
         self.log.say(
-            f"average of the checkpoints of updates {', '.join(map(str, sorted(updates)))}: {result}: "
+            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
             f"{'becomes' if better else 'does not become'} best"
         )
 
-    def _training_state(self, progress: Progress) -> TrainingCheckpoint:
-        """Everything beside the used weights on which the next update depends."""
-        tensors = {"random.cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        return TrainingCheckpoint(
-            unshared(tensors | saved_moments(self.optimizer) | self.weights.saved()), progress.to_json()
-        )
-
-    def _averaged(self, progress: Progress) -> list[int]:
-        """The updates of the checkpoints that enter the average and exist; see :meth:`mend`."""
-        return [each.update for each in progress.averaged(self.config) if self.run.has(each.checkpoint)]
-
     def _candidates(self, progress: Progress) -> list[str]:
-        """The existing checkpoints that training keeps, best first."""
+        """The existing checkpoints that training keeps for the average, best first."""
         return [candidate.checkpoint for candidate in progress.kept if self.run.has(candidate.checkpoint)]
-
-    def _replacement(self, progress: Progress, damaged: Container[str]) -> str | None:
-        """The best undamaged checkpoint other than ``best``."""
-        names = [name for name in self._candidates(progress) if name not in damaged]
-        if not names and progress.best is not None and progress.best.update == progress.update:
-            names = ["last"]
-        return next(iter(names), None)
 
     def _drop_others(self, progress: Progress) -> None:
         """Delete the checkpoints that are no longer kept."""

@@ -70,7 +70,6 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
                         "updates": min(UPDATES, training.updates or UPDATES),
                         "epochs": None,
                         "average": 1,
-                        "average_of": "best",
                         "log_every": 1,
                         "validation": training.validation.model_copy(
                             update={"samples": min(1, training.validation.samples)}
@@ -207,7 +206,7 @@ def _disk(config: Config, run: RunDirectory, folder: Path) -> str:
     short, cache = RunDirectory(folder / RUN), folder / CACHE
     best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
     average = config.training.average
-    kept = 0 if average == 1 else average + (config.training.average_of == "last")  # then the best one, too
+    kept = 0 if average == 1 else average
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config.data.cache)

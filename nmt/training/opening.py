@@ -81,7 +81,7 @@ class Ending:
             trained=True,
             averaged=tested
             or config.training.average == 1
-            or len(progress.averaged(config.training)) < 2
+            or len(progress.kept) < 2
             or last.get("average") == progress.update,
             scored=config.data.test is None or (tested and written),
             same_options=not any(is_one_of(change.key, ("decoding", "evaluation")) for change in changed),

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Self
 
@@ -86,7 +85,7 @@ class Progress:
     scale: float = 1.0
     """The factor to which the plateau schedule has reduced the learning rate."""
     kept: tuple[Candidate, ...] = ()
-    """The checkpoints that may enter the average, and the best one, best first."""
+    """The checkpoints that enter the average, best first."""
 
     @property
     def epoch(self) -> int:
@@ -125,12 +124,8 @@ class Progress:
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
-            kept=_kept(sorted((*self.kept, this), key=lambda candidate: -candidate.score), config),
+            kept=tuple(sorted((*self.kept, this), key=lambda candidate: -candidate.score)[: config.average]),
         )
-
-    def averaged(self, config: Training) -> tuple[Candidate, ...]:
-        """The checkpoints that enter the average."""
-        return self.kept if config.average_of == "best" else _last(self.kept, config.average)
 
     def validation_due(self, config: Training) -> bool:
         """Whether a validation follows."""
@@ -172,18 +167,6 @@ class Progress:
         if json.dumps(progress.to_json(), sort_keys=True) != text:
             raise ValueError("fields are missing, or there are others")
         return progress
-
-
-def _kept(ranked: Sequence[Candidate], config: Training) -> tuple[Candidate, ...]:
-    """Those of the candidates, best first, that are still needed."""
-    if config.average_of == "best":
-        return tuple(ranked[: config.average])
-    last = _last(ranked, config.average)
-    return tuple(candidate for candidate in ranked if candidate in last or candidate is ranked[0])
-
-
-def _last(candidates: Sequence[Candidate], count: int) -> tuple[Candidate, ...]:
-    return tuple(sorted(candidates, key=lambda candidate: candidate.update)[-count:])
 
 
 @dataclass(frozen=True)

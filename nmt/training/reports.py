@@ -181,9 +181,9 @@ def _attention_parameters(decoder: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def state_bytes(config: Config, parameters: int) -> int:
-    """Return the bytes of weights, gradients, the optimizer's moments and the moving average, in fp32."""
+    """Return the bytes of weights, gradients and the optimizer's moments, in fp32."""
     moments = sum(each.dim() > 0 for each in state_of_one(config.training.optimizer).values())
-    return 4 * parameters * (2 + moments + (config.training.ema is not None))
+    return 4 * parameters * (2 + moments)
 
 
 def summary(

@@ -21,7 +21,7 @@ from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import gradients_on
 from nmt.training.log import Log
 from nmt.training.objective import objective_of
-from nmt.training.optimizer import build_optimizer, learning_rate, used_weights
+from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import Reports, Update
 from nmt.training.validation import Validator
@@ -63,8 +63,7 @@ class Trainer:
         self.accumulate = Accumulation(self.model, world, self.config.accumulation, precision, log)
         self.optimizer = build_optimizer(model.parameters(), self.config.optimizer)
         self.validator = Validator(config, prepared, model, device, log, world)
-        self.weights = used_weights(self.config.ema, self.model)
-        self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, self.weights, device, log, world)
+        self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)
         self.extent = Extent.of(config, prepared, world.size)
         self.reports = Reports(self.config, self.extent, log, device, token_seconds)
         self.progress = Progress()
@@ -119,7 +118,6 @@ class Trainer:
             self._skip()
         else:
             self.optimizer.step()
-            self.weights.follow(self.progress.update - self.progress.skipped + 1)
         self.gradients.reset()
         self.progress = self.progress.updated(after, tokens, skipped=skipped, halved=halved)
         return Update(total / tokens, tokens, gradient_norm, rate)
@@ -179,19 +177,13 @@ class Trainer:
     def validate(self, check_stop: CheckStop = never_stop) -> None:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
         changed."""
-        with self.weights.used():
-            self._judge(check_stop)
-        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
-            self.save()
-
-    def _judge(self, check_stop: CheckStop) -> None:
-        """Validate the weights of the model; save them if they are among the best."""
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = replace(self.progress, validation_seconds=self.progress.validation_seconds + result.seconds)
         self.progress = before.judged(result.merit(self.config.validation.metric), self.config)
-        best = self.progress.best is not before.best
-        self.reports.validation(self.progress, result, best=best)
+        self.reports.validation(self.progress, result, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
+        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
+            self.save()
 
     def average_best(self, check_stop: CheckStop = never_stop) -> None:
         """Replace ``best`` by the average of several checkpoints if validation prefers the average."""

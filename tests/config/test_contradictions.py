@@ -92,7 +92,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("data.test={tsv: t, links: l, tag: <t>}",), {"data.test.links": "evaluation.gold", "data.test.tag": "training"}),
     (("data.filter.script=0.5", "data.source_language=xx"), {"data.filter.script": "xx"}),
     # training
-    (("training.average_of=last",), {"training.average_of": "average"}),
     *(
         ((f"training.scheduled_sampling={{{options}}}",), {f"training.scheduled_sampling.{key}": said})
         for options, key, said in (
@@ -163,7 +162,6 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
         ("model.dropout.variational=true",),
-        ("training.average_of=last", "training.average=2"),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
         ("training.scheduled_sampling={type: linear, offset: 0.5, slope: 0}",),
         ("training.validation.metric=aer", "evaluation.gold={source: s, target: t, links: l}"),

@@ -64,7 +64,7 @@ WITH_UNITS = schema.listed(
             f"model.attention.score: found a list of 1; must be a section with a type: {SCORES}",
         ),
         ("model.attention={type: transformer, heads: 4}", "model.attention.heads: has no effect for type "),
-        ("training.ema=0.99", "training.ema: found 0.99; must be a section of keys and values"),
+        ("training.validation=0.99", "training.validation: found 0.99; must be a section of keys and values"),
         (
             "training.optimizer={type: adam, momentum: 0.5}",
             "training.optimizer.momentum: has no effect for type 'adam'",

@@ -113,8 +113,6 @@ EXTREMES = {
     "training.validation.patience": ["1", str(10**18 - 1)],
     "training.validation.beam_size": ["7", "1000"],
     "training.validation.samples": ["1", str(10**18 - 1)],
-    "training.ema": ["{decay: 1e-300}", "{decay: 0.9999999999999999}"],
-    "training.average_of": ["last"],
     "training.average": ["2", str(10**18 - 1)],
     "training.save_every": [str(10**18 - 1)],
     "training.log_every": [str(10**18 - 1)],

@@ -19,7 +19,6 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
 from nmt.training import trainer as trainer_module
 from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.progress import Candidate, Progress
 from nmt.training.reports import Update
 from nmt.training.trainer import Trainer
 from nmt.training.world import OneProcess, seed_apart
@@ -311,9 +310,3 @@ def test_statistics_change_by_the_mean_of_all_processes(make: Make) -> None:
     trainer.accumulate._try = lambda *_: trainer.model.get_buffer("average").add_(4)  # type: ignore[method-assign]
     trainer.accumulate(trainer.gradients, [], 1, 0, "")
     assert trainer.model.get_buffer("average") == 1 + (4 + 2) / 2
-
-
-@pytest.mark.parametrize(("best", "expected"), [(4, "last"), (2, None)])
-def test_last_replaces_a_damaged_best_of_the_same_update(best: int, expected: str | None, make: Make) -> None:
-    progress = Progress(update=4, best=Candidate(best, 0.5))
-    assert make().checkpointing._replacement(progress, ["best"]) == expected

@@ -127,24 +127,6 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
         assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
 
 
-@pytest.mark.parametrize(("mean_loss", "chosen"), [(0.5, True), (1.5, False)])
-def test_the_mean_of_the_last_becomes_best_where_it_is_better(make: Make, mean_loss: float, chosen: bool) -> None:
-    """The best checkpoint is kept beside them: it is ``best`` again if the mean is not."""
-    trainer = make(updates=8, average=2, average_of="last", validation={"every": 2, "metric": "loss"})
-    trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
-    trainer.fit()
-    run = trainer.checkpointing.run
-    names = {path.name for path in run.checkpoints.iterdir()}
-    assert names == {"best", "last", "previous", "update-4", "update-6", "update-8"}
-    trainer.average_best()
-    four, six, eight = (run.weights(f"update-{update}") for update in (4, 6, 8))
-    for name, tensor in run.weights("best").items():
-        expected = (six[name] + eight[name]) / 2 if chosen else four[name]
-        torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
-    [line] = metrics(run.path, "average")
-    assert line["best"] == chosen and line["updates"] == [6, 8] and line["loss"] == mean_loss
-
-
 def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
     def stop() -> None:
         raise Stopped

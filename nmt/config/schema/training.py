@@ -215,13 +215,6 @@ class LinksGuide(GuidedAttention):
 AnyGuide = Annotated[DiagonalGuide | LinksGuide, Discriminator("type")]
 
 
-class MovingAverage(Section):
-    """Exponential moving average of the weights."""
-
-    decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
-    """Factor by which the share of an update's weights shrinks at each later update."""
-
-
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
@@ -249,14 +242,9 @@ class Training(Section):
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters; null: no clipping."""
     validation: Validation = Validation()
-    ema: MovingAverage | None = None
-    """Validate, save and translate with a moving average of the weights; training goes on with the weights themselves.
-    null: none."""
     average: Size = 1
-    """Number of checkpoints whose averaged weights become ``best`` at the end if validation prefers them; 1: no
+    """Number of best checkpoints whose averaged weights become ``best`` at the end if validation prefers them; 1: no
     averaging."""
-    average_of: Literal["best", "last"] = "best"
-    """The checkpoints that are averaged: the best validated ones, or the last."""
     save_every: Size | None = None
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
@@ -280,9 +268,6 @@ class Training(Section):
 
     def contradictions(self) -> Iterator[Problem]:
         """Options that contradict each other."""
-        if self.average_of == "last" and self.average == 1:
-            text = "has no effect where training.average is 1; set training.average to the number of checkpoints"
-            yield Problem("training.average_of", text)
         if isinstance(self.scheduled_sampling, LinearSampling | ExponentialSampling):
             yield from self.scheduled_sampling.contradictions("training.scheduled_sampling")
 
