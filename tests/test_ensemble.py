@@ -176,7 +176,6 @@ RULED = SearchOptions(
     min_length_factor=0.5,
     coverage_penalty=0.2,
     no_repeat_ngram=3,
-    repetition_penalty=1.1,
 )
 
 

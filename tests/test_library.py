@@ -226,7 +226,6 @@ def test_attention_is_an_array_of_a_row_for_each_piece(translator: nmt.Translato
         ({"beam_size": 0}, "decoding.beam_size: found 0; "),
         ({"beam_size": "5"}, "decoding.beam_size: found '5'; "),
         ({"length_penalty": -1.0}, "decoding.length_penalty: found -1.0; "),
-        ({"repetition_penalty": 0.5}, "decoding.repetition_penalty: found 0.5; "),
         ({"n_best": 9}, "n-best 9: "),
         ({"n_best": 0}, "n-best 0: "),
     ],

@@ -1,6 +1,5 @@
 """Rules of a search against the plain statement of each, on models whose every probability is known."""
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from nmt.search import (
     LeastLength,
     NoRepeatedNgram,
     Prefixes,
-    RepetitionPenalty,
     Rule,
     Sampling,
     beam_search,
@@ -35,7 +33,6 @@ CPU = torch.device("cpu")
 class Plainly:
     """The rules, stated plainly."""
 
-    penalty: float = 1.0
     n: int = 0
     least: int = 0
     prefix: tuple[int, ...] = ()
@@ -53,7 +50,7 @@ class Plainly:
             repeats = self.n > 0 and len(longer) >= self.n and longer[len(longer) - self.n :] in ngrams[:-1]
             short = token == EOS and len(tokens) < self.least
             if not repeats and not short:
-                permitted[token] = log_prob * (self.penalty if token in tokens else 1.0)
+                permitted[token] = log_prob
         return permitted or {EOS: own[EOS]}
 
     def score(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> float:
@@ -71,7 +68,6 @@ class Plainly:
 
 RULES = st.builds(
     Plainly,
-    st.sampled_from([1.0, 1.3, 3.0]),
     st.integers(0, 3),
     st.integers(0, 4),
     st.lists(st.sampled_from([A, B, C]), max_size=3).map(tuple),
@@ -81,9 +77,7 @@ RULES = st.builds(
 def rules_of(each: list[Plainly]) -> tuple[list[Rule], Prefixes]:
     """The rules of a batch: of its first sentence, but each with its own prefix and least length."""
     least = torch.tensor([plainly.least for plainly in each])
-    rules: list[Rule] = [RepetitionPenalty(each[0].penalty)]
-    if each[0].n:
-        rules.append(NoRepeatedNgram(each[0].n))
+    rules: list[Rule] = [NoRepeatedNgram(each[0].n)] if each[0].n else []
     return [*rules, LeastLength(least, EOS)], Prefixes.of([plainly.prefix for plainly in each], CPU)
 
 
@@ -97,12 +91,6 @@ def one_rule(rule: Rule, log_probs: list[float], history: list[int]) -> list[flo
 
 
 # --- each by hand -----------------------------------------------------------------------------------------------------
-
-
-def test_a_repetition_penalty_of_two_squares_the_probability_of_a_token_that_is_there() -> None:
-    halves = [math.log(each) for each in (0.5, 0.25, 0.25)]
-    found = one_rule(RepetitionPenalty(2.0), halves, [0, 1, 1])
-    assert found == pytest.approx([math.log(each) for each in (0.25, 0.0625, 0.25)])
 
 
 def test_a_bigram_that_was_emitted_is_not_completed_again() -> None:
@@ -131,7 +119,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
     seed: int, first: Plainly, second: Plainly, alpha: float
 ) -> None:
     model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
-    each = [first, Plainly(first.penalty, first.n, second.least, second.prefix)]
+    each = [first, Plainly(first.n, second.least, second.prefix)]
     wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]
     width = max(map(len, wanted))
     found = beam_search(
@@ -148,7 +136,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
 def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Plainly]) -> None:
-    each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    each = [Plainly(each[0].n, plainly.least, plainly.prefix) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
     model = RememberingModel(seed, len(each), sharpness=1.0)
     greedy = greedy_search(*ruled(model, lengths, each), limits(lengths))
@@ -169,7 +157,7 @@ def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Pl
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4), st.integers(1, 4))
 @settings(max_examples=15, deadline=None)
 def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Plainly], width: int) -> None:
-    each = [Plainly(each[0].penalty, each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    each = [Plainly(each[0].n, plainly.least, plainly.prefix) for plainly in each]
     lengths = [4 + (seed + 3 * sentence) % 7 for sentence in range(len(each))]
     model = RememberingModel(seed, len(each), sharpness=1.0)
 
@@ -192,15 +180,8 @@ def test_without_rules_the_model_is_searched_itself() -> None:
         assert found is model and start is state
 
 
-NEUTRAL: list[list[Rule]] = [
-    [RepetitionPenalty(1.0)],
-    [NoRepeatedNgram(100)],
-    [LeastLength(torch.zeros(3, dtype=torch.long), EOS)],
-]
-
-
 def test_neutral_rules_change_nothing() -> None:
-    rules = list(itertools.chain(*NEUTRAL))
+    rules: list[Rule] = [NoRepeatedNgram(100), LeastLength(torch.zeros(3, dtype=torch.long), EOS)]
     model, most = RememberingModel(1, 3, sharpness=1.0), limits([3, 12, 7])
     ruled_model, start = obeying(model, model.start(3), most, rules)
     for width in (1, 4):

@@ -4,7 +4,7 @@ from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, together
 from nmt.search.greedy import Sampling, greedy_search, sample_search
 from nmt.search.ranking import Coverage
-from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, RepetitionPenalty, Rule, obeying
+from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, Rule, obeying
 from nmt.search.types import Hypothesis, Limits, Searchable, StepModel, StepState
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Limits",
     "NoRepeatedNgram",
     "Prefixes",
-    "RepetitionPenalty",
     "Rule",
     "Sampling",
     "Searchable",

@@ -25,22 +25,6 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class RepetitionPenalty:
-    """log p'(y) = penalty * log p(y) for each y that the row has emitted (after Keskar et al. 2019, 4.1).
-
-    They divide the logit of such a token by the penalty, which favors it where the logit is negative. A log-probability
-    is never positive, so here the penalty multiplies it: p' = p^penalty. 1 changes nothing.
-    """
-
-    penalty: float
-    """At least 1."""
-
-    def __call__(self, log_probs: Tensor, history: Tensor, sentences: Tensor, /) -> Tensor:
-        """(R, V), (R, T), (R,) -> (R, V)."""
-        return log_probs.scatter(1, history, self.penalty * log_probs.gather(1, history))
-
-
-@dataclass(frozen=True)
 class NoRepeatedNgram:
     """No n tokens that the row has emitted in a row are emitted in a row again (Paulus et al. 2018, 2.5)."""
 

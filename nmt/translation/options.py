@@ -41,7 +41,6 @@ class SearchChanges(TypedDict, total=False):
     min_length_factor: float
     coverage_penalty: float
     no_repeat_ngram: int
-    repetition_penalty: float
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class SearchOptions:
     min_length_factor: float = 0.0
     coverage_penalty: float = 0.0
     no_repeat_ngram: int = 0
-    repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
         problems = []

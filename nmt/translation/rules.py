@@ -6,15 +6,13 @@ import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.search import Coverage, LeastLength, Limits, NoRepeatedNgram, RepetitionPenalty, Rule
+from nmt.search import Coverage, LeastLength, Limits, NoRepeatedNgram, Rule
 from nmt.translation.options import SearchOptions
 
 
 def rules_of(options: SearchOptions, limits: Limits, source_lengths: Tensor) -> Sequence[Rule]:
     """Make the rules for sentences of (B,) source pieces, EOS not counted; none for options that ask for none."""
     rules: list[Rule] = []
-    if options.repetition_penalty != 1:
-        rules.append(RepetitionPenalty(options.repetition_penalty))
     if options.no_repeat_ngram:
         rules.append(NoRepeatedNgram(options.no_repeat_ngram))
     if options.min_length_factor:

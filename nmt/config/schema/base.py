@@ -39,7 +39,6 @@ Ngram = Annotated[int, Field(ge=0, le=LARGEST_NGRAM)]
 
 LARGEST_LENGTH_PENALTY = 10.0
 LARGEST_LENGTH_FACTOR = 100.0
-LARGEST_REPETITION_PENALTY = 100.0
 
 
 class Problem(NamedTuple):

@@ -9,7 +9,6 @@ from nmt.config.schema.attention import NoAttention
 from nmt.config.schema.base import (
     LARGEST_LENGTH_FACTOR,
     LARGEST_LENGTH_PENALTY,
-    LARGEST_REPETITION_PENALTY,
     Beam,
     Cores,
     Count,
@@ -30,7 +29,7 @@ Kernels = Literal["auto", "plain"]
 
 OF_SEVERAL = ("coverage_penalty",)
 """Options that compare the hypotheses of a beam."""
-RULES = ("min_length_factor", "no_repeat_ngram", "repetition_penalty")
+RULES = ("min_length_factor", "no_repeat_ngram")
 """Options that change which pieces may follow."""
 
 
@@ -55,8 +54,6 @@ class Decoding(Section):
     attention lower: their score is log p / length penalty + b sum_i log min(attention to piece i, 1); 0: none."""
     no_repeat_ngram: Ngram = 0
     """Pieces in a row that occur in a translation only once (Paulus et al. 2018); 0: any may repeat."""
-    repetition_penalty: Annotated[float, Field(ge=1, le=LARGEST_REPETITION_PENALTY)] = 1.0
-    """Factor of the log-probability of a piece that the translation already has (after Keskar et al. 2019); 1: none."""
 
     def describe(self) -> str:
         """Name the options of OF_SEVERAL and RULES that are in effect, with their values; "" if none is."""
