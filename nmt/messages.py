@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
+Say = Callable[[str], None]
+"""Receives each message."""
 
 
 class Result(str):

@@ -154,9 +154,8 @@ def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> N
         load_run(run.path, CPU)
 
 
-@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "plain_kernels.json", "checkpoints/best/sha256.json"])
+@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "checkpoints/best/sha256.json"])
 def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_path: Path) -> None:
-    write_json(run.plain_kernels, [])
     (run.path / part).rename(tmp_path / "outside")
     (run.path / part).symlink_to(tmp_path / "outside")
     with pytest.raises(FileError, match=rf"{part}: a link out of the run directory, to {tmp_path}/outside"):

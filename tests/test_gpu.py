@@ -17,8 +17,8 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.objective import TeacherForcing
-from nmt.training.trial import compare, trial_of, trusted
-from nmt.training.world import ONE_PROCESS
+from nmt.training.pipeline import make_model
+from nmt.training.trial import disagreement
 from nmt.translation.options import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train
@@ -81,19 +81,10 @@ def test_a_training_step_in_bf16_starts_from_the_loss_of_the_cpu(attention: str,
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) -> None:
-    """In this process, where it is quick; the next test has it as training makes it."""
     values = options(tmp_path) | {"device": "cuda", "precision": precision, "model": SIZES | VARIANTS[variant]}
     config = Config.model_validate(values)
-    assert f"in {precision} " in compare(trial_of(config, prepare(config), GPU))
-
-
-def test_a_trial_is_made_in_another_process_and_remembered(tmp_path: Path) -> None:
-    config = Config.model_validate(options(tmp_path) | {"device": "cuda"})
     prepared = prepare(config)
-    said: list[str] = []
-    for words in ("a batch by the fast ones equals the plain ones", "the fast ones passed their trial"):
-        assert trusted(config, prepared, GPU, ONE_PROCESS, said.append).config is config, said
-        assert words in said[-1] and torch.cuda.get_device_name(GPU) in said[-1]
+    assert disagreement(config, make_model(config, prepared), prepared, GPU) is None
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

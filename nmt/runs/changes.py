@@ -20,6 +20,7 @@ WITHOUT_EFFECT = (
     "output",
     "device",
     "threads",
+    "kernels",
     "data.cache",
     "data.processes",
     "training.save_every",

@@ -6,13 +6,12 @@ RUN/checkpoints/{last,best}/model.safetensors        last: also training.safeten
 RUN/checkpoints/previous                             the ``last`` before this one
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
-RUN/plain_kernels.json                               where the fast kernels failed their trial
 """
 
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from nmt.config import Config, dump_config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError
-from nmt.files import read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
+from nmt.files import refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
 
 LOCK = ".lock"
@@ -43,7 +42,6 @@ class RunDirectory(Checkpoints):
         self.manifest = self.path / "manifest.json"
         self.test_hypotheses = self.path / "test.hypotheses.txt"
         self.test_scores = self.path / "test.scores.json"
-        self.plain_kernels = self.path / "plain_kernels.json"
 
     @property
     def exists(self) -> bool:
@@ -70,18 +68,6 @@ class RunDirectory(Checkpoints):
         write_json(self.manifest, manifest)
         sync(self.path.absolute().parent)
 
-    def remember_kernels(self, failed: Sequence[Mapping[str, Any]]) -> None:
-        """Write down where the fast kernels failed their trial; without such a place, forget earlier ones."""
-        if failed:
-            write_json(self.plain_kernels, failed)
-        else:
-            self.plain_kernels.unlink(missing_ok=True)
-
-    def takes_plain_kernels(self, place: Callable[[], Mapping[str, Any]]) -> bool:
-        """Whether the fast kernels failed in exactly this place. Raises FileError."""
-        failed = read_json(self.plain_kernels) if self.plain_kernels.exists() else None
-        return isinstance(failed, list) and place() in failed
-
     def remove(self) -> None:
         """Delete the files of the run, and no other file in the directory."""
         for part in self._parts:
@@ -104,8 +90,7 @@ class RunDirectory(Checkpoints):
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
         files = (self.config, self.metrics, self.samples, self.data_report, self.manifest)
-        results = (self.test_hypotheses, self.test_scores, self.plain_kernels)
-        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
+        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, self.test_hypotheses, self.test_scores)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """From a run directory to a network that translates."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,7 @@ from torch import Tensor
 from nmt import fast
 from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
-from nmt.device import name_of
-from nmt.errors import CheckpointError, NmtError, NmtWarning
+from nmt.errors import CheckpointError, NmtError
 from nmt.files import read_json, refuse_links_outside
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
@@ -43,30 +41,20 @@ def load_run(
 ) -> LoadedRun:
     """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
 
-    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows. Without
-    ``kernels``, a device on which the fast ones did not pass their trial in training gets the plain ones, with a
-    warning.
+    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
     """
     run = RunDirectory(path)
     models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
-    refuse_links_outside(run.path, [*models, run.manifest, run.plain_kernels])
+    refuse_links_outside(run.path, [*models, run.manifest])
     try:
         config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)
-    if kernels is None and config.kernels == "auto" and run.takes_plain_kernels(lambda: fast.place_of(device)):
-        kernels = "plain"
-        warnings.warn(
-            f"{run.path}: the plain kernels are used, which are slower: on {name_of(device)} the fast ones did not "
-            "pass their trial when the run was trained",
-            NmtWarning,
-            stacklevel=2,
-        )
     model_section = config.model.model_copy(update={} if attention is None else {"attention": attention})
     config = config.model_copy(update={"kernels": kernels or config.kernels, "model": model_section})
     sizes = tokenizers.source.size, tokenizers.target.size

@@ -29,7 +29,6 @@ from nmt.training.log import Log
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
-from nmt.training.trial import PASSED
 from nmt.translation.windows import lines_for
 
 PREFIX = "nmt-dry-run-"
@@ -210,8 +209,7 @@ def _disk(config: Config, run: RunDirectory, folder: Path) -> str:
     # last, previous, and a new one of each while it is written
     checkpoints = 3 * last + (2 + kept) * best
     real = cache_folder(config.data.cache)
-    entries = (entry for entry in cache.iterdir() if entry.name != PASSED)
-    encoded = sum(_size(entry) for entry in entries if not (real / entry.name).exists())
+    encoded = sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())
     disks: dict[int, list[tuple[str, Path, int, int]]] = {}
     for what, place, needed, there in (
         (f"output: {run.path}: the checkpoints need", run.path, checkpoints, _size(run.checkpoints)),

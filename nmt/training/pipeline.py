@@ -1,6 +1,6 @@
 """From a configuration to a trained and scored run."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from typing import Any
 
@@ -32,7 +32,7 @@ from nmt.training.opening import (
 )
 from nmt.training.reports import hyperparameters, summary
 from nmt.training.trainer import Trainer
-from nmt.training.trial import GPUS, Trust, trusted
+from nmt.training.trial import trusted_kernels
 from nmt.training.validation import gold_pairs, translated
 from nmt.training.world import ONE_PROCESS, Json, World, in_shares, in_turn, on_writer, share_tensors
 from nmt.translation.options import SearchOptions
@@ -54,7 +54,6 @@ def train_run(
     stop_request: AbstractContextManager[Callable[[], bool]] = NO_STOP_REQUEST,
     narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
     world: World = ONE_PROCESS,
-    distrusted: Collection[str] = GPUS,
 ) -> bool:
     """Prepare, train, validate, keep the best checkpoint and score the test set; return False if stopped early.
 
@@ -62,7 +61,6 @@ def train_run(
     ``overwrite`` replaces it. ``stop_request`` is entered before anything is written into the run; its value says,
     between two updates or batches, whether to stop. ``narrow`` may leave out a part of the prepared data. ``world``:
     the processes that train together, each of which calls this function; one of them reads and writes the run.
-    ``distrusted``: the types of devices on which the fast kernels are tried before they are used.
 
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
@@ -79,16 +77,17 @@ def train_run(
         say(table(prepared.report))
     model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
 
-    def decide() -> Trust:
+    def settle() -> Config:
         chosen = settled(config, device, world, say, run if resume else None)
-        return trusted(chosen, prepared, device, world, say, distrusted)
+        kernels = trusted_kernels(chosen, model, prepared, device, world, say)
+        return chosen.model_copy(update={"kernels": kernels})
 
     with ExitStack() as stack:
         stack.enter_context(threads)
-        trust = None if resume else decide()
+        settled_config = None if resume else settle()
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
-        precision = None if trust is None else trust.config.precision
+        precision = None if settled_config is None else settled_config.precision
 
         def opened() -> Json:
             return open_run(
@@ -101,10 +100,7 @@ def train_run(
         if ending.complete:
             _say_finished(run, config, update, say)
             return True
-        trust = trust or decide()  # not before: a finished run needs no trial
-        used, failed = trust.config, trust.failed
-        if failed is not None:
-            on_writer(world, lambda: run.remember_kernels(failed))
+        used = settled_config or settle()  # not before: a finished run needs no trial
         rate, token_seconds = speeds(used, prepared, device, world)
         purge = update + 1 if resume else None
         log = stack.enter_context(closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)))
