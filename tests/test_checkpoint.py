@@ -156,7 +156,8 @@ def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> N
 
 @pytest.mark.parametrize("part", [*PARTS, "manifest.json", "checkpoints/best/sha256.json"])
 def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_path: Path) -> None:
-    (run.path / part).rename(tmp_path / "outside")
+    (run.path / part).unlink()
+    (tmp_path / "outside").write_bytes(b"secret")  # an error about its content would show that it was read
     (run.path / part).symlink_to(tmp_path / "outside")
     with pytest.raises(FileError, match=rf"{part}: a link out of the run directory, to {tmp_path}/outside"):
         load_run(run.path, CPU)
