@@ -24,9 +24,8 @@ from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
 from nmt.evaluation.metrics import Integers
 from nmt.evaluation.significance import compare, mean_bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.experiments.plan import Plan, make_plan
+from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import run_facts
-from nmt.experiments.runs import Run
 from nmt.experiments.schema import load_experiment
 from nmt.files import read_json, write_json
 from nmt.model.cost import cost

@@ -12,8 +12,7 @@ import torch
 from machine import commit, machine
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
-from nmt.experiments.plan import Plan
-from nmt.experiments.runs import Run
+from nmt.experiments.plan import Plan, Run
 from nmt.files import digest, read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run

@@ -10,8 +10,7 @@ from torch import nn
 
 from nmt.cli.train import main
 from nmt.config import Config, load_config, schema
-from nmt.experiments.plan import make_plan
-from nmt.experiments.runs import Run
+from nmt.experiments.plan import Run, make_plan
 from nmt.experiments.schema import load_experiment
 from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentDecoder
@@ -136,33 +135,6 @@ def test_every_run_has_a_place_of_its_own() -> None:
     assert None not in outputs and len(set(outputs)) == len(outputs)
     every = [str(run.path) for experiment in BASES for run in runs(experiment)]
     assert len(set(every)) == len(every)
-
-
-# --- made texts -------------------------------------------------------------------------------------------------------
-
-
-def test_systems_of_back_translation_differ_in_their_training_set_alone() -> None:
-    """Half is the real part of all but the bound, and the made parts are of the other half."""
-    path = FOLDER / "experiments/backtranslation.yaml"
-    plan = make_plan(load_experiment(path), str(path))
-    assert plan.compared().systems == ["half", "beam", "tagged", "sampled", "whole"]
-    rest, real = [], []
-    for run in plan.compared().runs:
-        values = run.config.model_dump(exclude={"output"})
-        train, corpora = values["data"].pop("train"), values["data"].pop("corpora")
-        real.append(corpora["real"]["limit"] if corpora else train["limit"])
-        rest.append(values)
-    assert all(values == rest[0] for values in rest) and real == [500] * 4 + [1000]
-    assert {(text.of.skip, text.of.limit, text.of.source) for text in plan.texts} == {(500, 500, "data/demo/train.fr")}
-
-
-def test_the_student_is_the_small_network_on_another_text() -> None:
-    *teachers, small, student = runs("distillation")
-    values = [run.config.model_dump(exclude={"output"}) for run in (small, student)]
-    assert values[0]["data"].pop("train") != values[1]["data"].pop("train") and values[0] == values[1]
-    assert [run.config.seed for run in teachers] == [1, 2] and student.texts == ("taught",)
-    sizes = [parameters(built(run.config, 1000, 1000)) for run in (teachers[0], student)]
-    assert sizes[0] > 4 * sizes[1]
 
 
 # --- papers -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -16,11 +16,12 @@ from nmt.cli.train import StopRequest
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError, Stopped
 from nmt.evaluation.alignment import read_gold
-from nmt.experiments.jobs import Job, run_jobs
-from nmt.experiments.plan import Plan, make_plan
-from nmt.experiments.runs import PlannedText, Run
+from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.schema import TestSet, load_experiment
-from nmt.messages import Result, counted
+from nmt.messages import Result
+
+if TYPE_CHECKING:  # PyTorch is slow to import
+    from nmt.experiments.training import Job
 
 Names = list[Annotated[str, Value("NAME[:SEED]")]]
 
@@ -36,8 +37,7 @@ def experiment(
     overwrite: Names | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Train, translate, score and compare systems, each described by its differences from a base configuration; also
-    make texts with some of them for others: back-translations, distillations.
+    """Train, translate, score and compare systems, each described by its differences from a base configuration.
 
     A second call keeps what is finished and resumes what was stopped.
 
@@ -46,8 +46,8 @@ def experiment(
         set: override a key of the configuration of every system, for example training.updates=100; may be repeated
         base: the base configuration (default: base: in the experiment)
         output: directory of runs, figures and tables (default: output: in the experiment)
-        only: train and translate with this system alone, or make this text alone, and draw nothing, as in a job array;
-            may be given again (default: all, and draw)
+        only: train and translate with this system only, and draw nothing, as in a job array; may be given again
+            (default: all, and draw)
         jobs: runs trained side by side (default: jobs: in the experiment, or 1)
         overwrite: train these runs again from the start; may be given again
         dry_run: rehearse the training of each system and keep nothing
@@ -63,51 +63,33 @@ def experiment(
         )
     described = load_experiment(config, base=base, output=output, jobs=jobs)
     overrides = set or []
-    whole = plan = make_plan(described, config, overrides)
-    overwritten = {run.label for name in overwrite or () for run in plan.select(name, "--overwrite")}
+    plan = make_plan(described, config, overrides)
+    overwritten = plan.select(overwrite or (), "--overwrite")
     if only:
         plan = plan.only(only)
-        if others := overwritten - {run.label for run in plan.runs}:
-            chosen = " ".join(f"--only {name}" for name in only)
-            raise ConfigError(f"--overwrite {', '.join(sorted(others))}: has no effect with {chosen}")
-    compared = plan.compared()
-    if compared.runs:
-        compared = readable_tests(compared)
+        if others := [run.label for run in overwritten if run not in plan.runs]:
+            raise ConfigError(f"--overwrite {', '.join(others)}: has no effect with --only {' --only '.join(only)}")
+    plan = readable_tests(plan)
     with importing():
-        from nmt.experiments.making import stand_ins  # noqa: PLC0415  (PyTorch is slow to import)
-        from nmt.experiments.progress import remaining_runs, remaining_texts  # noqa: PLC0415
+        from nmt.experiments.training import remaining_runs, training_jobs  # noqa: PLC0415  (PyTorch is slow to import)
 
     unfinished = remaining_runs(plan, overwritten, say)
-    replaced = [(run, _manifest(run)) for run in plan.runs if run.label in overwritten]
+    replaced = [(run, _manifest(run)) for run in overwritten]
     amount = verbosity_options()
     if dry_run:
-        with stand_ins(plan, whole, say) as folder:
-            rehearsed = make_plan(described, config, overrides, folder) if folder else whole
-            labels = [run.label for run in plan.runs]
-            runs = tuple(run for run in rehearsed.runs if run.label in labels)
-            return _rehearse(replace(compared, runs=runs), unfinished, described.jobs, *amount)
-    texts = remaining_texts(plan, whole, unfinished, say)
-    words = ["--config", config]
-    for option, value in (("--base", base), ("--output", output), ("--jobs", jobs)):
-        words += [option, str(value)] if value is not None else []
-    settings = [word for each in overrides for word in ("--set", each)]
+        return _rehearse(plan, unfinished, described.jobs, *amount)
     try:
-        if not plan.runs and len(texts) == 1:
-            code = _make(texts[0])
-        else:
-            waiting = _training_jobs(plan, unfinished, *amount)
-            for text in texts:
-                own = (*words, *settings, *amount, "--only", text.name)
-                waiting.append(Job(text.name, "nmt.cli.experiment", own, tuple(run.label for run in text.runs)))
-            code = _run_all(waiting, described.jobs)
-        code = code or _finish(compared, draw=not only)
+        code = _run_all(training_jobs(plan, unfinished, *amount), described.jobs) or _finish(plan, draw=not only)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code not in (0, FAILED):
-        words += [word for name in only or () for word in ("--only", name)]
+        words = ["--config", config]
+        for option, value in (("--base", base), ("--output", output), ("--jobs", jobs)):
+            words += [option, str(value)] if value is not None else []
         again = [run.label for run, before in replaced if before and _manifest(run) == before]
-        words += [word for label in again for word in ("--overwrite", label)]
-        say(Result(f"stopped; continue with: {shlex.join([as_typed('nmt-experiment'), *words, *settings])}"))
+        for option, values in (("--only", only or ()), ("--overwrite", again), ("--set", overrides)):
+            words += [word for value in values for word in (option, value)]
+        say(Result(f"stopped; continue with: {shlex.join([as_typed('nmt-experiment'), *words])}"))
     return code
 
 
@@ -147,35 +129,24 @@ def readable_tests(plan: Plan) -> Plan:
 
 def _rehearse(plan: Plan, unfinished: Mapping[str, tuple[str, ...]], count: int, *options: str) -> int:
     """Rehearse the training of every system that is not finished, with its first seed; say what would be done."""
+    from nmt.experiments.training import training_jobs  # noqa: PLC0415
+
     first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
     begun = {label: unfinished[label] for label in first.values()}
-    if code := _run_all(_training_jobs(plan, begun, "--dry-run", *options), count):
+    if code := _run_all(training_jobs(plan, begun, "--dry-run", *options), count):
         return code
     trained, texts = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
     say(f"dry run: {trained}; all would translate {texts}; figures and tables would go to {plan.output}")
     return 0
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
-def _training_jobs(plan: Plan, unfinished: Mapping[str, tuple[str, ...]], *options: str) -> list[Job]:
-    """Return the jobs that finish the runs by ``nmt-train``."""
-    jobs = []
-    for run in plan.runs:
-        if (own := unfinished.get(run.label)) is not None:
-            settings = [word for setting in run.settings for word in ("--set", setting)]
-            arguments = ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)
-            jobs.append(Job(run.label, "nmt.cli.train", arguments, run.texts))
-    return jobs
-
-
-def _run_all(jobs: Sequence[Job], count: int) -> int:
+def _run_all(jobs: "Sequence[Job]", count: int) -> int:
     """Run the jobs, up to ``count`` at a time, each in its own process.
 
     Returns 0, FAILED, or 128 plus the number of the signal that stopped them.
     """
-    modules = {job.label: job.module for job in jobs}
+    from nmt.experiments.training import run_jobs  # noqa: PLC0415
+
     with StopRequest() as stop:
         codes = run_jobs(jobs, count, lambda line: say(Result(line)), lambda: stop.signal)  # they choose what to show
     if stop.signal is not None:
@@ -183,23 +154,14 @@ def _run_all(jobs: Sequence[Job], count: int) -> int:
     for label, code in codes.items():
         if code:
             end = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-            say(Result(f"{label}: nmt-{modules[label].rpartition('.')[2]} ended with {end}; see its messages above"))
+            say(Result(f"{label}: nmt-train ended with {end}; see its messages above"))
     return FAILED if any(codes.values()) else 0
-
-
-def _make(text: PlannedText) -> int:
-    """Make a text in this process; return 0, or 128 plus the number of the signal that stopped it."""
-    from nmt.experiments import making  # noqa: PLC0415  (PyTorch is slow to import)
-
-    def make(check_stop: Callable[[], None]) -> None:
-        making.make(text, say, check_stop, lambda lines, what: counted(lines, what, None, "lines"))
-
-    return _until_stopped(make)
 
 
 def _finish(plan: Plan, *, draw: bool) -> int:
     """Translate and score, then draw and print the table, or say where the scores are; return an exit code."""
-    from nmt.experiments.outcome import draw_all, translate_all  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.experiments.results import draw_all  # noqa: PLC0415
+    from nmt.experiments.scores import translate_all  # noqa: PLC0415
 
     if code := _until_stopped(lambda check_stop: translate_all(plan, say, check_stop)):
         return code

@@ -1,9 +1,8 @@
-"""The table of an experiment: a row for each test set and system, as CSV, Markdown and JSON."""
+"""The figures of an experiment, and its table: a row for each test set and system, as CSV, Markdown and JSON."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
-from nmt.errors import NmtError
 from nmt.evaluation.by_length import (
     LEAST_BLEU,
     PERCENTILES,
@@ -25,10 +23,14 @@ from nmt.evaluation.by_length import (
 from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import FEWEST, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
-from nmt.experiments.plan import Plan
-from nmt.experiments.runs import Run
+from nmt.experiments.plan import Plan, Run
+from nmt.experiments.training import Say
 from nmt.files import digest, read_json
-from nmt.plots.files import markdown, numbers, table, write_all
+from nmt.library.diagnosis import diagnose_systems
+from nmt.library.evaluation import Systems
+from nmt.library.length_curve import compare_by_length_of
+from nmt.plots import diagnosis
+from nmt.plots.files import KINDS, markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
 
@@ -104,41 +106,76 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
     }
 
 
-def unequal_precisions(plan: Plan) -> dict[str, list[str]]:
-    """The labels of the runs with ``precision: auto``, by what each has chosen; {} if all have chosen the same."""
-    found: dict[str, list[str]] = {}
-    for run in plan.runs:
-        with suppress(NmtError, LookupError, TypeError):  # runs of earlier versions do not say
-            if run.config.precision == "auto":
-                found.setdefault(read_json(RunDirectory(run.path).manifest)["precision"], []).append(run.label)
-    return found if len(found) > 1 else {}
+# --- figures and files ------------------------------------------------------------------------------------------------
 
 
-def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> list[Path]:
-    """Write the files, each of them whole; the JSON also says what the table and the figures ``drawn`` are made of."""
-    made = {"made_from": made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
-    page = f"{markdown(list(map(_cells, rows)))}\n".encode()
-    contents = table(rows), page, numbers({"rows": [dict(row) for row in rows], **made})
-    return write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
+def draw_all(plan: Plan, say: Say) -> str:
+    """Draw what has changed since the last call, and say where everything is; return the table, in Markdown."""
+    drawn = drawn_files(plan)
+    if drawn is None:
+        for test in plan.tests:
+            _draw(plan, test, say)
+        drawn = [path for test in plan.tests for path in _figures(plan, test) if path.exists()]
+        write_results(plan, results(plan), drawn)
+    for test in plan.tests:
+        pictures = [str(path) for path in _figures(plan, test) if path in drawn and path.suffix == ".png"]
+        if pictures:
+            say(f"figures of {test}: {', '.join(pictures)}; their numbers: .csv and .json beside them")
+    say(f"results: {plan.results}.md, .csv and .json; runs and translations: {plan.output}")
+    return Path(f"{plan.results}.md").read_text("utf-8")
 
 
-def made_from(plan: Plan) -> str:
-    """A checksum of everything that the table and the figures depend on."""
-    scores = {f"{test} {run.label}": digest(plan.scores(run, test)) for test in plan.tests for run in plan.runs}
-    tests = {name: test.model_dump(mode="json") for name, test in plan.tests.items()}
-    return hashlib.sha256(json.dumps([scores, tests, plan.systems]).encode()).hexdigest()
+def _figures(plan: Plan, test: str) -> Iterator[Path]:
+    """Yield the files that may be drawn of a test set."""
+    kinds = plan.tests[test].draw
+    if "curve" in kinds:
+        yield from (Path(f"{plan.curve(test)}{ending}") for ending in KINDS)
+    if "diagnosis" in kinds:
+        yield from (Path(f"{plan.diagnosis(test)}{ending}") for ending in diagnosis.ENDINGS)
+
+
+def _draw(plan: Plan, test: str, say: Say) -> None:
+    """Draw the length curve and the diagnosis of a test set."""
+    of = plan.tests[test]
+    systems = Systems(
+        [(run.system, run.path) for run in plan.runs],
+        of.source,
+        of.reference,
+        [(run.system, plan.translations(run, test)) for run in plan.runs],
+        plan.runs[0].config.device,
+        say=say,
+    )
+    bins = of.bins or ()
+    if "curve" in of.draw:
+        compare_by_length_of(systems, bins=bins, short=of.short, long=of.long).write(plan.curve(test))
+    if "diagnosis" in of.draw:
+        diagnose_systems(systems, bins=bins).write(plan.diagnosis(test))
 
 
 def drawn_files(plan: Plan) -> list[Path] | None:
-    """The figures of an earlier call; None if one is missing or something has changed since."""
-    written = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
-    if not all(path.exists() for path in written):
-        return None
-    before = read_json(written[-1])
-    if not isinstance(before, dict) or before.get("made_from") != made_from(plan):
+    """Return the figures of an earlier call; None if one is missing or something has changed since."""
+    written = Path(f"{plan.results}.json")
+    before = read_json(written) if written.exists() else {}
+    if before.get("made_from") != made_from(plan):
         return None
     drawn = [plan.output / name for name in before["drawn"]]
-    return drawn if all(path.exists() for path in drawn) else None
+    tables = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
+    return drawn if all(path.exists() for path in (*drawn, *tables)) else None
+
+
+def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> None:
+    """Write the table; the JSON file also describes what the table and the ``drawn`` figures are made of."""
+    made = {"made_from": made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
+    page = f"{markdown(list(map(_cells, rows)))}\n".encode()
+    contents = table(rows), page, numbers({"rows": [dict(row) for row in rows], **made})
+    write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
+
+
+def made_from(plan: Plan) -> str:
+    """Return a checksum of everything that the table and the figures depend on."""
+    scores = {f"{test} {run.label}": digest(plan.scores(run, test)) for test in plan.tests for run in plan.runs}
+    tests = {name: test.model_dump(mode="json") for name, test in plan.tests.items()}
+    return hashlib.sha256(json.dumps([scores, tests, plan.systems]).encode()).hexdigest()
 
 
 def _half_length_shown(row: Row) -> str:

@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, field_validator
 
 from nmt.config.loading import MOST_PROBLEMS, one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, Positive, Section, Size, Text
+from nmt.config.schema import Count, Section, Size, Text
 from nmt.errors import ConfigError
 
 NAME = re.compile(r"\w[\w+-]*")
 """A name of a system, text or test set: part of the names of files."""
-RESERVED = {"results", "tests", "texts", "length_curve", "diagnosis"}
+RESERVED = {"results", "tests", "length_curve", "diagnosis"}
 """Names of other things in the output directory."""
 DEFAULT_TEST = "test"
 """The name of the base configuration's own test set."""
@@ -38,8 +38,6 @@ class TestSet(Section):
 
     source: Text
     reference: Text
-    title: Text | None = None
-    """Above the length curve."""
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] | None = None
     """Largest source length of each bin; null: ``evaluation.bins`` of the base configuration."""
     short: Range | None = None
@@ -58,55 +56,6 @@ class TestSet(Section):
         return (self.source, self.reference, *([self.gold.links] if self.gold else []))
 
 
-Models = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
-"""Runs that translate together, as an ensemble: NAME:SEED, or NAME for a system with all of its seeds."""
-
-
-class Samples(Section):
-    """Samples of translations, as ``nmt-translate`` draws them; each line has random numbers of its own."""
-
-    temperature: Positive = 1.0
-    """1 keeps the model's probabilities, lower values favor probable pieces."""
-    top_k: Size | None = None
-    """Sample from the k most probable pieces (Fan et al. 2018); null: from all."""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Sample from the smallest set of pieces whose total probability is p (Holtzman et al. 2020); null: from all."""
-    seed: Count = 1
-    """Seed of the random numbers."""
-
-
-class RoundTrip(Section):
-    """Keep a pair if its translation, translated back, is like the line it was made from."""
-
-    models: Models
-    """Systems that translate back."""
-    chrf: Annotated[float, Field(ge=1, le=100)]
-    """Smallest sentence-level chrF (Popović 2015) of the line that came back, from 1 to 100."""
-
-
-class MadeText(Section):
-    """Lines and their translations by systems of this experiment, as a corpus for others: OUTPUT/texts/NAME.LANGUAGE.
-
-    Back-translation (Sennrich et al. 2016) where the models translate from the target language of those others;
-    distillation (Kim & Rush 2016) where they translate in the same direction.
-    """
-
-    models: Models
-    """Systems that translate."""
-    source: Text
-    """A file in their source language, a sentence per line (also .gz, .xz)."""
-    skip: Count = 0
-    """Leave out that many lines at the beginning."""
-    limit: Size | None = None
-    """Read only that many lines; null: all that follow."""
-    decoding: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the section ``decoding`` that differ from the first model's."""
-    sampling: Samples | None = None
-    """Sample instead of searching for the best; null: search."""
-    round_trip: RoundTrip | None = None
-    """null: keep every pair."""
-
-
 class Experiment(Section):
     """Systems that are compared."""
 
@@ -115,10 +64,7 @@ class Experiment(Section):
     output: Text
     """A directory for the runs, their translations, the figures and the tables."""
     systems: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    """Name to differences from the base, dotted key to value. A section as a value replaces the whole section.
-    ``{text: NAME}`` stands for a corpus: the made text of that name."""
-    texts: dict[str, MadeText] = Field(default_factory=dict)
-    """Name to text that systems make for others."""
+    """Name to differences from the base, dotted key to value. A section as a value replaces the whole section."""
     seeds: Annotated[tuple[Count, ...], Field(strict=False, min_length=1)] | None = None
     """Each system is trained once with each, into OUTPUT/SYSTEM/seed-N; null: with the seed of the base, into
     OUTPUT/SYSTEM."""
@@ -133,14 +79,7 @@ class Experiment(Section):
         """Read ``NAME:`` with nothing behind it as the base itself."""
         return {name: differs or {} for name, differs in systems.items()} if isinstance(systems, dict) else systems
 
-    @field_validator("tests")
-    @classmethod
-    def _some_tests(cls, tests: dict[str, TestSet] | None) -> dict[str, TestSet] | None:
-        if tests == {}:
-            raise ValueError("found nothing; name at least one, or leave the key out")
-        return tests
-
-    @field_validator("systems", "texts", "tests")
+    @field_validator("systems", "tests")
     @classmethod
     def _usable_names(cls, named: dict[str, Any] | None) -> dict[str, Any] | None:
         for name in named or {}:
@@ -159,7 +98,7 @@ class Experiment(Section):
 
 
 def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment:
-    """The experiment in a YAML file; ``changes`` that are not None replace keys of the top level.
+    """Load an experiment from a YAML file; ``changes`` that are not None replace keys of the top level.
 
     Raises ConfigError with every problem, each a line ``FILE: a.b: what was found; what would be right``.
     """

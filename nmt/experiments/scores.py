@@ -1,21 +1,50 @@
-"""The translations of a test set by one run, scored; kept as long as nothing that they depend on changes."""
+"""Translations of the test sets and their scores; kept as long as nothing that they depend on changes."""
 
 from pathlib import Path
 from typing import Any
 
-from nmt.config.schema import Decoding
 from nmt.data.lines import read_lines
 from nmt.device import resolve_device
 from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.evaluation.by_length import score_system
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
-from nmt.experiments.plan import Plan
-from nmt.experiments.runs import Run
+from nmt.experiments.plan import Plan, Run
 from nmt.experiments.schema import TestSet
+from nmt.experiments.training import Say
 from nmt.files import digest, read_json, write_json
+from nmt.messages import counted
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
+from nmt.translation.files import made_from, translate_file
 from nmt.translation.forced import word_attention
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop
+from nmt.translation.watching import load_watched
+
+
+def translate_all(plan: Plan, say: Say, check_stop: CheckStop) -> None:
+    """Translate and score each test set with each run, unless that is done. Raises what ``check_stop`` raises."""
+    for run in plan.runs:
+        for test in plan.tests:
+            if is_scored(plan, run, test):
+                continue
+            if not (plan.translated_in_training(run, test) or is_translated(plan, run, test)):
+                _translate(plan, run, test, say, check_stop)
+            score(plan, run, test)
+
+
+def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop) -> None:
+    """Write all translations of a test set, or no file."""
+    source, path = plan.tests[test].source, plan.translations(run, test)
+    say(f"{run.label}: translating {source}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    translator = load_watched([run.path], run.config.device, say=say)
+    options, lines = SearchOptions.from_config(translator.decoding), list(read_lines(source))
+    shown = counted(lines, source, len(lines), "lines")
+    translate_file(translator, shown, path, options, made_from([run.path], [source], options), say, check_stop)
+
+
+# --- what they depend on ----------------------------------------------------------------------------------------------
 
 
 def is_translated(plan: Plan, run: Run, test: str) -> bool:
@@ -24,19 +53,12 @@ def is_translated(plan: Plan, run: Run, test: str) -> bool:
     return (
         hypotheses.exists()
         and kept.get("hypotheses_sha256") == digest(hypotheses)
-        and with_defaults(kept.get("translated_from")) == translated_from(run, plan.tests[test])
+        and kept.get("translated_from") == translated_from(run, plan.tests[test])
     )
 
 
-def with_defaults(origin: Any) -> Any:
-    """An option of decoding that was unknown when the translations were made had the effect of its default."""
-    if not isinstance(origin, dict) or not isinstance(origin.get("decoding"), dict):
-        return origin
-    return origin | {"decoding": Decoding().model_dump(mode="json") | origin["decoding"]}
-
-
 def is_scored(plan: Plan, run: Run, test: str) -> bool:
-    """Whether the scores are there, of these translations and by these options."""
+    """Whether the scores of these translations, with these options, exist."""
     wanted = scored_by(run, plan.tests[test])
     return is_translated(plan, run, test) and _kept(plan, run, test).get("scored_by") == wanted
 
@@ -48,17 +70,16 @@ def _kept(plan: Plan, run: Run, test: str) -> dict[str, Any]:
 
 
 def translated_from(run: Run, test: TestSet) -> dict[str, Any]:
-    """Everything that the translations depend on."""
-    weights = RunDirectory(run.path).checkpoints / "best" / "model.safetensors"
+    """Describe everything that the translations depend on."""
     return {
-        "weights_sha256": digest(weights),
+        "weights_sha256": digest(RunDirectory(run.path).checkpoints / "best" / "model.safetensors"),
         "source_sha256": digest(Path(test.source)),
         "decoding": run.config.decoding.model_dump(mode="json"),
     }
 
 
 def scored_by(run: Run, test: TestSet) -> dict[str, Any]:
-    """Everything else that the scores depend on."""
+    """Describe everything else that the scores depend on."""
     return {
         "reference_sha256": digest(Path(test.reference)),
         "links_sha256": digest(Path(test.gold.links)) if test.gold else None,
@@ -68,10 +89,13 @@ def scored_by(run: Run, test: TestSet) -> dict[str, Any]:
     }
 
 
+# --- the scores -------------------------------------------------------------------------------------------------------
+
+
 def score(plan: Plan, run: Run, test: str) -> None:
     """Score the translations of a test set, and the attention if there are gold alignments; write a JSON file."""
     of, config = plan.tests[test], run.config
-    path = plan.translations(run, test)
+    path, file = plan.translations(run, test), plan.scores(run, test)
     sources, references, hypotheses = (list(read_lines(each)) for each in (of.source, of.reference, path))
     binned_by = BinnedBy("source", unit_of(config.data.source_language))
     system = score_system(
@@ -86,14 +110,13 @@ def score(plan: Plan, run: Run, test: str) -> None:
     scores = system.as_dict() | {"binned_by": str(binned_by)}
     if alignment := _alignment(run, of):
         scores["alignment"] = alignment
-    file = plan.scores(run, test)
     file.parent.mkdir(parents=True, exist_ok=True)
     origin = {"translated_from": translated_from(run, of), "hypotheses_sha256": digest(path)}
     write_json(file, scores | origin | {"scored_by": scored_by(run, of)})
 
 
 def _alignment(run: Run, test: TestSet) -> dict[str, Any] | None:
-    """How well the attention links words while the run reads the references; None without attention or gold links."""
+    """Score the links of the attention while the run reads the references; None without attention or gold links."""
     if test.gold is None:
         return None
     gold = read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)

@@ -147,7 +147,7 @@ def _trained(name: str, path: Path) -> Trained:
 
 def _add_experiment(path: Path, named: TestSet | None, found: list[Trained], planned: list[TestSet]) -> None:
     """Add the runs of an experiment's file, and its test set: the one that is named, or the first that is there."""
-    plan = make_plan(load_experiment(path), str(path)).compared()
+    plan = make_plan(load_experiment(path), str(path))
     tests = {
         name: test
         for name, test in plan.tests.items()

@@ -1,0 +1,180 @@
+"""The training of an experiment: what is left to do for each run, and the processes that do it side by side."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock, Thread
+
+from nmt.data.dataset import corpus_sha256
+from nmt.errors import ConfigError, NmtError
+from nmt.experiments.plan import Plan, Run
+from nmt.files import read_json
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
+from nmt.runs.directory import RunDirectory
+from nmt.training.opening import Ending, refuse_fewer_updates, refuse_other_config
+from nmt.training.progress import Progress
+
+Say = Callable[[str], None]
+Options = tuple[str, ...]
+"""Options with which ``nmt-train`` finishes a run, beside the configuration."""
+
+
+# --- what is left to do -----------------------------------------------------------------------------------------------
+
+
+def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[str, Options]:
+    """Say what is left to do for each run; return the options of those that are not finished, by label.
+
+    Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
+    with another configuration or corpus.
+    """
+    unfinished, problems = dict[str, Options](), list[str]()
+    for run in plan.runs:
+        try:
+            options, described = remaining(run, overwrite=run in overwritten)
+        except NmtError as error:
+            problems += [f"{run.label}: {problem}" for problem in error.problems]
+            continue
+        say(f"{run.label}: {described}: {run.path}")
+        if options is not None:
+            unfinished[run.label] = options
+    if problems:
+        advice = "restore what has changed, choose another --output, or replace a run with --overwrite NAME[:SEED]"
+        raise ConfigError(*problems, advice)
+    return unfinished
+
+
+def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str]:
+    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people.
+
+    Raises ConfigError for a run of another experiment.
+    """
+    directory = RunDirectory(run.path)
+    if not directory.exists:
+        return (), "new"
+    if overwrite:
+        return ("--overwrite",), "to be replaced"
+    if not (directory.has("last") or directory.has("previous")):
+        return ("--overwrite",), "stopped before anything was saved, starts again"
+    progress: Progress | None = None
+    with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
+        progress = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
+    _refuse_another_experiment(run, directory, progress or Progress())
+    if progress is None:
+        return ("--resume",), "to be resumed"
+    ending = Ending.of(directory, run.config, progress)
+    if ending.complete:
+        return None, f"finished after update {progress.update:,}"
+    return ("--resume",), f"to be resumed after update {progress.update:,}"
+
+
+def _refuse_another_experiment(run: Run, directory: RunDirectory, progress: Progress) -> None:
+    """Raise ConfigError if the run is not an earlier stage of the run that the experiment describes."""
+    problems: list[str] = []
+    try:
+        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
+    except ConfigError as error:
+        problems += error.problems[:-1]  # the last one is advice for nmt-train
+    try:
+        refuse_fewer_updates(run.config, progress)
+    except ConfigError as error:
+        problems += error.problems
+    if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
+        problems.append(f"{run.path}: its corpora have changed since it was begun")
+    if problems:
+        raise ConfigError(*problems)
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+POLL_SECONDS = 0.05
+LAST_WORDS_SECONDS = 5.0
+"""To wait for the output of a process that has ended."""
+CHILD = (
+    "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
+    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
+    "parent == os.getppid() or sys.exit(1); "
+    "from importlib import import_module; sys.exit(import_module(module).main())"
+)
+"""A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is run in a process of its own."""
+
+    label: str
+    """Printed before each of its lines."""
+    arguments: tuple[str, ...]
+    module: str = "nmt.cli.train"
+    """Has ``main``."""
+
+
+def training_jobs(plan: Plan, unfinished: Mapping[str, Options], *options: str) -> list[Job]:
+    """Return the jobs that finish the runs by ``nmt-train``."""
+    jobs = []
+    for run in plan.runs:
+        if (own := unfinished.get(run.label)) is not None:
+            settings = [word for setting in run.settings for word in ("--set", setting)]
+            jobs.append(Job(run.label, ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)))
+    return jobs
+
+
+def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[], int | None]) -> dict[str, int]:
+    """Run up to ``count`` jobs at a time, and pass on what they print; return the exit code of each that was started.
+
+    ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
+    started, and the function waits for all of them.
+    """
+    waiting, codes = list(jobs), dict[str, int]()
+    running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
+    lock, stopped = Lock(), False
+    try:
+        while waiting or running:
+            number = stop_signal()
+            if number is not None and not stopped:
+                stopped = True
+                waiting.clear()
+                for process, _ in running.values():
+                    process.send_signal(number)
+            while waiting and len(running) < count:
+                job = waiting.pop(0)
+                running[job.label] = _start(job, say, lock)
+            for label, (process, reader) in list(running.items()):
+                if process.poll() is not None:
+                    reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
+                    codes[label] = process.returncode
+                    del running[label]
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process, _ in running.values():
+            process.kill()
+    return codes
+
+
+def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thread]:
+    process = subprocess.Popen(
+        # -P: a file of the working directory must not take the place of a module
+        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), job.module, *job.arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # Ctrl-C reaches only this process, which passes it on once
+    )
+
+    def relay() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                with lock:
+                    say(f"{job.label}: {line.rstrip()}")
+
+    reader = Thread(target=relay, daemon=True)
+    reader.start()
+    return process, reader
