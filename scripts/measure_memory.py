@@ -167,16 +167,14 @@ def _start(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> None:
     from nmt.data.batching import Position, Specials, training_batches  # noqa: PLC0415
-    from nmt.data.encoded import EncodedCorpus, MappedTable  # noqa: PLC0415
-    from nmt.data.splits import TABLE  # noqa: PLC0415
+    from nmt.data.encoded import EncodedCorpus  # noqa: PLC0415
+    from nmt.data.encoding import TABLE, mapped  # noqa: PLC0415
 
     config, peak, before = _config(arguments), Peak(), resident()
     entry = next(Path(arguments.cache).glob("corpus-*"))
     specials = Specials(source_pad=0, source_eos=3, target_pad=0, target_bos=2, target_eos=3)
     with watched(peak):
-        with (entry / "train" / TABLE).open("rb") as file:
-            mapped = MappedTable(file)
-        corpus = EncodedCorpus(mapped.table.slice(0, arguments.pairs), mapped.release)
+        corpus = EncodedCorpus(mapped(entry / "train" / TABLE).slice(0, arguments.pairs))
         started = time.perf_counter()
         batches = training_batches(corpus, specials, config.training.batch_tokens, seed=1, position=Position())
         after, _ = next(batches)

@@ -111,14 +111,14 @@ def test_the_cache_is_listed_and_cleaned(
 
     listed = rows("list", "--config", str(config))
     assert listed == rows("list")
-    name = f"{config.parent}/train.en, {config.parent}/train.fr".split()
-    assert [row[4:] for row in listed[:2]] == [["train", *name], ["validation", *name]]
-    assert listed[0][:4] == ["0.0", "MB", "used", "1970-01-02"]
-    assert sorted(row[4] for row in listed[2:-1]) == ["tokenizer", "unfinished", "unfinished"]
-    with (locked / "lock").open("w") as held:
+    assert listed[0][:5] == ["0.0", "MB", "made", "1970-01-02", "corpus"]
+    assert f"{config.parent}/train.fr" in listed[0]
+    assert sorted(row[4] for row in listed[1:-1]) == ["tokenizer", "unfinished", "unfinished"]
+    held_lock = cache / f".corpus-{'1' * 64}.lock"
+    with held_lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert rows("clean")[-1][-1] == str(cache)
-    assert sorted(cache.iterdir()) == [locked, mine]
+    assert sorted(cache.iterdir()) == [held_lock, locked, mine]
     assert main(["--config", str(config)]) == 0, "it is built again"
 
 

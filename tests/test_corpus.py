@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 import nmt.data.corpus
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.corpus import Pair, corpus_digest, corpus_files, links_digest, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_files, read_pairs
 from nmt.data.lines import decode_lines, read_lines
 from nmt.data.links import linked_pairs
 from nmt.errors import DataError
@@ -99,10 +99,10 @@ def test_what_is_not_utf8_is_named_by_line_byte_and_column(content: bytes, line:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", ["A cat sleeps.\nA dog too.\n", "Кот и пёс спят.\n"])
-def test_utf16_is_recognized(encoding: str, text: str) -> None:
+def test_utf16_is_recognized(encoding: str) -> None:
     kind = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
-    assert error_of(lines_of, text.encode(encoding)).endswith(f"iconv -f {kind} -t UTF-8")
+    for text in ("A cat sleeps.\nA dog too.\n", "Кот и пёс спят.\n"):
+        assert error_of(lines_of, text.encode(encoding)).endswith(f"iconv -f {kind} -t UTF-8")
 
 
 def test_documents_and_archives_are_recognized(write: Write) -> None:
@@ -125,11 +125,6 @@ def test_documents_and_archives_are_recognized(write: Write) -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
-def test_compressed_files_read_like_plain_ones(write: Write, suffix: str, compress: Callable[[bytes], bytes]) -> None:
-    assert list(read_lines(write(f"a{suffix}", compress("é\nb\u2028c\n".encode())))) == ["é", "b\u2028c"]
-
-
 def test_a_file_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert error_of(list, read_lines(missing)) == f"{missing}: no such file"
@@ -139,16 +134,13 @@ def test_a_file_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_a_damaged_compressed_file_is_named(write: Write, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+def test_compressed_files(write: Write, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    assert list(read_lines(write(f"a{suffix}", compress("é\nb\u2028c\n".encode())))) == ["é", "b\u2028c"]
     whole = compress(b"".join(b"line %d\n" % number for number in range(5000)))
     flipped = bytearray(whole)
     flipped[len(flipped) // 2] ^= 0xFF
-    for name, content in {
-        "cut": whole[: len(whole) // 2],
-        "plain": b"not compressed\n",
-        "flip": bytes(flipped),
-    }.items():
-        path = write(name + suffix, content)
+    for content in (whole[: len(whole) // 2], b"not compressed\n", bytes(flipped)):
+        path = write(f"damaged{suffix}", content)
         assert error_of(list, read_lines(path)).startswith(f"{path}: not a {suffix} file, or damaged: ")
 
 
@@ -178,12 +170,7 @@ def test_tsv_columns(write: Write) -> None:
     path = write("a.tsv", "id\tun\tone\nid\tdeux\u2028\ttwo\tmore\n")
     corpus = TsvCorpus(tsv=path, source_column=2, target_column=1)
     assert pairs_of(corpus) == [Pair("one", "un"), Pair("two", "deux\u2028")]
-
-
-def test_a_tsv_row_with_too_few_columns_is_named(write: Write) -> None:
-    path = write("a.tsv", "one\tun\ntwo\n")
-    said = error_of(pairs_of, TsvCorpus(tsv=path))
-    assert said.startswith(f"{path}:2: ") and "column 1 does not exist" in said
+    assert "column 4 does not exist" in error_of(pairs_of, TsvCorpus(tsv=path, target_column=4))
 
 
 def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
@@ -220,14 +207,8 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
         return datasets.Dataset.from_list([{"translation": {"en": "one", "fr": "un"}}])
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    corpus = HubCorpus(
-        hub="some/corpus",
-        split="train",
-        subset="en-fr",
-        revision="abc",
-        source_key="translation.en",
-        target_key="translation.fr",
-    )
+    name = {"hub": "some/corpus", "split": "train", "subset": "en-fr", "revision": "abc"}
+    corpus = HubCorpus.model_validate(name | {"source_key": "translation.en", "target_key": "translation.fr"})
     assert pairs_of(corpus) == [Pair("one", "un")]
     assert asked == {"path": "some/corpus", "name": "en-fr", "split": "train", "revision": "abc"}
     assert error_of(pairs_of, corpus.model_copy(update={"source_key": None})) == (
@@ -235,25 +216,15 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
     )
 
 
-@pytest.mark.parametrize(
-    ("failure", "reason"),
-    [
-        (ConnectionError("Couldn't reach 'some/corpus' on the Hub\nmore"), "Couldn't reach 'some/corpus' on the Hub"),
-        (RuntimeError("Dataset scripts are no longer supported"), "it needs a loading script, which is not supported"),
-    ],
-    ids=["unreachable", "script"],
-)
-def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(
-    monkeypatch: pytest.MonkeyPatch, failure: Exception, reason: str
-) -> None:
+def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: Any, **__: Any) -> None:
-        raise failure
+        raise RuntimeError("Dataset scripts are no longer supported\nmore")
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     corpus = HubCorpus(hub="some/corpus", split="x")
     for message in (error_of(pairs_of, corpus), error_of(corpus_digest, corpus, "en", "fr")):
-        start = f"hub dataset 'some/corpus', split 'x': cannot be loaded: {type(failure).__name__}: {reason}"
-        assert message.startswith(start) and message.endswith("{source: FILE, target: FILE}")
+        assert message.startswith("hub dataset 'some/corpus', split 'x': cannot be loaded: RuntimeError: ")
+        assert "loading script" in message and message.endswith("{source: FILE, target: FILE}")
 
 
 @pytest.mark.parametrize("name", ["pandas", "../folder", "a/b/c"])
@@ -299,7 +270,7 @@ def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:
     assert len({first, *others}) == 5
 
 
-def test_what_cannot_be_digested_is_named(write: Write, tmp_path: Path) -> None:
+def test_what_cannot_be_pairs_of_is_named(write: Write, tmp_path: Path) -> None:
     good, missing, pipe = write("a", "a\n"), tmp_path / "missing", tmp_path / "pipe"
     os.mkfifo(pipe)
     for path, problem in {
@@ -321,10 +292,6 @@ def corpus_of(**keys: Any) -> AnyCorpus:
     return made
 
 
-def digested(corpus: AnyCorpus) -> list[Pair]:
-    return list(read_pairs(corpus, "en", "fr", corpus_digest(corpus, "en", "fr")))
-
-
 def write_shards(folder: Path, kinds: tuple[str, ...] = ("en", "fr")) -> None:
     """Shards part-1, part-2 and part-10 of each side; the last one is compressed."""
     for name, lines in zip((1, 2, 10), SHARDS, strict=True):
@@ -336,23 +303,20 @@ def write_shards(folder: Path, kinds: tuple[str, ...] = ("en", "fr")) -> None:
                 path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(text))
 
 
-WHOLE = [Pair("a b", "A B"), Pair("e f", "E F"), Pair("c", "C"), Pair("d", "D")]
-
-
 def test_files_of_a_pattern_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     write_shards(tmp_path)
     corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr")
-    assert [pair.source for pair in digested(corpus)] == ["a b", "c", "e f", "d"]  # 1, 10, 2
-    assert all(pair.target == pair.source.upper() for pair in digested(corpus))
+    assert [pair.source for pair in pairs_of(corpus)] == ["a b", "c", "e f", "d"]  # 1, 10, 2
+    assert all(pair.target == pair.source.upper() for pair in pairs_of(corpus))
     names = [Path(path).name for path in corpus_files(corpus)]
     assert names == ["part-1.en", "part-1.fr", "part-10.en", "part-10.fr", "part-2.en", "part-2.fr"]
-    assert [pair.source for pair in digested(corpus.model_copy(update={"limit": 3}))] == ["a b", "c", "e f"]
+    assert [pair.source for pair in pairs_of(corpus.model_copy(update={"limit": 3}))] == ["a b", "c", "e f"]
     packed = corpus_of(source=f"{tmp_path}/part-*.en.gz", target=f"{tmp_path}/part-??.fr.gz")
-    assert digested(packed) == [Pair("e f", "E F")]
+    assert pairs_of(packed) == [Pair("e f", "E F")]
     for side in ("en", "fr"):
         (tmp_path / f"[1].{side}").write_text("x\n")
         (tmp_path / f"1.{side}").write_text("y\n")
-    assert digested(corpus_of(source=f"{tmp_path}/[1].en", target=f"{tmp_path}/[1].fr")) == [Pair("x", "x")]
+    assert pairs_of(corpus_of(source=f"{tmp_path}/[1].en", target=f"{tmp_path}/[1].fr")) == [Pair("x", "x")]
 
 
 def test_patterns_of_one_file_formats(tmp_path: Path) -> None:
@@ -362,13 +326,13 @@ def test_patterns_of_one_file_formats(tmp_path: Path) -> None:
         (tmp_path / f"{number}.jsonl").write_text("".join(f"{row}\n" for row in rows))
     expected = [Pair(line, line.upper()) for lines in SHARDS for line in lines]
     for kind in ("tsv", "jsonl"):
-        assert digested(corpus_of(**{kind: f"{tmp_path}/[0-9].{kind}"})) == expected
+        assert pairs_of(corpus_of(**{kind: f"{tmp_path}/[0-9].{kind}"})) == expected
     (tmp_path / "1.tsv").write_text("no tab\n")
-    assert error_of(digested, corpus_of(tsv=f"{tmp_path}/*.tsv")).startswith(
+    assert error_of(pairs_of, corpus_of(tsv=f"{tmp_path}/*.tsv")).startswith(
         f"{tmp_path}/1.tsv:1: 1 tab-separated column(s)"
     )
     (tmp_path / "2.jsonl").write_text("{\n")
-    assert error_of(digested, corpus_of(jsonl=f"{tmp_path}/*.jsonl")).startswith(f"{tmp_path}/2.jsonl:1: not JSON: ")
+    assert error_of(pairs_of, corpus_of(jsonl=f"{tmp_path}/*.jsonl")).startswith(f"{tmp_path}/2.jsonl:1: not JSON: ")
 
 
 def test_links_of_several_files(tmp_path: Path) -> None:
@@ -377,11 +341,11 @@ def test_links_of_several_files(tmp_path: Path) -> None:
         (tmp_path / f"part-{name}.links").write_text(line)
     links = f"{tmp_path}/part-*.links"
     corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr", links=links)
-    found = list(linked_pairs(digested(corpus), corpus, links, links_digest(links)))
+    found = list(linked_pairs(pairs_of(corpus), corpus, links))
     assert [each for _, each in found] == [[(0, 0)], [], [(1, 1)], [(0, 0)]]
     (tmp_path / "part-10.links").write_text("2-0\n")
     with pytest.raises(DataError, match=r"part-10\.links:1: 2-0 links a missing word"):
-        list(linked_pairs(digested(corpus), corpus, links, links_digest(links)))
+        list(linked_pairs(pairs_of(corpus), corpus, links))
 
 
 def test_sides_that_do_not_match_are_named(tmp_path: Path) -> None:
@@ -389,19 +353,8 @@ def test_sides_that_do_not_match_are_named(tmp_path: Path) -> None:
     corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr")
     (tmp_path / "part-2.fr").rename(tmp_path / "part-3.fr")
     alone = f"without a counterpart: {tmp_path}/part-2.en"
-    assert error_of(digested, corpus).endswith(f"; {alone}, {tmp_path}/part-3.fr")
+    assert error_of(pairs_of, corpus).endswith(f"; {alone}, {tmp_path}/part-3.fr")
     (tmp_path / "part-3.fr").unlink()
-    assert error_of(digested, corpus).endswith(f"; {alone}")
+    assert error_of(pairs_of, corpus).endswith(f"; {alone}")
     other = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/none-*.fr")
-    assert error_of(digested, other) == f"{tmp_path}/none-*.fr: no file matches"
-
-
-def test_the_digest_knows_where_files_end(tmp_path: Path) -> None:
-    write_shards(tmp_path)
-    corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr")
-    before = corpus_digest(corpus, "en", "fr")
-    for side, moved in (("en", "c"), ("fr", "C")):  # the same pairs in the same order, cut elsewhere
-        first, second = tmp_path / f"part-1.{side}", tmp_path / f"part-10.{side}"
-        first.write_text(first.read_text().replace(f"{moved}\n", ""))
-        second.write_text(f"{moved}\n{second.read_text()}")
-    assert corpus_digest(corpus, "en", "fr") != before
+    assert error_of(pairs_of, other) == f"{tmp_path}/none-*.fr: no file matches"

@@ -14,7 +14,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.dataset import PreparedData, prepare
-from nmt.data.epochs import MixedCorpus, epoch_rows, pairs_per_epoch
+from nmt.data.encoded import MixedCorpus, epoch_rows, pairs_per_epoch
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
@@ -238,7 +238,6 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
         ("data.validation.tag=<bt>", "data.validation.tag"),
         ("data.corpora.back.links=x", "data.corpora.back.links"),
         ("data.train.source=x", "data.train.source"),
-        ("data.filter.script=0.5", "data.filter.script"),
     ],
 )
 def test_what_a_mix_cannot_be(tmp_path: Path, setting: str, key: str) -> None:

@@ -6,9 +6,8 @@ from functools import cache
 import pytest
 
 from demo_language.generator import Generator
-from nmt.config.scripts import LANGUAGES, scripts_of
 from nmt.data.corpus import Pair
-from nmt.data.language_id import LEAST_LETTERS, language_of, script_share, swapped_sides, watched
+from nmt.data.language_id import LEAST_LETTERS, SCRIPTS, language_of, scripts_of, swapped_sides, watched
 
 EN_FR = "en", "fr"
 ENGLISH = "Two young men of the village stood outside near many bushes and watched what the others were doing."
@@ -43,6 +42,8 @@ RIGHT = demo_pairs(2, 50)
         (("en", "xx"), [ENGLISH], None),
         (("en", "ru"), [ENGLISH], 0),
         (("en", "ru"), ["Это дом, в котором жил мой дед."], 1),
+        (("ja", "ru"), ["日本語のテスト ｶﾅ ＡＢ" * 3], 0),
+        (("ru", "hi"), ["हिन्दी में लिखा हुआ" * 3], 1),
         (EN_FR, ["1 234 567,89 - 2014 \0\u2028 \ud800"], None),
     ],
 )
@@ -89,26 +90,9 @@ def test_lines_pass_and_a_warning_comes_once() -> None:
     assert warnings[1:] == [-1], "the whole file has too little text for more than one"
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "share"),
-    [
-        ("Straße, 12.", "de", 1.0),
-        ("мир w", "ru", 0.75),
-        ("12 + 3!", "ru", 1.0),
-        ("日本語のテスト", "ja", 1.0),
-        ("ｶﾅ ＡＢ", "ja", 0.5),
-        ("हिन्दी", "hi", 1.0),  # vowel signs are marks
-        ("жь", "sr-Latn", 0.0),
-        ("žь", "sr", 1.0),
-    ],
-)
-def test_shares_of_a_script(text: str, language: str, share: float) -> None:
-    assert script_share(text, scripts_of(language)) == share
-
-
 def test_languages_and_their_scripts() -> None:
     assert scripts_of("pt_BR") == scripts_of("PT") == {"LATIN"}
     assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}
     assert scripts_of("sr") == {"LATIN", "CYRILLIC"} and scripts_of("sr-cyrl") == {"CYRILLIC"}
     assert scripts_of("demo") == frozenset()
-    assert all(len(codes.split()) == len(set(codes.split())) for codes in LANGUAGES.values())
+    assert all(len(codes.split()) == len(set(codes.split())) for codes in SCRIPTS.values())

@@ -46,7 +46,7 @@ def test_the_stage_that_encodes_says_how_many_pairs_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At these lines memory is read; other splits have none."""
-    monkeypatch.setattr("nmt.data.splits.UNIT", 120)
+    monkeypatch.setattr("nmt.data.encoding.UNIT", 120)
     (tmp_path / "c.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
     chosen = ["--config", str(tmp_path / "c.yaml"), "--cache", str(tmp_path / "new"), "--output", "none"]
     assert script("measure_memory").main([*chosen, "--stage", "encode"]) in (0, None)

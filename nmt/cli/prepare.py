@@ -9,7 +9,7 @@ from nmt.cli.common import importing, say
 from nmt.cli.files import files_of, look_at_corpora, refuse_overwriting
 from nmt.cli.signature import Command, InputFile, OutputFile, Overrides
 from nmt.config import load_config
-from nmt.data.cache import cache_folder, clean, contents
+from nmt.data.cache import cache_folder, clean, entries
 from nmt.errors import ConfigError
 
 
@@ -60,11 +60,11 @@ main = Command(prepare)
 
 def _show_cache(cache: Path, *, empty: bool) -> None:
     """Print what a cache holds, and remove it if it is to be empty."""
-    parts = contents(cache)
-    total = sum(part.size for part in parts) / 1e6
-    for part in parts:
-        day = datetime.fromtimestamp(part.used).strftime("%Y-%m-%d")
-        print(f"{part.size / 1e6:>9,.1f} MB  used {day}  {part.name:<11} {part.text}".rstrip())
+    found = entries(cache)
+    total = sum(entry.size for entry in found) / 1e6
+    for entry in found:
+        day = datetime.fromtimestamp(entry.made).strftime("%Y-%m-%d")
+        print(f"{entry.size / 1e6:>9,.1f} MB  made {day}  {entry.kind:<10} {entry.text}".rstrip())
     if empty:
         clean(cache)
     print(f"{total:>9,.1f} MB  {'removed from' if empty else 'in'} {cache}")

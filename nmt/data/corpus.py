@@ -4,16 +4,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.lines import OPENERS, HashedFile, aligned_files, file_sha256, hashed_lines, matching, read_lines
-from nmt.errors import DataError, MissingFile
+from nmt.data.lines import aligned_files, file_sha256, matching, read_lines
+from nmt.errors import DataError
 
 HUB_SECONDS = 10
 """Timeout of the connection test."""
@@ -26,59 +25,31 @@ class Pair(NamedTuple):
     target: str
 
 
-def read_pairs(
-    corpus: AnyCorpus,
-    source_language: str,
-    target_language: str,
-    digest: str | None = None,
-    seen: Callable[[int], None] = lambda count: None,
-) -> Iterator[Pair]:
+def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
     """Read the pairs of a corpus in its order, at most ``corpus.limit`` of them.
 
-    The languages are the default ``source_key`` and ``target_key`` of a JSON-lines or hub corpus. ``digest`` is an
-    earlier result of :func:`corpus_digest`, to compare the bytes with after reading. ``seen`` is told how many bytes
-    each read of a file has given, as in :func:`corpus_size`.
+    The languages are the default ``source_key`` and ``target_key`` of a JSON-lines or hub corpus.
 
-    Raises DataError if the corpus cannot be read, its sides differ in length, it is empty, or it has changed since the
-    digest was taken.
+    Raises DataError if the corpus cannot be read, its sides differ in length, or it is empty.
     """
-
-    with ExitStack() as stack:
-        files = [stack.enter_context(HashedFile(path, seen)) for path in corpus_files(corpus)]
-
-        def refuse_changed() -> None:
-            found = (file_digest(file) for file in files)
-            if digest is not None and digest != _digest(corpus, source_language, target_language, found):
-                raise changed(corpus_name(corpus))
-
-        empty = True
-        try:
-            for pair in islice(_pairs(corpus, source_language, target_language, files), corpus.limit):
-                empty = False
-                yield pair
-        except DataError:
-            refuse_changed()  # the cause of any fault in half-written text
-            raise
-        refuse_changed()
+    empty = True
+    for pair in islice(_pairs(corpus, source_language, target_language), corpus.limit):
+        empty = False
+        yield pair
     if empty:
         raise DataError(f"{corpus_name(corpus)}: contains no pairs")
 
 
-def changed(name: str) -> DataError:
-    """The error for text that is not what it was when its digest was taken."""
-    return DataError(f"{name}: changed while it was being read; try again when nothing writes to it")
-
-
-def _pairs(
-    corpus: AnyCorpus, source_language: str, target_language: str, files: Sequence[HashedFile]
-) -> Iterator[Pair]:
+def _pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
     if isinstance(corpus, FileCorpus):
-        return chain.from_iterable(map(_aligned, files[::2], files[1::2]))
+        return chain.from_iterable(map(_aligned, *zip(*aligned_files(corpus.source, corpus.target), strict=True)))
     if isinstance(corpus, TsvCorpus):
-        return chain.from_iterable(_columns(corpus, file) for file in files)
+        return chain.from_iterable(_columns(corpus, path) for path in matching(corpus.tsv))
     keys = corpus.source_key or source_language, corpus.target_key or target_language
-    records = (
-        chain.from_iterable(map(_json_records, files)) if isinstance(corpus, JsonlCorpus) else _hub_records(corpus)
+    records: Iterator[tuple[str, Any]] = (
+        chain.from_iterable(map(_json_records, matching(corpus.jsonl)))
+        if isinstance(corpus, JsonlCorpus)
+        else _hub_records(corpus)
     )
     return (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
 
@@ -107,56 +78,22 @@ def corpus_size(corpus: AnyCorpus) -> int:
     return sum(Path(path).stat().st_size for path in corpus_files(corpus))
 
 
-def corpus_digest(
-    corpus: AnyCorpus,
-    source_language: str,
-    target_language: str,
-    digest_of: Callable[[Path], str] = file_sha256,
-) -> str:
+def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
     """SHA-256 of everything that determines the pairs: the bytes of the files, not their names, and the options.
 
-    ``digest_of`` gives the SHA-256 of a file. Raises DataError if one cannot be read or the hub cannot be reached.
+    Raises DataError if a file cannot be read or the hub cannot be reached.
     """
-    found = _digests(corpus_files(corpus), digest_of)
-    return _digest(corpus, source_language, target_language, found)
-
-
-def links_digest(pattern: str, digest_of: Callable[[Path], str] = file_sha256) -> str:
-    """SHA-256 of the file of word links, or of several, by their bytes alone.
-
-    Raises DataError if one cannot be read.
-    """
-    return "\n".join(_digests(matching(pattern), digest_of))
-
-
-def _digests(names: Sequence[str], digest_of: Callable[[Path], str]) -> list[str]:
-    """The digests of files. Raises DataError for a missing one and for a pipe before it reads any."""
-    for path in map(Path, names):
-        if not path.exists():
-            raise MissingFile(str(path))
-        if not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
-    return [_with_suffix(name, digest_of) for name in names]
-
-
-def file_digest(file: HashedFile) -> str:
-    """Read the rest of a file; -> its suffix if it is compressed, and the digest of its bytes."""
-    return _with_suffix(file.name, lambda path: file.digest())
-
-
-def _with_suffix(name: str, digest_of: Callable[[Path], str]) -> str:
-    path = Path(name)
-    return f"{path.suffix if path.suffix in OPENERS else ''} {digest_of(path)}"
-
-
-def _digest(corpus: AnyCorpus, source_language: str, target_language: str, digests: Iterable[str]) -> str:
     options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
-    digest = hashlib.sha256(json.dumps([options, source_language, target_language], sort_keys=True).encode())
+    digests = list(map(file_sha256, corpus_files(corpus)))
     if isinstance(corpus, HubCorpus):
-        digest.update(load_hub(corpus)._fingerprint.encode())
-    for file in digests:
-        digest.update(f"{file}\n".encode())
-    return digest.hexdigest()
+        digests.append(load_hub(corpus)._fingerprint)
+    parts = json.dumps([options, source_language, target_language, digests], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def links_digest(pattern: str) -> str:
+    """SHA-256 of the files of word links. Raises DataError if one cannot be read."""
+    return " ".join(map(file_sha256, matching(pattern)))
 
 
 def load_hub(corpus: HubCorpus) -> Any:
@@ -199,13 +136,13 @@ def _reach_hub() -> bool:
     return True
 
 
-def _aligned(source_file: HashedFile, target_file: HashedFile) -> Iterator[Pair]:
-    rows = zip_longest(hashed_lines(source_file), hashed_lines(target_file))
+def _aligned(source_file: str, target_file: str) -> Iterator[Pair]:
+    rows = zip_longest(read_lines(source_file), read_lines(target_file))
     for read, (source, target) in enumerate(rows):
         if source is None or target is None:
             longer = read + 1 + sum(1 for _ in rows)
             counts = (read, longer) if source is None else (longer, read)
-            raise different_line_counts(source_file.name, counts[0], target_file.name, counts[1])
+            raise different_line_counts(source_file, counts[0], target_file, counts[1])
         yield Pair(source, target)
 
 
@@ -217,24 +154,24 @@ def different_line_counts(source_name: str, source_count: int, other_name: str, 
     )
 
 
-def _columns(corpus: TsvCorpus, file: HashedFile) -> Iterator[Pair]:
+def _columns(corpus: TsvCorpus, path: str) -> Iterator[Pair]:
     wanted = max(corpus.source_column, corpus.target_column)
-    for number, line in enumerate(hashed_lines(file), 1):
+    for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) <= wanted:
             raise DataError(
-                f"{file.name}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
+                f"{path}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
                 f"(the first is 0)"
             )
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
 
 
-def _json_records(file: HashedFile) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(hashed_lines(file), 1):
+def _json_records(path: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(read_lines(path), 1):
         try:
-            yield f"{file.name}:{number}", json.loads(line)
+            yield f"{path}:{number}", json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{file.name}:{number}: not JSON: {error}") from error
+            raise DataError(f"{path}:{number}: not JSON: {error}") from error
 
 
 def _hub_records(corpus: HubCorpus) -> Iterator[tuple[str, Any]]:

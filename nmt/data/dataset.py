@@ -7,24 +7,21 @@ on the same data reuse it.
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
-from nmt.data.cache import ABOUT, Digests, Say, cache_folder, cached
+from nmt.data.cache import ABOUT, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
-from nmt.data.encoded import EncodedCorpus, MappedTable, TextCorpus
-from nmt.data.encoding import Recipe
-from nmt.data.epochs import MixedCorpus, pairs_per_epoch
+from nmt.data.encoded import EncodedCorpus, MixedCorpus, TextCorpus, pairs_per_epoch
+from nmt.data.encoding import FACTS, TABLE, Recipe, encode_split, mapped
 from nmt.data.language_id import HEAD, swapped_sides
 from nmt.data.learning import learn
-from nmt.data.report import REASONS, Counted, Counts, make_report
-from nmt.data.splits import HASHES, TABLE, Text, encode_split
+from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, refuse_missing_tag, refuse_sampling
 from nmt.errors import DataError, of_key
 from nmt.files import write_json
@@ -44,9 +41,13 @@ class PreparedData:
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
     report: dict[str, Any]
-    corpus_sha256: str
     digests: dict[str, str]
-    """The digest of each corpus, by its key in the section ``data``; ``corpus_sha256`` is that of all of them."""
+    """The digest of each corpus, by its key in the section ``data``."""
+
+    @property
+    def corpus_sha256(self) -> str:
+        """The digest of all corpora."""
+        return _key(self.digests)
 
 
 def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
@@ -58,41 +59,36 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data = config.data
-    cache = cache_folder(data.cache)
-    remembered = Digests(cache)
-    digests = _digests(data, remembered)
-    tokenizers = replace(_tokenizers(config, cache, digests, remembered, say), reverse_source=data.reverse_source)
-    sampling = config.tokenizer.sampling
-    refuse_sampling(tokenizers, sampling)
-    linked = any(corpus.links is not None for corpus in data.training_corpora.values())
-    for key, corpus in data.training_corpora.items():
+    digests = _digests(data)
+    tokenizers = replace(_tokenizers(config, digests, say), reverse_source=data.reverse_source)
+    refuse_sampling(tokenizers, config.tokenizer.sampling)
+    corpora = data.training_corpora
+    for key, corpus in corpora.items():
         if corpus.tag is not None:
             refuse_missing_tag(tokenizers, corpus.tag, f"data.{key}.tag")
-    with_text = sampling is not None or linked
-    sha256 = tokenizers.source.sha256, tokenizers.target.sha256
-    extra = ["text"] if with_text else []
-    key = _key(CACHE_FORMAT, digests, *sha256, data.filter.model_dump(), *extra)
-
-    def build(folder: Path) -> None:
-        _build(folder, data, digests, tokenizers, say, text=with_text, links=linked)
+    with_text = config.tokenizer.sampling is not None or bool(data.linked)
+    key = _key(CACHE_FORMAT, digests, tokenizers.sha256, data.filter.model_dump(), with_text)
 
     def load(folder: Path) -> PreparedData:
         report = json.loads((folder / "report.json").read_text())
-        loaded = {name: _mapped([folder / name], report["splits"][name]["kept"]) for name in _held_out(data)}
-        validation = loaded["validation"]
+        folders = _folders(folder, data)
+        tables = {name: mapped(folders[name] / TABLE) for name in _held_out(data)}
+        tables["train"] = mapped(*(folders[name] / TABLE for name in corpora))
+        for name, table in tables.items():
+            if len(table) != report["splits"][name]["kept"]:
+                raise ValueError(f"{folder}: {len(table)} pairs of {name}")
         return PreparedData(
             tokenizers=tokenizers,
-            train=_training_set(folder, config, tokenizers, report, text=with_text),
-            validation=EncodedCorpus(validation.table, validation.release),
-            validation_pairs=_pairs(validation.table),
-            test_pairs=_pairs(loaded["test"].table) if "test" in loaded else [],
+            train=_training_set(tables["train"], config, tokenizers) if with_text else EncodedCorpus(tables["train"]),
+            validation=EncodedCorpus(tables["validation"]),
+            validation_pairs=_pairs(tables["validation"]),
+            test_pairs=_pairs(tables["test"]) if "test" in tables else [],
             report=report,
-            corpus_sha256=_key(digests),
             digests=digests,
         )
 
-    folder = cache / f"corpus-{key}"
-    prepared = cached(folder, load, build, say, remembered)
+    folder = cache_folder(data.cache) / f"corpus-{key}"
+    prepared = cached(folder, load, lambda new: _build(new, data, digests, tokenizers, with_text, say), say)
     if isinstance(data.train, Mix):
         prepared = _mixed(prepared, data.train, seed=config.seed)
     say(f"encoded corpus: {folder}")
@@ -102,50 +98,46 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
 
 
 def _build(
-    folder: Path, data: Data, digests: Mapping[str, str], tokenizers: Tokenizers, say: Say, *, text: bool, links: bool
+    folder: Path, data: Data, digests: Mapping[str, str], tokenizers: Tokenizers, with_text: bool, say: Say
 ) -> None:
     """Encode all splits into ``folder`` and write the report."""
     languages = data.source_language, data.target_language
-    counted: dict[str, Counted] = {}
     heads: dict[str, list[Pair]] = {}
-    plain = Recipe(tokenizers, languages, text=True)
-    training = replace(plain, rule=data.filter, text=text, links=links)
-    recipes = {key: replace(training, tag=corpus.tag) for key, corpus in data.training_corpora.items()}
-    recipes |= {name: replace(plain, whole=name == "test") for name in _held_out(data)}
-    for place, (key, corpus) in enumerate(_corpora(data).items()):
+    facts: dict[str, pa.Table] = {}
+    folders = _folders(folder, data)
+    held_out = Recipe(tokenizers, text=True)
+    training = replace(held_out, rule=data.filter, text=with_text, links=bool(data.linked))
+    for key, corpus in _corpora(data).items():
         say(f"encoding {key}: {corpus_name(corpus)}")
-        part = Text(corpus, languages, digests[key], digests.get(_links_key(key)))
-        counted[key], heads[key] = encode_split(folder / _folder_name(key, place), part, recipes[key], data.processes)
-        _require_pairs(key, corpus, counted[key].counts)
-    training_keys = list(data.training_corpora)
-    held_out = {name: counted[name] for name in _held_out(data)}
-    splits = {"train": Counted.sum([counted[key] for key in training_keys])} | held_out
-    corpora = {key.partition(".")[2]: counted[key] for key in training_keys if isinstance(data.train, Mix)}
-    head = chain.from_iterable(heads[key][: HEAD // len(training_keys)] for key in training_keys)
-    report = make_report(splits, tokenizers, corpora) | {"warnings": swapped_sides(heads, languages, list(head))}
-    (folder / "report.json").write_text(json.dumps(report, indent=2))
-    parts = enumerate(_corpora(data).items())
-    write_json(folder / ABOUT, {_folder_name(key, place): corpus_name(corpus) for place, (key, corpus) in parts})
-    for place, key in enumerate(_corpora(data)):
-        (folder / _folder_name(key, place) / HASHES).unlink()
+        own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
+        encode_split(folders[key], corpus, languages, own, data.processes)
+        facts[key] = mapped(folders[key] / FACTS)
+        (folders[key] / FACTS).unlink()
+        heads[key] = list(islice(read_pairs(corpus, *languages), HEAD))
+    _refuse_changed(data, digests)
+    keys = list(data.training_corpora)
+    splits = {"train": pa.concat_tables(facts[key] for key in keys)} | {key: facts[key] for key in _held_out(data)}
+    corpora = {key.partition(".")[2]: facts[key] for key in keys} if isinstance(data.train, Mix) else {}
+    report = make_report(splits, tokenizers, corpora)
+    for key, corpus in _corpora(data).items():
+        _require_pairs(key, corpus, report["corpora"][key.partition(".")[2]] if "." in key else report["splits"][key])
+    head = chain.from_iterable(heads[key][: HEAD // len(keys)] for key in keys)
+    report["warnings"] = swapped_sides(heads, languages, list(head))
+    write_json(folder / "report.json", report)
+    write_json(folder / ABOUT, "; ".join(map(corpus_name, _corpora(data).values())))
 
 
-def _training_set(
-    folder: Path, config: Config, tokenizers: Tokenizers, report: dict[str, Any], *, text: bool
-) -> EncodedCorpus:
-    """Map the training set of a cache entry, the corpora of a mix end to end."""
-    data = config.data
-    folders = [folder / _folder_name(key, place) for place, key in enumerate(data.training_corpora)]
-    mapped = _mapped(folders, report["splits"]["train"]["kept"])
-    parts = report.get("corpora", {"train": report["splits"]["train"]})
-    sizes = [part["kept"] for part in parts.values()]
-    tags = [(size, corpus.tag) for size, corpus in zip(sizes, data.training_corpora.values(), strict=True)]
-    corpus = EncodedCorpus(mapped.table, mapped.release)
-    if text:
-        sampling, most = config.tokenizer.sampling, data.filter.max_pieces
-        how: dict[str, Any] = {"sampling": sampling, "seed": config.seed, "most": most, "tags": tags}
-        corpus = TextCorpus(mapped.table, tokenizers, **how, release=mapped.release)
-    return corpus
+def _training_set(table: pa.Table, config: Config, tokenizers: Tokenizers) -> EncodedCorpus:
+    """A training set whose text is read in every epoch."""
+    tags = {corpus.tag for corpus in config.data.training_corpora.values() if corpus.tag is not None}
+    return TextCorpus(
+        table,
+        tokenizers,
+        tags=set(map(tokenizers.source.piece_id, tags)),
+        sampling=config.tokenizer.sampling,
+        seed=config.seed,
+        most=config.data.filter.max_pieces,
+    )
 
 
 def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
@@ -170,8 +162,8 @@ def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
 
 
 def corpus_sha256(data: Data) -> str:
-    """``Prepared.corpus_sha256``, by reading the corpora alone. Raises DataError where one cannot be read."""
-    return _key(_digests(data, Digests(cache_folder(data.cache))))
+    """``PreparedData.corpus_sha256``, from reading the corpora only. Raises DataError where one cannot be read."""
+    return _key(_digests(data))
 
 
 def _held_out(data: Data) -> dict[str, AnyCorpus]:
@@ -183,28 +175,30 @@ def _corpora(data: Data) -> dict[str, AnyCorpus]:
     return data.training_corpora | _held_out(data)
 
 
-def _folder_name(key: str, place: int) -> str:
-    """The folder of a corpus in a cache entry: the name of its split, numbered in a mix."""
-    return f"train-{place:02}" if key.startswith("corpora.") else key
+def _folders(entry: Path, data: Data) -> dict[str, Path]:
+    """The folder of each corpus in a cache entry; those of a mix are numbered."""
+    return {key: entry / (f"train-{place:02}" if "." in key else key) for place, key in enumerate(_corpora(data))}
 
 
-def _links_key(key: str) -> str:
-    return "links" if key == "train" else f"{key}.links"
-
-
-def _digests(data: Data, remembered: Digests) -> dict[str, str]:
+def _digests(data: Data) -> dict[str, str]:
     digests = {}
     for key, corpus in counted(_corpora(data).items(), "reading the corpora", len(_corpora(data)), "corpora"):
         with of_key(f"data.{key}"):
-            digests[key] = corpus_digest(corpus, data.source_language, data.target_language, remembered.of)
-    for key, corpus in data.training_corpora.items():
+            digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
         if corpus.links is not None:
             with of_key(f"data.{key}.links"):
-                digests[_links_key(key)] = links_digest(corpus.links, remembered.of)
+                digests[f"{key}.links"] = links_digest(corpus.links)
     return digests
 
 
-def _tokenizers(config: Config, cache: Path, digests: Mapping[str, str], remembered: Digests, say: Say) -> Tokenizers:
+def _refuse_changed(data: Data, digests: Mapping[str, str]) -> None:
+    """Raise DataError if a corpus is no longer what it was when its digest was taken."""
+    for key, found in _digests(data).items():
+        if found != digests[key]:
+            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
+
+
+def _tokenizers(config: Config, digests: Mapping[str, str], say: Say) -> Tokenizers:
     """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
     pair once, whatever its weight."""
     if isinstance(config.tokenizer, GivenTokenizer):
@@ -212,35 +206,27 @@ def _tokenizers(config: Config, cache: Path, digests: Mapping[str, str], remembe
             return learn(config.tokenizer, [])
     data, corpora = config.data, config.data.training_corpora
     tags = list(dict.fromkeys(corpus.tag for corpus in corpora.values() if corpus.tag is not None))
-    languages = data.source_language, data.target_language
 
     def build(folder: Path) -> None:
         names = "; ".join(map(corpus_name, corpora.values()))
         say(f"learning the {config.tokenizer.type} tokenizer: {names}")
-        texts = (read_pairs(corpus, *languages, digests[key]) for key, corpus in corpora.items())
+        texts = (read_pairs(corpus, data.source_language, data.target_language) for corpus in corpora.values())
         pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
         learn(config.tokenizer, pairs, tags).save(folder)
-        write_json(folder / ABOUT, {"tokenizer": names})
+        _refuse_changed(data, digests)
+        write_json(folder / ABOUT, names)
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))
-    return cached(cache / f"tokenizer-{key}", Tokenizers.load, build, say, remembered)
+    return cached(cache_folder(data.cache) / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
-def _require_pairs(key: str, corpus: AnyCorpus, counts: Counts) -> None:
-    if not counts.kept:
-        reasons = dict(zip(REASONS, counts.reasons.tolist(), strict=True))
-        found = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-        remedy = "" if reasons["empty"] == sum(reasons.values()) else "; see data.filter"
+def _require_pairs(key: str, corpus: AnyCorpus, split: Mapping[str, Any]) -> None:
+    if not split["kept"]:
+        reasons = {reason: count for reason, count in split["dropped"].items() if count}
+        found = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        remedy = "" if set(reasons) == {"empty"} else "; see data.filter"
         raise DataError(f"data.{key}: {corpus_name(corpus)}: all pairs were dropped ({found}){remedy}")
-
-
-def _mapped(folders: list[Path], rows: int) -> MappedTable:
-    with ExitStack() as stack:
-        mapped = MappedTable(*(stack.enter_context((folder / TABLE).open("rb")) for folder in folders))
-    if len(mapped.table) != rows:
-        raise ValueError(f"{folders[0]}: {len(mapped.table)} rows instead of {rows}")
-    return mapped
 
 
 def _pairs(table: pa.Table) -> list[Pair]:

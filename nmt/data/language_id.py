@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 
-from nmt.config.scripts import scripts_of
 from nmt.data.corpus import Pair
 
 HEAD = 5_000
@@ -26,6 +25,41 @@ TIMES_AS_MANY = 4
 """How many letters or frequent words of its language there must be for one of the other language."""
 LEAST_LEARNED, MOST_LEARNED = 1_000, 50
 """Minimum of words of a side to learn its frequent words from, and the number of those."""
+SCRIPTS = {
+    "LATIN": "af az bs ca cs cy da de en eo es et eu fi fil fo fr ga gl ha hr ht hu id ig is it la lb lt lv mg mi ms "
+    "mt nb nl nn no oc pl pt rm ro sk sl sm so sq sr su sv sw tl tk tr uz vi wo xh yo zu",
+    "CYRILLIC": "ba be bg ce cv kk ky mk mn ru sah sr tg tt uk",
+    "GREEK": "el",
+    "ARABIC": "ar ckb fa ps sd ug ur",
+    "HEBREW": "he yi",
+    "DEVANAGARI": "bho hi mai mr ne sa",
+    "BENGALI": "as bn",
+    "GURMUKHI": "pa",
+    "GUJARATI": "gu",
+    "ORIYA": "or",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "KANNADA": "kn",
+    "MALAYALAM": "ml",
+    "SINHALA": "si",
+    "THAI": "th",
+    "LAO": "lo",
+    "KHMER": "km",
+    "MYANMAR": "my",
+    "TIBETAN": "bo dz",
+    "GEORGIAN": "ka",
+    "ARMENIAN": "hy",
+    "ETHIOPIC": "am ti",
+    "CJK": "ja ko yue zh",
+    "HIRAGANA": "ja",
+    "KATAKANA": "ja",
+    "KATAKANA-HIRAGANA": "ja",
+    "HANGUL": "ko",
+    "BOPOMOFO": "zh",
+}
+"""ISO 639 codes of the languages of each script; the Unicode names of its letters begin with its name."""
+ISO_15924 = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEVANAGARI"}
+"""Script subtags (``sr-Latn``) that decide among several."""
 NOT_LETTERS = re.compile(r"[\W\d_]+")
 FUNCTION_WORDS = {
     "bg": "и на в да се за не от с са по като че това е си ще към след които",
@@ -155,16 +189,6 @@ def watched(
         warn()
 
 
-def script_share(text: str, scripts: Set[str]) -> float:
-    """Share of the letters of a text whose script is one of ``scripts``; 1 for a text without letters.
-
-    A letter is a character of the Unicode categories L*; its script is the first word of its Unicode name, as in
-    CYRILLIC SMALL LETTER A. Marks, digits and punctuation do not count.
-    """
-    letters = [script for script in map(_script, text) if script]
-    return sum(script in scripts for script in letters) / len(letters) if letters else 1.0
-
-
 @cache
 def _script(character: str) -> str:
     """The script of a letter, "" for anything else."""
@@ -177,3 +201,12 @@ def _script(character: str) -> str:
 def _letters(lines: Iterable[str]) -> str:
     """The lowercased words of a text, without digits and punctuation."""
     return NOT_LETTERS.sub(" ", " ".join(line[:LONGEST_LINE] for line in lines)).lower()
+
+
+@cache
+def scripts_of(language: str) -> frozenset[str]:
+    """The scripts of a language code such as ``ru``, ``pt-BR`` or ``sr-Latn``; none for an unknown one."""
+    code, *subtags = re.split("[-_]", language)
+    if named := {ISO_15924[tag.title()] for tag in subtags if tag.title() in ISO_15924}:
+        return frozenset(named)
+    return frozenset(script for script, codes in SCRIPTS.items() if code.lower() in codes.split())

@@ -1,4 +1,4 @@
-"""Text files: names that stand for several, ``part-*.en.gz``, their lines, and the digest of their bytes.
+"""Text files: names that stand for several, ``part-*.en.gz``, their lines and digests.
 
 Only ``\\n`` ends a line. One ``\\r`` before it and a byte-order mark at the start of the file are dropped; everything
 else, control characters included, is text.
@@ -7,19 +7,17 @@ else, control characters included, is text.
 import errno
 import glob
 import gzip
-import hashlib
-import io
 import lzma
 import os
 import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from nmt.errors import DataError, MissingFile, tried
+from nmt.files import digest
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -35,8 +33,6 @@ SIGNATURES = {
 }
 """The first bytes of files that are often mistaken for text, and what to do with them."""
 UTF_16 = "UTF-16 instead of UTF-8; re-encode the file, for example with: iconv -f UTF-16{} -t UTF-8"
-BUFFER = 1 << 20
-"""Bytes read from a file at a time."""
 WILDCARDS = re.compile(r"(\*+|\?|\[[^\]]+\])")
 """What a name may hold beside its own letters; a directory separator ends a match."""
 MOST_NAMED = 3
@@ -79,60 +75,15 @@ def _refuse_other_formats(first_line: bytes, name: str) -> None:
         raise DataError(f"{name}:1: {UTF_16.format('BE' if high else 'LE')}")
 
 
-class HashedFile(io.RawIOBase):
-    """File that computes the SHA-256 of the bytes that are read from it; open from the first read to the end.
-
-    Args:
-        path: of the file.
-        seen: is told how many bytes each read has given.
-    """
-
-    def __init__(self, path: str | Path, seen: Callable[[int], None] = lambda count: None) -> None:
-        self.path, self.name = Path(path), str(path)
-        self._hash = hashlib.sha256()
-        self._seen = seen
-        self._file: io.FileIO | None = None
-        self._ended = False
-
-    def readable(self) -> bool:
-        """True, as ``io`` requires."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into ``buffer`` and add them to the digest. Raises DataError if that fails."""
-        if self._ended:
-            return 0
-        try:
-            if self._file is None:
-                self._file = io.FileIO(self.name)
-            count = self._file.readinto(buffer) or 0
-        except OSError as error:
-            raise unreadable(self.name, error) from error
-        if not count:
-            self._ended = True
-            self._file.close()
-        self._hash.update(memoryview(buffer)[:count])
-        self._seen(count)
-        return count
-
-    def digest(self) -> str:
-        """Read the rest of the file; -> the digest of the whole, in hexadecimal."""
-        buffer = bytearray(BUFFER)
-        while self.readinto(buffer):
-            pass
-        return self._hash.hexdigest()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-        super().close()
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is unreadable."""
-    with HashedFile(path) as file:
-        return file.digest()
+def file_sha256(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is unreadable, or a pipe."""
+    path = Path(path)
+    try:
+        if stat.S_ISFIFO(path.stat().st_mode):
+            raise DataError(f"{path}: a pipe can be read only once; save its text to a file and use the file")
+        return digest(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -140,28 +91,14 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Raises DataError if the file is missing, unreadable, damaged or not UTF-8.
     """
-    with HashedFile(path) as file:
-        yield from hashed_lines(file)
-
-
-def hashed_lines(file: HashedFile) -> Iterator[str]:
-    """Read lines as :func:`read_lines` does; leave the file open, so that its digest can follow."""
-    suffix = file.path.suffix
+    suffix = Path(path).suffix
     try:
-        with OPENERS.get(suffix, _buffered)(file, "rb") as stream:
-            yield from decode_lines(cast(BinaryIO, stream), str(file.path))
+        with OPENERS.get(suffix, open)(path, "rb") as stream:
+            yield from decode_lines(stream, str(path))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"{file.path}: not a {suffix} file, or damaged: {error}") from error
-
-
-@contextmanager
-def _buffered(file: HashedFile, _mode: str) -> Iterator["io.BufferedReader[HashedFile]"]:
-    reader = io.BufferedReader(file, BUFFER)
-    try:
-        yield reader
-    finally:
-        with suppress(ValueError):  # the file is already closed
-            reader.detach()  # keep the file open for its digest
+        raise DataError(f"{path}: not a {suffix} file, or damaged: {error}") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def require_readable(path: str | Path) -> None:

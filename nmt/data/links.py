@@ -6,16 +6,15 @@ the whitespace words of the raw text.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from difflib import SequenceMatcher
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, changed, corpus_name, file_digest
-from nmt.data.lines import HashedFile, hashed_lines, matching
+from nmt.data.corpus import Pair, corpus_name
+from nmt.data.lines import matching, read_lines
 from nmt.errors import DataError
 
 Link = tuple[int, int]
@@ -51,38 +50,26 @@ def refuse_missing_words(links: Iterable[Link], pair: Pair, place: str, *, first
             )
 
 
-def linked_pairs(
-    pairs: Iterable[Pair], corpus: AnyCorpus, links: str, digest: str
-) -> Iterator[tuple[Pair, list[Link]]]:
+def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus, links: str) -> Iterator[tuple[Pair, list[Link]]]:
     """Read the links of each pair of a corpus, sure and possible ones alike, from the lines of the file ``links``.
 
-    Raises DataError if the file cannot be read, has more or fewer lines than there are pairs, holds anything but links
-    of words that are there, or no longer has the ``digest`` of :func:`nmt.data.corpus.links_digest`.
+    Raises DataError if the file cannot be read, has more or fewer lines than there are pairs, or holds anything but
+    links of words that are there.
     """
-    files = [HashedFile(path) for path in matching(links)]
-    with ExitStack() as stack:
-        lines = chain.from_iterable(_numbered(stack.enter_context(file)) for file in files)
-        rows = zip_longest(pairs, islice(lines, corpus.limit))
-        for number, (pair, found_line) in enumerate(rows, 1):
-            if pair is None or found_line is None:
-                longer = number + sum(1 for _ in rows)
-                counts = (number - 1, longer) if pair is None else (longer, number - 1)
-                raise DataError(
-                    f"{corpus_name(corpus)}: {counts[0]:,} pairs, but {links} has {counts[1]:,} lines: "
-                    "line n must hold the links of pair n"
-                )
-            place, line = found_line
-            found = sorted({link for link, _ in parse_links(line, place)})
-            refuse_missing_words(found, pair, place)
-            yield pair, found
-        if "\n".join(map(file_digest, files)) != digest:
-            raise changed(links)
-
-
-def _numbered(file: HashedFile) -> Iterator[tuple[str, str]]:
-    """The lines of a file, each with its place: ``FILE:NUMBER``."""
-    for number, line in enumerate(hashed_lines(file), 1):
-        yield f"{file.name}:{number}", line
+    places = ((f"{path}:{number}", line) for path in matching(links) for number, line in enumerate(read_lines(path), 1))
+    rows = zip_longest(pairs, islice(places, corpus.limit))
+    for number, (pair, found_line) in enumerate(rows, 1):
+        if pair is None or found_line is None:
+            longer = number + sum(1 for _ in rows)
+            counts = (number - 1, longer) if pair is None else (longer, number - 1)
+            raise DataError(
+                f"{corpus_name(corpus)}: {counts[0]:,} pairs, but {links} has {counts[1]:,} lines: "
+                "line n must hold the links of pair n"
+            )
+        place, line = found_line
+        found = sorted({link for link, _ in parse_links(line, place)})
+        refuse_missing_words(found, pair, place)
+        yield pair, found
 
 
 def piece_links(

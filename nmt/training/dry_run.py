@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.data.cache import cache_folder, remove_abandoned, try_cache
+from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
@@ -52,7 +52,6 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: pipeline.Say)
     run = run_directory(config, resume=resume, overwrite=overwrite)
     try_cache(config.data)
     _check_temporary_directory(say)
-    remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
     if run.path.exists():
         with run.locked(say):  # raises if another process trains there
             pass

@@ -90,7 +90,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
         {"data.train.temperature": "one corpus"},
     ),
     (("data.test={tsv: t, links: l, tag: <t>}",), {"data.test.links": "evaluation.gold", "data.test.tag": "training"}),
-    (("data.filter.script=0.5", "data.source_language=xx"), {"data.filter.script": "xx"}),
     # training
     *(
         ((f"training.scheduled_sampling={{{options}}}",), {f"training.scheduled_sampling.{key}": said})

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,13 +129,6 @@ def test_a_dry_run_of_a_resumption_refuses_what_resuming_would(train: Train, run
     assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a run")
 
 
-def test_a_cache_of_a_name_that_is_not_utf8(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NMT_CACHE", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
-    for more in ([], ["--dry-run"]):
-        [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=null", *more))
-        assert line.startswith(f"data.cache: {tmp_path}/\\xe9: not a UTF-8 name; set data.cache, or the ")
-
-
 def test_a_dry_run_sees_that_the_disk_is_too_small(
     train: Train, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,18 +201,6 @@ def test_a_dry_run_makes_batches_as_large_as_training_will(
         largest.append(max(sizes))
         sizes.clear()
     assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
-
-
-def test_what_killed_dry_runs_left_goes_after_a_day(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, age in (("nmt-dry-run-old", 2 * 24 * 3600), ("nmt-dry-run-new", 60)):
-        (tmp_path / "tmp" / name / "run").mkdir(parents=True)
-        for path in (tmp_path / "tmp" / name / "run", tmp_path / "tmp" / name):
-            os.utime(path, (time.time() - age,) * 2)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    assert train("--output", tmp_path / "run", "--dry-run")[0] == 0
-    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["nmt-dry-run-new"]
 
 
 def test_a_folder_for_temporary_files_that_cannot_be_used(

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from nmt.config.schema.base import Cores, Count, Positive, Problem, Section, Size, Text
-from nmt.config.scripts import scripts_of
 
 LARGEST_TEMPERATURE = 1000.0
 """Beyond it all shares of a mix are equal."""
@@ -144,9 +143,6 @@ class Filter(Section):
     """Drop pairs whose sides are equal but for case and space."""
     duplicates: bool = False
     """Drop pairs that repeat an earlier pair of the same corpus."""
-    script: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Share of the letters of each side that must belong to the script of its language (Cyrillic for ``ru``); null: no
-    limit."""
 
 
 class Data(Section):
@@ -203,7 +199,3 @@ class Data(Section):
             if corpus is not None and corpus.tag is not None:
                 text = "has no effect, only training corpora are tagged; leave it out"
                 yield Problem(f"data.{split}.tag", text)
-        for side in ("source_language", "target_language") if self.filter.script is not None else ():
-            if not scripts_of(language := getattr(self, side)):
-                text = f"needs the script of data.{side}, and that of '{language}' is unknown; leave it out"
-                yield Problem("data.filter.script", text)
