@@ -38,35 +38,17 @@ def time_limit(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/pr
     """Return the cores' worth of time that Linux's control groups allow this process; None without a limit.
 
     A container with ``--cpus 2.5`` on a machine with 64 cores has a limit of 2.5, which its affinity does not show. The
-    limits of the process's group and of those around it count, of version 2 (``cpu.max``) and 1 (``cpu.cfs_quota_us``).
+    limits of the process's group and of those around it count (version 2, ``cpu.max``).
     """
     limits = []
     for line in _text(membership).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        top = root / "cpu" if controllers else root
-        inner = top / path.lstrip("/")
-        for group in (inner, *inner.parents):
-            if not group.is_relative_to(top):
-                break
-            quota, period = _quota(group, unified=not controllers)
-            if quota > 0 and period > 0:
-                limits.append(quota / period)
+        if line.startswith("0::"):
+            inner = root / line.removeprefix("0::").lstrip("/")
+            for group in (inner, *inner.parents):
+                quota, _, period = _text(group / "cpu.max").partition(" ")  # "max 100000" without a limit
+                if quota.isdecimal() and group.is_relative_to(root):
+                    limits.append(int(quota) / int(period))
     return min(limits, default=None)
-
-
-def _quota(group: Path, *, unified: bool) -> tuple[float, float]:
-    """Microseconds of processor time in a period, and the period; zeros where there is no limit."""
-    if unified:
-        words = _text(group / "cpu.max").split()
-    else:
-        words = [_text(group / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
-    try:
-        quota, period = map(float, words)  # "max" is no number, and -1 no limit
-    except ValueError:
-        return 0, 0
-    return quota, period
 
 
 def _text(path: Path) -> str:

@@ -63,21 +63,25 @@ def multiplies_bf16(device: torch.device) -> bool:
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
-def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of matrix products for ``auto``, ``fp32``, ``bf16`` or ``int8``.
-
-    ``auto`` is bf16 where the hardware has instructions for it. Whether it is faster is measured elsewhere: in
-    ``nmt.training.precision`` for training, in ``nmt.fast.inference`` for translation.
+def precision_of(name: str, device: torch.device) -> torch.dtype:
+    """Return the type of matrix products: ``fp32``, ``bf16`` or ``int8``.
 
     Raises ConfigError for another name, and for int8 on a GPU.
     """
-    if name not in (names := ("auto", *FORMATS)):
-        raise ConfigError("; ".join([f"precision: {name!r} is not one of {', '.join(names)}", *nearest(name, names)]))
+    if name not in FORMATS:
+        problem = f"precision: {name!r} is not one of {', '.join(FORMATS)}"
+        raise ConfigError("; ".join([problem, *nearest(name, FORMATS)]))
     if name == "int8" and device.type != "cpu":
         raise ConfigError(f"precision: int8 is for CPUs; use bf16 on '{device}'")
-    if name == "auto":
-        name = "bf16" if multiplies_bf16(device) else "fp32"
     return FORMATS[name]
+
+
+def resolve_precision(name: str, device: torch.device) -> torch.dtype:
+    """Return the type of matrix products of training; ``auto`` is bf16 where the hardware has instructions for it.
+
+    Whether bf16 is faster, ``nmt.training.machine`` measures.
+    """
+    return precision_of(("bf16" if multiplies_bf16(device) else "fp32") if name == "auto" else name, device)
 
 
 def format_of(precision: torch.dtype) -> str:
@@ -87,16 +91,6 @@ def format_of(precision: torch.dtype) -> str:
 
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
 """Number formats of matrix products, by name, the most exact one first."""
-
-
-INSTRUCTIONS = ("avx2", "avx512_f", "avx512_bf16", "avx_vnni", "avx512_vnni", "amx_bf16", "amx_int8")
-"""Processor features that decide the speed of matrix products."""
-
-
-def instructions() -> str:
-    """List which of ``INSTRUCTIONS`` this processor has."""
-    capabilities = torch.cpu.get_capabilities()
-    return ", ".join(name for name in INSTRUCTIONS if capabilities.get(name)) or "none of " + ", ".join(INSTRUCTIONS)
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:

@@ -6,15 +6,15 @@ Where the numbers come from is written to figures/attention.json beside the page
 import argparse
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from decoding_speed import DecodingSpeed, known_speeds, measure_missing
+from benchmarks.decoding import measure_decoding
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.config import Config, load_run_config
@@ -41,8 +41,9 @@ bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds ar
 token of a mean pair, without what is computed once for each source token. [Provenance]({provenance})."""
 HARD = f"{MARK} Validation reads the likeliest position alone, as translation does; training minimizes another loss."
 AER = "AER is that of the likeliest source words on the gold links of evaluation.gold."
-SPEED = """Sentences/s: the same file translated in fp32 by one thread, in sentences a second of processor time, with a
-beam of {beams}."""
+SPEED = "Sentences/s: the same file translated in fp32 by one thread, with a beam of {beams}."
+Speeds = Mapping[str, Mapping[str, Any]]
+"""Beam size and sentences a second of a run, by its label."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--decoding-speed",
         action="store_true",
-        help="first measure how fast the finished runs translate, where unknown",
+        help="first measure how fast the finished runs translate; else the measurements beside the page are taken",
     )
     return arguments
 
@@ -112,7 +113,7 @@ def row(
     runs: Sequence[Run],
     test: str,
     against: Integers | None,
-    speeds: Mapping[str, DecodingSpeed],
+    speeds: Speeds,
 ) -> dict[str, str]:
     """What one system reached; numbers of several seeds are means."""
     facts = [run_facts(run.path) for run in runs]
@@ -129,7 +130,7 @@ def row(
         "seeds": str(len(runs)),
         "parameters": f"{facts[0]['parameters'] / 1e6:.2f} M",
         "multiply-adds": multiply_adds(load_run_config(runs[0].path), runs[0].path),
-        "sentences/s": mean_of((speeds[run.label].rate if run.label in speeds else None for run in runs), ".1f"),
+        "sentences/s": mean_of((speeds.get(run.label, {}).get("rate") for run in runs), ".1f"),
         "perplexity": mean("perplexity", ".2f") + MARK * validates_by_argmax(runs[0].config),
         "BLEU": f"{bleu:.2f} [{low:.2f}, {high:.2f}]",
         "p": NOTHING if p is None else f"{p:.3f}",
@@ -150,19 +151,30 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(map(str, sorted(set(values))))
 
 
-def notes(rows: Sequence[Mapping[str, str]], speeds: Collection[DecodingSpeed]) -> list[str]:
+def notes(rows: Sequence[Mapping[str, str]], speeds: Speeds) -> list[str]:
     """What must be said of columns and marks that not every table has."""
     said = [AER] * ("AER" in rows[0]) + [HARD] * any(MARK in each["perplexity"] for each in rows)
     if "sentences/s" in rows[0]:
-        said.append(SPEED.format(beams=listed(speed.beam_size for speed in speeds)))
+        said.append(SPEED.format(beams=listed(speed["beam_size"] for speed in speeds.values())))
     return said
 
 
-def provenance(config: str, plan: Plan, test: str) -> dict[str, Any]:
+def decoding_speeds(runs: Iterable[Run], source: str) -> dict[str, dict[str, Any]]:
+    """Measure the translation of a file by each run, in fp32 with one thread."""
+    lines, threads, found = list(read_lines(source)), torch.get_num_threads(), {}
+    torch.set_num_threads(1)
+    for run in runs:
+        beam = run.config.decoding.beam_size
+        measured = measure_decoding(str(run.path), lines, beam, run.config.kernels, "fp32", "cpu", 3)
+        found[run.label] = {"rate": measured.sentences_per_second, "beam_size": beam}
+    torch.set_num_threads(threads)
+    return found
+
+
+def provenance(config: str, plan: Plan, speeds: Speeds) -> dict[str, Any]:
     """Where the numbers of the table come from: command, machine, dates, commits."""
     done = finished_runs(plan)
     runs = [run for each in done.values() for run in each]
-    speeds = known_speeds(plan, runs, test)
     return {
         "command": f"nmt-experiment --config {config}",
         "commit": commit(),
@@ -170,16 +182,15 @@ def provenance(config: str, plan: Plan, test: str) -> dict[str, Any]:
         "machine": machine(),
         "threads": plan.runs[0].config.threads,
         "runs": {run.label: read_json(RunDirectory(run.path).manifest)["started"] for run in runs},
-        "decoding_speed": {label: asdict(speeds[label]) for label in sorted(speeds)},
+        "decoding_speed": speeds,
     }
 
 
-def results(plan: Plan, test: str, against: str, link: str) -> str:
+def results(plan: Plan, test: str, against: str, link: str, speeds: Speeds) -> str:
     """The table of the finished runs. Raises DataError if none is finished."""
     done = finished_runs(plan)
     runs = [run for each in done.values() for run in each]
     other = statistics(plan, done[against], test) if against in done else None
-    speeds = known_speeds(plan, runs, test)
     rows = without_empty(
         [row(plan, system, each, test, None if system == against else other, speeds) for system, each in done.items()]
     )
@@ -191,7 +202,7 @@ def results(plan: Plan, test: str, against: str, link: str) -> str:
     )
     missing = [system for system in plan.systems if system not in done]
     waiting = [f"Not finished yet: {', '.join(missing)}."] * bool(missing)
-    text = " ".join([about, *notes(rows, speeds.values()), *waiting])
+    text = " ".join([about, *notes(rows, speeds), *waiting])
     return f"{markdown(rows)}\n\n{textwrap.fill(text, 120, break_on_hyphens=False, break_long_words=False)}"
 
 
@@ -217,12 +228,14 @@ def main(arguments: argparse.Namespace) -> None:
     except OSError as error:
         raise DataError(f"{page}: cannot be read: {error.strerror}") from error
     test = next(iter(plan.tests))
+    speeds: Speeds = read_json(about).get("decoding_speed", {}) if about.exists() else {}
     if arguments.decoding_speed:
-        measure_missing(plan, [run for runs in finished_runs(plan).values() for run in runs], test)
-    table = results(plan, test, arguments.against, f"figures/{about.name}")
+        done = [run for runs in finished_runs(plan).values() for run in runs]
+        speeds = decoding_speeds(done, plan.tests[test].source)
+    table = results(plan, test, arguments.against, f"figures/{about.name}", speeds)
     page.write_text(between_markers(text, table, str(page)), "utf-8")
     about.parent.mkdir(exist_ok=True)
-    write_json(about, provenance(arguments.config, plan, test))
+    write_json(about, provenance(arguments.config, plan, speeds))
     say(f"written: {page}, {about}")
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import decoding_speed
 from attention_table import BEGIN, END, between_markers, main, multiply_adds
 from nmt.errors import DataError
 from nmt.experiments.plan import Plan
@@ -65,23 +64,16 @@ def test_no_table_without_a_finished_run(tmp_path: Path) -> None:
     assert page.read_text() == PAGE
 
 
-def test_decoding_is_measured_once(
-    finished: tuple[Path, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A measurement is kept until the weights are others, and the table and its provenance have it."""
-    config, plan = finished
-    page = tmp_path / "page.md"
+def test_the_speed_of_decoding_is_kept_beside_the_page(finished: tuple[Path, Plan], tmp_path: Path) -> None:
+    config, page = finished[0], tmp_path / "page.md"
     page.write_text(PAGE)
-    arguments = ["--config", str(config), "--page", str(page), "--decoding-speed"]
+    arguments = ["--config", str(config), "--page", str(page)]
+    assert main([*arguments, "--decoding-speed"]) == 0
+    kept = read_json(tmp_path / "figures/page.json")["decoding_speed"]
     assert main(arguments) == 0
-    kept = read_json(plan.output / "decoding_speed.json")
-    assert kept["none"]["sentences"] == 20 and kept["none"]["beam_size"] == plan.runs[1].config.decoding.beam_size
-    monkeypatch.setattr(decoding_speed, "_measure", pytest.fail)
-    assert main(arguments) == 0
-    for row in table_of(page):
-        assert row["sentences/s"] == f"{20 / kept[row['system']]['seconds']:.1f}"
-    about = read_json(tmp_path / "figures/page.json")
-    assert about["decoding_speed"]["none"]["machine"] == kept["none"]["machine"] and "none" in about["runs"]
+    assert [row["sentences/s"] for row in table_of(page)] == [
+        f"{kept[name]['rate']:.1f}" for name in ("bahdanau", "none")
+    ]
 
 
 def test_multiply_adds_of_a_target_token(finished: tuple[Path, Plan]) -> None:

@@ -8,10 +8,7 @@ import pytest
 import torch
 
 from benchmarks.measuring import peak_memory
-from benchmarks.profiling import measure_profile
-from benchmarks.systems import VARIANTS, VOCABULARY, reference, variant_name
-from benchmarks.training import Case
-from nmt.model.cost import cost
+from benchmarks.systems import VARIANTS, reference, variant_name
 from tests.small_run import config, train
 from tests.test_scripts import cells, script
 
@@ -62,32 +59,6 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
 
 
-@pytest.mark.slow
-def test_a_profile_has_the_products_of_a_step() -> None:
-    """As many as nmt/model/cost.py counts."""
-    large, products, *others, step = measure_profile(Case("bahdanau", "auto", "fp32", "cpu", (4, 6, 5), 2))
-    assert large.flops_per_second and products.flops_per_second
-    counted = large.milliseconds * large.flops_per_second / 1e3
-    assert counted == pytest.approx(products.milliseconds * products.flops_per_second / 1e3)
-    parts = cost(reference("bahdanau"), VOCABULARY)
-    assert counted == pytest.approx(parts.training_flops(4, 24, 20, 120, 144, 60), rel=0.02)
-    assert products.calls > 6 * 6
-    times = [spent.milliseconds for spent in others[:-2]]
-    assert times == sorted(times, reverse=True)
-    assert products.milliseconds + sum(spent.milliseconds for spent in others) == pytest.approx(step.milliseconds)
-
-
-@pytest.mark.slow
-def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
-    options = ["--neighbor", "--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1"]
-    options += ["--ranks", "2"]
-    assert script("benchmark").main([*options, "--json", str(rows)]) == 0
-    (row,) = json.loads(rows.read_text("utf-8"))
-    assert row["processes"] == 2
-    assert row["target_tokens_per_second"] > 0 and row["beside_tokens_per_second"] > 0
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -96,29 +67,16 @@ def test_a_step_is_measured_beside_a_busy_program_that_ends(tmp_path: Path) -> N
             "--shape 64x15: must be sentences x source pieces x target pieces, each at least 1, like 64x15x14",
         ),
         (["--decode", "runs/none"], "--decode needs --input, a file to translate"),
-        (["--set", "seed=2"], "--set: is for --config, not for single steps"),
-        (
-            ["--config", "a.yaml", "--shape", "2x3x4", "--beam-size", "1"],
-            "--shape: is for single steps or --parts or --profile or --neighbor, not for --config",
-        ),
-        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is for --decode, not for --config"),
-        (
-            ["--decode", "runs/none", "--input", "x", "--precision", "int8", "--kernels", "plain"],
-            "leave --kernels plain out",
-        ),
+        (["--set", "seed=2"], "--set: is not for single steps"),
+        (["--config", "a.yaml", "--beam-size", "1"], "--beam-size: is not for --config"),
         (
             ["--json", "no/such/folder/rows.json"],
             "no/such/folder/rows.json: cannot be written: No such file or directory",
         ),
-        (["--config", "a.yaml", "--decode", "runs/none"], "--decode: cannot be combined with --config; give one"),
+        (["--config", "a.yaml", "--decode", "runs/none"], "--decode: is not for --config"),
         (["--repeats", "0"], "argument --repeats: '0'"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
-        (["--ranks", "2"], "--ranks: is for --neighbor, not for single steps"),
-        (
-            ["--neighbor", "--ranks", "2", "--shape", "4x3x4", "--shape", "5x3x4"],
-            "--ranks 2: must divide the 5 sentences of a step",
-        ),
     ],
 )
 def test_wrong_options_are_explained_before_anything_is_printed(

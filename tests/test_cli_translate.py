@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -335,60 +335,6 @@ def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str
         said = f"{option} {path}: is inside the run directory of --model {run}; choose a file outside it"
         assert (code, out, err) == (2, "", f"nmt-translate: error: {said}\n")
     assert weights.read_bytes() == before and not Path(run, "new").exists()
-
-
-def rates_of(bf16: float, int8: float) -> Callable[..., dict[torch.dtype, float]]:
-    """A measurement with these results, and 575 pieces a second in fp32."""
-    found = {torch.float32: 575.0, torch.bfloat16: bf16, torch.int8: int8}
-    return lambda model, precisions, kernels, beam_size: {each: found[each] for each in precisions}
-
-
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-@pytest.mark.parametrize("rate", [33.0, 580.0])
-def test_a_precision_that_is_slower_than_fp32_is_warned_of(
-    translate: Translate, monkeypatch: pytest.MonkeyPatch, precision: str, rate: float
-) -> None:
-    monkeypatch.setattr("nmt.fast.rates", rates_of(rate, rate))
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx_vnni": False})
-    code, out, err = translate("oak\n", "--precision", precision)
-    warning = (
-        f"nmt-translate: warning: --precision {precision}: slower than fp32 on this processor: 33 against 575 "
-        "target pieces a second on a thread; it has avx2; use --precision fp32\n"
-    )
-    assert (code, out.count("\n"), err) == (0, 1, warning if rate < 575 else "")
-
-
-@pytest.mark.parametrize(
-    ("bf16", "int8", "said"),
-    [
-        (900.0, 1500.0, "precision: int8; target pieces a second on a thread: int8 1,500, bf16 900, fp32 575\n"),
-        (600.0, 100.0, "precision: fp32; target pieces a second on a thread: bf16 600, fp32 575, int8 100\n"),
-    ],
-)
-def test_auto_takes_the_fastest_precision_and_says_so(
-    translate: Translate, monkeypatch: pytest.MonkeyPatch, bf16: float, int8: float, said: str
-) -> None:
-    monkeypatch.setattr("nmt.fast.candidates", lambda *_: [torch.float32, torch.bfloat16, torch.int8])
-    monkeypatch.setattr("nmt.fast.rates", rates_of(bf16, int8))
-    code, out, err = translate("oak\n", "--precision", "auto")
-    assert (code, out.count("\n"), err) == (0, 1, said)
-
-
-@pytest.mark.parametrize(("options", "measured"), [([], 2), (["--beam-size", "1"], 1)])
-@pytest.mark.parametrize("precision", ["auto", "bf16"])
-def test_the_speed_of_a_precision_is_that_of_the_search_asked_for(
-    translate: Translate, monkeypatch: pytest.MonkeyPatch, precision: str, options: list[str], measured: int
-) -> None:
-    """A beam may be faster in int8, and greedy search slower."""
-    sizes = []
-
-    def rates(model: object, precisions: Sequence[torch.dtype], kernels: str, beam_size: int) -> dict[torch.dtype, int]:
-        sizes.append(beam_size)
-        return dict.fromkeys(precisions, 1)
-
-    monkeypatch.setattr("nmt.fast.rates", rates)
-    assert translate("oak\n", "--precision", precision, *options)[0] == 0
-    assert sizes == [measured]
 
 
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:

@@ -35,18 +35,10 @@ def test_the_tightest_limit_of_all_groups_around_the_process_counts(tmp_path: Pa
     assert limit(tmp_path, "0::/a/b/c\n", files) == 1.5
 
 
-def test_groups_of_version_1_are_read(tmp_path: Path) -> None:
-    """The hierarchy of each controller has groups of its own."""
-    files = {"cpu/job/cpu.cfs_quota_us": "50000\n", "cpu/job/cpu.cfs_period_us": "100000\n"}
-    files |= {"cpu/small/cpu.cfs_quota_us": "10000\n", "cpu/small/cpu.cfs_period_us": "100000\n"}
-    assert limit(tmp_path, "4:memory:/small\n3:cpu,cpuacct:/job\n", files) == 0.5
-
-
 @pytest.mark.parametrize(
     ("membership", "files"),
     [
         ("0::/job\n", {"job/cpu.max": "max 100000\n"}),
-        ("3:cpu,cpuacct:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}),
         ("0::/../elsewhere\n", {}),
         ("", {}),
     ],

@@ -254,7 +254,7 @@ def check_beam_search(translator: Translator) -> None:
     lines = ["ga bu zo", "meu", "ga ga bu zo meu ga", "zo bu", "", "bu"]
 
     def translated(batch_tokens: int) -> Iterator[tuple[str, float]]:
-        how = SearchOptions(3, 1.0, batch_tokens, 100, 2.0, n_best=2)
+        how = SearchOptions(beam_size=3, batch_tokens=batch_tokens, max_source=100, n_best=2)
         for translation in translator.translate(lines, how):
             yield from ((each.text, each.score) for each in translation.hypotheses)
 

@@ -12,9 +12,6 @@ from nmt.device import out_of_memory, resolve_device
 from nmt.errors import ConfigError
 from nmt.training import processes
 from nmt.training.processes import joined
-from nmt.translation.translator import Translator
-
-GPU = torch.device("cuda")
 
 
 @pytest.mark.parametrize(
@@ -118,13 +115,3 @@ def test_two_processes_on_one_gpu_are_refused(nccl: Mock, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="ranks 0, 1"), joined("cuda", 5.0):
         pass
     assert not nccl.init_process_group.called
-
-
-@pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_a_gpu_translates_in_bf16_without_a_measurement(
-    native: bool, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: native)
-    monkeypatch.setattr("nmt.fast.rates", Mock(side_effect=AssertionError))
-    made = Translator.of(MagicMock(), GPU, None)
-    assert made.precision == expected and made.slow_precision() is None

@@ -1,7 +1,7 @@
 """Networks that translate together, against NumPy, one alone, and the same twice."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,13 @@ from nmt.data.learning import learn
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.search import Ensemble, Sampling, Searchable, together
-from nmt.translation.ensemble import load_translator
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 
-BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4, attention=True)
+BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4, attention=True)
 BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
 
 
@@ -166,13 +165,10 @@ def test_the_same_system_twice_is_that_system(make: Callable[..., Translator], a
     compare(list(twice.translate(LINES[:12], BEAM)), list(alone.translate(LINES[:12], BEAM)), 1e-6)
 
 
-SAMPLED = SearchOptions(1, 1.0, 400, 1000, 2.0, sampling=Sampling(0.8))
+SAMPLED = SearchOptions(beam_size=1, batch_tokens=400, sampling=Sampling(0.8))
 RULED = SearchOptions(
-    4,
-    1.0,
-    400,
-    1000,
-    2.0,
+    beam_size=4,
+    batch_tokens=400,
     min_length_factor=0.5,
     coverage_penalty=0.2,
     no_repeat_ngram=3,
@@ -185,7 +181,7 @@ def test_output_does_not_depend_on_batches(make: Callable[..., Translator], opti
     assert len({each.text for each in translator.translate(LINES, options)}) > 5
     expected = list(translator.translate(LINES[:20], options))
     for tokens in (1, 10_000):
-        other = SearchOptions(**vars(options) | {"batch_tokens": tokens})
+        other = options.changed(batch_tokens=tokens)
         compare(list(translator.translate(LINES[:20], other)), expected, 1e-4)
 
 
@@ -194,33 +190,14 @@ def test_output_does_not_depend_on_batches(make: Callable[..., Translator], opti
 
 def test_runs_are_loaded_together(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
-    alone, both = load_translator(runs[:1], "cpu"), load_translator(runs, "cpu")
+    alone, both = Translator.load(runs[:1], "cpu"), Translator.load(runs, "cpu")
     plain = Translator.load(runs[0], "cpu")
     compare(list(alone.translate(LINES[:5], BEAM)), list(plain.translate(LINES[:5], BEAM)), 0.0)
     assert both.decoding == plain.decoding and both.attends
     assert both.searchable(2) is not both.searchable(1)
     assert [each.text for each in both.translate(LINES, BEAM)] != [each.text for each in plain.translate(LINES, BEAM)]
-    twice = load_translator([runs[0], runs[0]], "cpu")
+    twice = Translator.load([runs[0], runs[0]], "cpu")
     compare(list(twice.translate(LINES[:5], BEAM)), list(plain.translate(LINES[:5], BEAM)), 1e-6)
-
-
-def test_runs_that_choose_different_precisions_compute_in_the_most_exact_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run measures by itself; int8 may suit one and be impossible for another."""
-    runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
-    chosen, sizes = iter([torch.int8, torch.bfloat16]), []
-
-    def rates(model: object, precisions: Sequence[torch.dtype], kernels: str, beam_size: int) -> dict[torch.dtype, int]:
-        sizes.append(beam_size)
-        return dict.fromkeys(precisions, 1)
-
-    monkeypatch.setattr("nmt.fast.rates", rates)
-    monkeypatch.setattr("nmt.fast.fastest", lambda rates: next(chosen))
-    translator = load_translator(runs, "cpu", "auto", beam_size=7)
-    assert translator.precision == torch.bfloat16
-    translator.rates()
-    assert sizes == [7, 7, 7]
 
 
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
@@ -229,28 +206,28 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     learn(learned, [Pair(line, line) for line in LINES]).target.save(runs[1] / "tokenizer" / "target.model")
     (runs[1] / "manifest.json").write_text("{}")
     with pytest.raises(ConfigError) as caught:
-        load_translator(runs, "cpu")
+        Translator.load(runs, "cpu")
     [said] = caught.value.problems
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
     with pytest.raises(ConfigError):
-        load_translator([runs[0], runs[2], runs[1]], "cpu")
+        Translator.load([runs[0], runs[2], runs[1]], "cpu")
 
 
-def test_runs_that_read_the_source_in_another_order_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("found", "other", "key"),
+    [
+        ("reverse_source: false", "reverse_source: true", "reverse_source"),
+        ("source_language: ", "source_language: x", "source_language"),
+        ("target_language: ", "target_language: x", "target_language"),
+    ],
+)
+def test_runs_that_read_or_write_otherwise_are_refused(tmp_path: Path, found: str, other: str, key: str) -> None:
     runs = [save_run(tmp_path / name, NONE) for name in "ab"]
     config = runs[1] / "config.yaml"
-    config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"), "utf-8")
-    with pytest.raises(ConfigError, match=r"data.reverse_source is not that of"):
-        load_translator(runs, "cpu")
-    assert load_translator([runs[1]] * 2, "cpu").tokenizers.reverse_source
-
-
-def test_runs_that_translate_in_other_directions_are_refused(tmp_path: Path) -> None:
-    runs = [save_run(tmp_path / name, NONE) for name in "ab"]
-    config = runs[1] / "config.yaml"
-    config.write_text(config.read_text("utf-8").replace("source_language: ", "source_language: x"), "utf-8")
-    with pytest.raises(ConfigError, match=r"translate in one direction; found .*a \w+ to \w+, .*b x\w+ to \w+"):
-        load_translator(runs, "cpu")
+    config.write_text(config.read_text("utf-8").replace(found, other), "utf-8")
+    with pytest.raises(ConfigError, match=rf"b: data.{key} is .* that of .*a"):
+        Translator.load(runs, "cpu")
+    Translator.load([runs[1]] * 2, "cpu")
 
 
 def test_model_may_be_given_again() -> None:

@@ -1,6 +1,5 @@
 """Every system of the tests' table goes the whole way: trained, stopped, resumed, moved, asked for translations."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def translations(run: Path, batch_tokens: int) -> list[tuple[str, float]]:
     translator = Translator(
         lambda beam_size: fast.search(loaded.model, torch.float32, beam_size=beam_size), loaded.tokenizers, CPU
     )
-    asked = replace(SearchOptions.from_config(loaded.config.decoding), beam_size=3, batch_tokens=batch_tokens)
+    asked = SearchOptions.from_config(loaded.config.decoding, beam_size=3, batch_tokens=batch_tokens)
     best = [each.hypotheses[0] for each in translator.translate(LINES, asked)]
     return [(each.text, each.score) for each in best]
 

@@ -92,7 +92,7 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
 def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], beam_size: int) -> None:
     """In double precision, so that rounding decides nothing."""
     tokenizers = small_tokenizers()
-    search = SearchOptions(beam_size, 1.0, 400, 1000, 2.0, n_best=beam_size, attention=True)
+    search = SearchOptions(beam_size=beam_size, batch_tokens=400, n_best=beam_size, attention=True)
     found = []
     for device in (torch.device("cpu"), GPU):
         model = network(tokenizers, attention).double().to(device)

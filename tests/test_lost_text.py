@@ -1,7 +1,7 @@
 import pytest
 
-from nmt.translation.lost_text import EMPTY, SEVERAL, TOO_SHORT, LostText, sentences
 from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, sentences
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.small_run import metrics, options, train, write_corpus
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 
 CPU = torch.device("cpu")
-OPTIONS = SearchOptions(3, 1.0, 1000, 1000, 2.0, n_best=2, attention=True)
+OPTIONS = SearchOptions(beam_size=3, batch_tokens=1000, n_best=2, attention=True)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from nmt.config.schema import Decoding
 from nmt.errors import DataError
 from nmt.translation.options import SearchOptions
-from nmt.translation.watching import PRODUCTS, load_watched
-from nmt.translation.windows import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
+from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
+from nmt.translation.translator import PRODUCTS, Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
 CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
@@ -61,13 +61,13 @@ def test_commands_bound_the_cache_of_products_unless_it_is_set(
         monkeypatch.setenv(CACHE, given)
     seen = list[str | None]()
 
-    def refused(*_: object) -> None:
+    def refused(*_: object, **__: object) -> None:
         seen.append(os.environ[CACHE])
         raise DataError("not loaded")
 
-    monkeypatch.setattr("nmt.translation.watching.load_translator", refused)
+    monkeypatch.setattr("nmt.translation.translator.load_run", refused)
     with pytest.raises(DataError):
-        load_watched(["run"])
+        Translator.load("run")
     assert seen == [expected]
 
 

@@ -24,14 +24,14 @@ from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, Translation
+from nmt.translation.searching import Line, lines_for, most_rows, side_by_side
+from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
-from nmt.translation.windows import Line, lines_for, most_rows, side_by_side
-from nmt.translation.windows import batches as batches_of
 from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers, translator_of
 
-GREEDY = SearchOptions(1, 1.0, 400, 1000, 2.0)
-BEAM = SearchOptions(4, 1.0, 400, 1000, 2.0, n_best=4)
+GREEDY = SearchOptions(beam_size=1, batch_tokens=400)
+BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def bahdanau(tokenizers: Tokenizers) -> Translator:
 
 
 def with_(options: SearchOptions, **changes: object) -> SearchOptions:
-    return SearchOptions(**{**vars(options), **changes})
+    return options.changed(**changes)
 
 
 def texts(translations: Iterator[Translation]) -> list[list[str]]:
@@ -279,15 +279,19 @@ def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers, kernels: K
 
 def test_options_come_from_the_configuration_unless_given() -> None:
     options = SearchOptions.from_config(Decoding(beam_size=3, batch_tokens=17), beam_size=None, n_best=2)
-    assert options == SearchOptions(3, 1.0, 17, 1000, 2.0, n_best=2)
+    assert options == SearchOptions(beam_size=3, batch_tokens=17, n_best=2)
 
 
 def test_contradicting_options_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        SearchOptions(3, 1e3, 400, 1000, 1e9, n_best=4, sampling=Sampling())
+        SearchOptions(length_penalty=1e3, max_length_factor=1e9)
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        "decoding.length_penalty",
+        "decoding.max_length_factor",
+    ]
+    with pytest.raises(ConfigError) as caught:
+        SearchOptions(beam_size=3, n_best=4, sampling=Sampling())
     assert caught.value.problems == (
-        "decoding.length_penalty: 1000 must be from 0 to 10",
-        "decoding.max_length_factor: 1e+09 must be from 0 to 100",
         "beam size 3: sampling follows one hypothesis; use beam size 1",
         "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
     )
@@ -313,20 +317,10 @@ def test_search_options_without_effect_are_refused(changes: dict[str, float], pr
     assert caught.value.problems == (problem,)
 
 
-def test_options_that_compare_hypotheses_are_refused_with_sampling() -> None:
-    """A larger beam, which would be right without sampling, is not what to use."""
-    with pytest.raises(ConfigError) as caught:
-        SearchOptions(1, 1.0, 400, 1000, 2.0, sampling=Sampling(), coverage_penalty=0.2, min_length_factor=3.0)
-    assert caught.value.problems == (
-        "decoding.coverage_penalty: compares the hypotheses of a beam, and sampling follows one; leave it out",
-        "decoding.min_length_factor: 3 is more than decoding.max_length_factor (2); must be up to that",
-    )
-
-
 def test_greedy_search_leaves_out_what_compares_hypotheses() -> None:
     decoding = Decoding(beam_size=6, coverage_penalty=0.2, no_repeat_ngram=3, min_length_factor=0.5)
     assert SearchOptions.from_config(decoding, beam_size=1) == SearchOptions(
-        1, 1.0, 16384, 1000, 2.0, no_repeat_ngram=3, min_length_factor=0.5
+        beam_size=1, batch_tokens=16384, no_repeat_ngram=3, min_length_factor=0.5
     )
     with pytest.raises(ConfigError, match="coverage_penalty: has no effect"):
         SearchOptions.from_config(decoding, beam_size=1, coverage_penalty=0.1)

@@ -84,7 +84,7 @@ def evaluate(
     else:
         assert model is not None
         name = " + ".join(map(run_name, model))
-        found = translations_of(model, source, sources, search_options(decoding), **device_options(decoding), say=say)
+        found = translations_of(model, source, sources, search_options(decoding), **device_options(decoding))
         if links is not None:
             alignment = _align(model[0], links, decoding.get("device", "auto"))
         translations = list(found) if output is None else write_lines(output, found)

@@ -50,9 +50,9 @@ def serve(
         from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
         from nmt.serving.batches import Limits, Request  # noqa: PLC0415
         from nmt.serving.server import About, listen, run  # noqa: PLC0415
-        from nmt.translation.watching import load_watched  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
 
-    translator = load_watched(model, **device_options(decoding), beam_size=decoding.get("beam_size"), say=say)
+    translator = Translator.load(model, **device_options(decoding))
     limits = Limits(
         lines=max_lines,
         characters=max_characters,

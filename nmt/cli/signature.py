@@ -38,7 +38,7 @@ OutputFile = Annotated[str, Value("FILE", role=Role.WRITTEN)]
 RunPath = Annotated[str, Value("RUN", role=Role.RUN)]
 Overrides = list[Annotated[str, Value("KEY=VALUE")]]
 Device = Annotated[str, Value("NAME")]
-Precision = Literal["auto", "fp32", "bf16", "int8"]
+Precision = Literal["fp32", "bf16", "int8"]
 BleuTokenizer = Annotated[schema.BleuTokenizer, Value("NAME")]
 
 
@@ -59,8 +59,7 @@ DEVICE_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "device": (Device, "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)"),
     "precision": (
         Precision,
-        "number format of matrix products, whatever the run was trained in; int8 needs a CPU; auto takes the one that "
-        "a measurement of about a second finds fastest (default: fp32)",
+        "number format of matrix products, whatever the run was trained in; int8 needs a CPU (default: fp32)",
     ),
 }
 """Type and help of the options with which a translator is loaded."""

@@ -119,9 +119,10 @@ def translate(
     with importing():
         from nmt.search import Sampling  # noqa: PLC0415
         from nmt.translation.options import SearchOptions  # noqa: PLC0415
-        from nmt.translation.watching import load_watched, translate_watched  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
+        from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
-    translator = load_watched(model, **device_options(decoding), beam_size=decoding.get("beam_size"), say=say)
+    translator = Translator.load(model, **device_options(decoding))
     options = search_options(decoding)
     if sampling_temperature is not None:
         options |= {"sampling": Sampling(sampling_temperature, **sampling), "beam_size": 1}

@@ -146,7 +146,7 @@ def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
         for name, words in LIMITS.items()
         if hasattr(bound, name)
     ]
-    return f"{KINDS[annotation]} {' and '.join(limits)}".strip()
+    return f"{KINDS.get(annotation, annotation.__name__)} {' and '.join(limits)}".strip()
 
 
 def _expected_section(variants: Variants) -> str:

@@ -18,8 +18,7 @@ from nmt.runs.loading import load_run
 from nmt.translation.files import made_from, translate_file
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop
-from nmt.translation.watching import load_watched
+from nmt.translation.translator import CheckStop, Translator
 
 
 def translate_all(plan: Plan, say: Say, check_stop: CheckStop) -> None:
@@ -38,7 +37,7 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
     source, path = plan.tests[test].source, plan.translations(run, test)
     say(f"{run.label}: translating {source}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    translator = load_watched([run.path], run.config.device, say=say)
+    translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(translator.decoding), list(read_lines(source))
     shown = counted(lines, source, len(lines), "lines")
     translate_file(translator, shown, path, options, made_from([run.path], [source], options), say, check_stop)

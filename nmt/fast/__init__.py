@@ -6,11 +6,11 @@ A part whose type is in no table runs as it is. No other room knows which twins 
 import torch
 
 from nmt.config.schema import Kernels
-from nmt.fast.inference import candidates, fastest, rates, refuse_precision, search
+from nmt.fast.inference import refuse_precision, search
 from nmt.fast.teacher_forcing import FastTraining, repeatable
 from nmt.model import Network, Seq2Seq
 
-__all__ = ["candidates", "fastest", "rates", "records_graphs", "refuse_precision", "search", "training"]
+__all__ = ["records_graphs", "refuse_precision", "search", "training"]
 
 
 def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> Network:

@@ -59,18 +59,18 @@ def translations_of(
     changes: Mapping[str, Any],
     device: str = "auto",
     precision: str = "fp32",
-    say: Say = silent,
 ) -> Iterator[str]:
     """Load runs at once, and translate lines together one by one, with warnings that name their ``source``.
 
     ``changes`` are the options of the search that differ from the first run's. Raises the errors of
-    :func:`~nmt.translation.ensemble.load_translator`, and ConfigError for options.
+    :meth:`nmt.Translator.load`, and ConfigError for options.
     """
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
-    from nmt.translation.watching import load_watched, translate_watched  # noqa: PLC0415
+    from nmt.translation.translator import Translator  # noqa: PLC0415
+    from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
     paths = [Path(run) for run in runs]
-    translator = load_watched(paths, device, precision, beam_size=changes.get("beam_size"), say=say)
+    translator = Translator.load(paths, device, precision)
     options = SearchOptions.from_config(translator.decoding, **changes)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
     what = f"{' + '.join(map(str, paths))}: translating"
@@ -159,7 +159,7 @@ class Systems:
     @cached_property
     def translations(self) -> list[list[str]]:
         """The translations of each system; all runs are loaded before the first translates."""
-        how = self.changes, self.device, self.precision, self.say
+        how = self.changes, self.device, self.precision
         loaded = [
             ready or translations_of([os.fspath(run)], self.source, self.sources, *how)  # type: ignore[arg-type]
             for (_, run), ready in zip(self.named, self._ready, strict=True)
@@ -224,7 +224,7 @@ def evaluate(
             sentences form one more bin. Default: ``evaluation.bins`` of the run, or of the schema.
         bleu_tokenizer: sacreBLEU's; default: the run's, without a run by the script of the references.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:1``.
-        precision: ``fp32``, ``bf16``, ``int8`` or ``auto``.
+        precision: ``fp32``, ``bf16`` or ``int8``.
         changes: options of the search that differ from the run's, as for :meth:`Translator.translate`.
 
     Returns scores from 0 to 100. Raises DataError for texts of different length, CheckpointError for an unusable run,

@@ -78,7 +78,7 @@ def measure(
 
 def translated(loaded: LoadedRun, sources: Sequence[str], device: torch.device) -> list[Translation]:
     """Translate lines with the run's own decoding options."""
-    translator = Translator.of(loaded, device, torch.float32)
+    translator = Translator.of([loaded], device, torch.float32)
     return list(translator.translate(sources, SearchOptions.from_config(translator.decoding)))
 
 

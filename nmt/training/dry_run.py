@@ -29,7 +29,7 @@ from nmt.training.log import Log
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
-from nmt.translation.windows import lines_for
+from nmt.translation.searching import lines_for
 
 PREFIX = "nmt-dry-run-"
 """The prefix of the name of the temporary directory."""

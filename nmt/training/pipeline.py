@@ -223,7 +223,7 @@ def score_test(
     If ``check_stop`` raises between two batches, nothing is written.
     """
     config = best.config
-    translator = Translator.of(best, resolve_device(config.device), torch.float32)
+    translator = Translator.of([best], resolve_device(config.device), torch.float32)
     sources, references = zip(*pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
 

@@ -29,9 +29,8 @@ from nmt.training.world import ONE_PROCESS, World, in_shares
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
-from nmt.translation.rules import refuse_without_attention
+from nmt.translation.searching import WINDOW, refuse_without_attention
 from nmt.translation.translator import CheckStop, Done, Translator, never_stop
-from nmt.translation.windows import WINDOW
 
 MOST_IMAGES = 2
 """Samples whose attention is drawn: a picture takes a few tenths of a second."""

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +19,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
 
-SAME_RESULT = ("batch_tokens", "attention")
+SAME_RESULT = {"batch_tokens", "attention"}
 """Fields of ``SearchOptions`` that change no translation."""
 
 
@@ -31,7 +30,7 @@ def made_from(runs: Sequence[str | Path], texts: Sequence[str | Path], options: 
         tokenizers = [run.tokenizer / "source.model", run.tokenizer / "target.model"]
         files = (run.config, *tokenizers, run.folder("best") / "model.safetensors")
         models.append([digest(path) for path in files if path.is_file()])
-    search = {key: value for key, value in asdict(options).items() if key not in SAME_RESULT}
+    search = options.model_dump(mode="json", exclude=SAME_RESULT)
     return {"models": models, "texts": [digest(Path(text)) for text in texts], "search": search}
 
 

@@ -16,7 +16,7 @@ from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted
 from nmt.model import Network
 from nmt.search.ranking import length_penalty
-from nmt.translation.windows import FIRST_WINDOW, WINDOW, side_by_side, windows
+from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096
 """Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole

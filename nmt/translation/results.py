@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nmt.translation.html import translation_html
-
 Attention = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 """Weights from 0 to 1; each row sums to 1 for every attention whose weights are a distribution."""
 
@@ -60,11 +58,6 @@ class Translation:
     def attention(self) -> Attention | None:
         """The attention of the best translation, (T, S); None if there is none."""
         return self.hypotheses[0].attention
-
-    def _repr_html_(self) -> str:
-        """Show the translations and the heat map of the best one, in a notebook."""
-        scored = [(each.score, each.text) for each in self.hypotheses]
-        return translation_html(self.source, scored, self.source_pieces, self.pieces, self.attention)
 
 
 BLANK = TranslatedHypothesis("", 0.0, 0.0, [])

@@ -1,26 +1,124 @@
-"""The search for the translations of one batch of lines."""
+"""Lines in windows, a window in batches, and the search for the translations of a batch."""
 
-from collections.abc import Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-from nmt.data.batching import Specials, pad_source
+from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
+from nmt.errors import ConfigError
 from nmt.search import (
+    Coverage,
     Hypothesis,
+    LeastLength,
     Limits,
+    NoRepeatedNgram,
     Prefixes,
+    Rule,
     Searchable,
-    StepModel,
     beam_search,
     greedy_search,
     obeying,
     sample_search,
 )
 from nmt.translation.options import MORE_PIECES, SearchOptions, longest
-from nmt.translation.rules import coverage_of, rules_of
-from nmt.translation.windows import Line
+
+WINDOW = 4096
+"""Lines that are read ahead, to be sorted by length."""
+FIRST_WINDOW = 1024
+"""Lines of the first window; each is twice the one before, so that the first results come soon."""
+WINDOW_CHARACTERS = 1 << 22
+"""Characters of text at which a window ends early."""
+
+T = TypeVar("T")
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+# --- windows and batches ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to translate: its number in the input, from 1, its pieces, without EOS, and those it must begin with."""
+
+    number: int
+    ids: list[int]
+    prefix: Sequence[int] = ()
+    """Target pieces."""
+
+    @property
+    def length(self) -> int:
+        """Pieces, EOS included."""
+        return len(self.ids) + 1
+
+
+def windows(lines: Iterable[T], first: int, most: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut lines into consecutive lists, growing from ``first`` up to ``most`` lines, none with much more than
+    WINDOW_CHARACTERS; ``size_of`` counts the characters of a line, or of a pair of lines."""
+    window: list[T] = []
+    size, characters = min(first, most), 0
+    for line in lines:
+        window.append(line)
+        characters += size_of(line)
+        if len(window) >= size or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, size, characters = [], min(2 * size, most), 0
+    if window:
+        yield window
+
+
+def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterator[Sequence[Line]]:
+    """Cut lines, longest first, into batches of ``batch_tokens``, padding and hypotheses included.
+
+    A batch has from one to ``most`` lines. None is much shorter than the first, unless there are fewer than ``ROWS``.
+    """
+    start = 0
+    while start < len(lines):
+        longest = lines[start].length
+        alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -line.length) - start
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
+        yield lines[start : start + rows]
+        start += rows
+
+
+def most_rows(lines: int, device: torch.device) -> int:
+    """Return the most sentences of a batch: on a CPU so few that no thread waits long for another's last batch."""
+    if device.type != "cpu":
+        return lines
+    return max(ROWS, lines // (3 * torch.get_num_threads()) // ROWS * ROWS)
+
+
+def lines_for(rows: int, device: torch.device) -> int:
+    """Return how many lines there must be for :func:`most_rows` to allow batches of ``rows``."""
+    return rows if device.type != "cpu" else -(-rows // ROWS) * ROWS * 3 * torch.get_num_threads()
+
+
+@contextmanager
+def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
+    """Return a ``map`` for independent tasks.
+
+    On a CPU, each of PyTorch's threads takes a task of its own, which wastes less than all of them sharing every small
+    operation; results come in the order of the tasks.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or tasks < 2:
+        yield map
+        return
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(min(threads, tasks))
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interruption waits for tasks that have begun, not for the others
+        torch.set_num_threads(threads)
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
@@ -33,7 +131,7 @@ def search_batch(
 ) -> list[list[Hypothesis]]:
     """Search for the hypotheses of each line, best first."""
     specials = Specials.of(tokenizers)
-    source, lengths = pad_source([line.ids for line in batch], specials)
+    source, lengths = pad_source([line.ids for line in batch], specials)  # (B, S), (B,), EOS counted
     begun = torch.tensor([len(line.prefix) for line in batch])
     most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
     limits = Limits(
@@ -42,37 +140,34 @@ def search_batch(
         (specials.target_pad, specials.target_bos),
         torch.maximum(most, begun + MORE_PIECES).to(device),
     )
-    prefixes = [line.prefix for line in batch]
-    with searchable.searching():
-        start = searchable.start(searchable.encode(source.to(device), lengths))
-        return _search(searchable, start, limits, prefixes, lengths, batch, options)
-
-
-def _search(
-    model: StepModel[Any],
-    state: Any,
-    limits: Limits,
-    prefixes: Sequence[Sequence[int]],
-    lengths: torch.Tensor,
-    batch: Sequence[Line],
-    options: SearchOptions,
-) -> list[list[Hypothesis]]:
-    """Search as the options say; lengths (B,) of the sources, EOS counted."""
-    device = limits.max_lengths.device
+    begin = Prefixes.of([line.prefix for line in batch], device)
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
-    begin = Prefixes.of(prefixes, device)
-    model, state = obeying(model, state, limits, rules_of(options, limits, lengths - 1), begin)
-    if options.sampling is not None:
-        numbers = [line.number for line in batch]
-        return sample_search(model, state, limits, options.sampling, numbers, **how)
-    if options.beam_size == 1:
-        return greedy_search(model, state, limits, **how)
-    return beam_search(
-        model,
-        state,
-        limits,
-        beam_size=options.beam_size,
-        n_best=options.n_best,
-        coverage=coverage_of(options, lengths, device),
-        **how,
-    )
+    with searchable.searching():
+        state = searchable.start(searchable.encode(source.to(device), lengths))
+        model, state = obeying(searchable, state, limits, _rules(options, limits, lengths - 1), begin)
+        if options.sampling is not None:
+            numbers = [line.number for line in batch]
+            return sample_search(model, state, limits, options.sampling, numbers, **how)
+        if options.beam_size == 1:
+            return greedy_search(model, state, limits, **how)
+        if options.coverage_penalty:
+            how["coverage"] = Coverage.none_yet(options.coverage_penalty, lengths.to(device))
+        return beam_search(model, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
+
+
+def _rules(options: SearchOptions, limits: Limits, source_lengths: Tensor) -> Sequence[Rule]:
+    """Make the rules for sentences of (B,) source pieces, EOS not counted; none for options that ask for none."""
+    rules: list[Rule] = []
+    if options.no_repeat_ngram:
+        rules.append(NoRepeatedNgram(options.no_repeat_ngram))
+    if options.min_length_factor:
+        least = (source_lengths.double() * options.min_length_factor).ceil().long()
+        rules.append(LeastLength(least.to(limits.max_lengths.device), limits.eos_id))
+    return rules
+
+
+def refuse_without_attention(coverage_penalty: float, attends: bool) -> None:
+    """Raise ConfigError for a coverage penalty where there are no attention weights."""
+    if coverage_penalty and not attends:
+        text = f"{coverage_penalty:g} needs attention weights, and the model has none; must be 0"
+        raise ConfigError(f"decoding.coverage_penalty: {text}")

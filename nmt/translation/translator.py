@@ -1,7 +1,8 @@
 """Lines in, translations out: the one path that the library, validation and all commands share."""
 
+import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
@@ -12,24 +13,30 @@ from nmt import fast
 from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
-from nmt.device import instructions, release_freed_memory, resolve_device, resolve_precision
-from nmt.errors import NmtWarning
+from nmt.device import precision_of, release_freed_memory, resolve_device
+from nmt.errors import ConfigError, NmtWarning
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import Hypothesis, Searchable
+from nmt.search import Hypothesis, Searchable, together
 from nmt.translation.options import SearchChanges, SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
-from nmt.translation.rules import refuse_without_attention
-from nmt.translation.searching import search_batch
-from nmt.translation.windows import (
+from nmt.translation.searching import (
     FIRST_WINDOW,
     WINDOW,
     WINDOW_CHARACTERS,
     Line,
     batches,
     most_rows,
+    refuse_without_attention,
+    search_batch,
     side_by_side,
     windows,
 )
+
+PRODUCTS = 256
+"""Matrix products whose code oneDNN keeps, one for each number of rows; its own choice is 1,024.
+
+A search has all numbers of rows. In training, whose batches come again, fewer products than 1,024 cost time.
+"""
 
 Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
@@ -79,7 +86,6 @@ class Translator:
         device: the searchable's.
         precision: what its matrix products are computed in.
         decoding: how lines are translated unless told otherwise.
-        rates: measures the speed of precisions, fp32 among them, in target pieces a second.
     """
 
     def __init__(
@@ -89,7 +95,6 @@ class Translator:
         device: torch.device,
         precision: torch.dtype = torch.float32,
         decoding: Decoding | None = None,
-        rates: Callable[[], Mapping[torch.dtype, float]] = dict,
     ) -> None:
         self.searchable = searchable
         self.tokenizers = tokenizers
@@ -97,78 +102,53 @@ class Translator:
         self.device = device
         self.precision = precision
         self.decoding = decoding or Decoding()
-        self.rates = rates
         self._unreleased = 0  # lines since freed memory was given back
 
     @classmethod
     def load(
         cls,
-        run: str | Path,
+        runs: str | Path | Sequence[str | Path],
         device: str = "auto",
         precision: str = "fp32",
         kernels: Kernels | None = None,
-        beam_size: int | None = None,
     ) -> Self:
-        """Load the translator of a run directory.
+        """Load the translator of a run directory, or of several that translate together, as the first one decodes.
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
-        digits of fp32, as they may be for a network that has learned nothing. ``precision`` auto: what a measurement of
-        about a second finds fastest of what the processor multiplies, and on a GPU bf16 where it has it; name one for
-        output that can be repeated.
+        digits of fp32, as they may be for a network that has learned nothing.
 
-        ``kernels``: instead of what its configuration says. ``beam_size``: that of the search whose speed is measured;
-        default: the run's. Raises CheckpointError if the run cannot be used, ConfigError for a device that is not there
-        and for int8 with plain kernels.
+        ``kernels``: instead of what its configuration says. Raises CheckpointError if a run cannot be used, ConfigError
+        for a device that is not there, for int8 with plain kernels, and for runs that read the source in other pieces
+        or in another order, that write other pieces, or that translate in other directions.
         """
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))  # read at the first product
+        paths = [runs] if isinstance(runs, str | Path) else runs
         where = resolve_device(device)
-        chosen = None if precision == "auto" else resolve_precision(precision, where)
-        return cls.of(load_run(Path(run), where, kernels=kernels), where, chosen, beam_size)
+        products = precision_of(precision, where)
+        loaded = [load_run(Path(run), where, kernels=kernels) for run in paths]
+        _refuse_strangers(paths, loaded)
+        return cls.of(loaded, where, products)
 
     @classmethod
-    def of(
-        cls, run: LoadedRun, device: torch.device, precision: torch.dtype | None, beam_size: int | None = None
-    ) -> Self:
-        """Make the translator of a loaded run; without a precision, in the fastest one, with ``beam_size`` hypotheses.
-
-        Raises ConfigError for int8 with plain kernels.
-        """
-        kernels, decoding = run.config.kernels, run.config.decoding
-
-        def rates(*precisions: torch.dtype) -> Mapping[torch.dtype, float]:
-            return fast.rates(run.model, precisions, kernels, beam_size=beam_size or decoding.beam_size)
-
-        compared: Callable[[], Mapping[torch.dtype, float]]
-        if device.type == "cuda":  # a short measurement would time the launches of kernels, not their work
-            chosen, compared = precision or resolve_precision("auto", device), dict[torch.dtype, float]
-        elif precision is None:
-            measured = rates(*fast.candidates(run.model, kernels, device))
-            chosen, compared = fast.fastest(measured), lambda: measured
-        else:
-            chosen, compared = precision, lambda: rates(precision, torch.float32)
-        fast.refuse_precision(chosen, kernels)
+    def of(cls, runs: Sequence[LoadedRun], device: torch.device, precision: torch.dtype) -> Self:
+        """Make the translator of loaded runs. Raises ConfigError for int8 with plain kernels."""
+        for run in runs:
+            fast.refuse_precision(precision, run.config.kernels)
 
         @cache
         def searchable(beam_size: int) -> Searchable[Any]:
-            return fast.search(run.model, chosen, kernels, beam_size=beam_size)
+            return together(
+                [fast.search(run.model, precision, run.config.kernels, beam_size=beam_size) for run in runs]
+            )
 
         # all beams of more than one hypothesis share a twin
-        return cls(lambda size: searchable(min(size, 2)), run.tokenizers, device, chosen, decoding, cache(compared))
+        first = runs[0]
+        return cls(lambda size: searchable(min(size, 2)), first.tokenizers, device, precision, first.config.decoding)
 
     @property
     def attends(self) -> bool:
         """Whether translations have attention weights."""
         return self.searchable(self.decoding.beam_size).attends
-
-    def slow_precision(self) -> str | None:
-        """Return a warning where a short measurement finds the precision slower than fp32; else None."""
-        if self.precision not in (torch.bfloat16, torch.int8) or not (rates := self.rates()):
-            return None
-        if rates[self.precision] >= rates[torch.float32]:
-            return None
-        return (
-            f"slower than fp32 on this processor: {rates[self.precision]:,.0f} against {rates[torch.float32]:,.0f} "
-            f"target pieces a second on a thread; it has {instructions()}; use --precision fp32"
-        )
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters
@@ -204,8 +184,8 @@ class Translator:
                 holds, and attention is kept if the model has any.
             changes: single options that differ: ``beam_size=12, length_penalty=0.6, n_best=3, attention=False``.
 
-        Raises ConfigError for an option out of its bounds, and for options that contradict each other; TypeError for an
-        unknown option, and for lines that are none.
+        Raises ConfigError for an unknown option, for one out of its bounds, and for options that contradict each other;
+        TypeError for lines that are none.
         """
         if options is None:
             changes.setdefault("attention", self.attends)
@@ -311,6 +291,25 @@ class Translator:
             )
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
         return Translation(source, pieces, translated)
+
+
+def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> None:
+    """Raise ConfigError for runs that cannot translate together."""
+    problems, first = [], runs[0]
+    for path, run in zip(paths[1:], runs[1:], strict=True):
+        for side, known in first.tokenizers.sha256.items():
+            if (found := run.tokenizers.sha256[side]) != known:
+                problems.append(
+                    f"{path}: its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]}); an "
+                    "ensemble reads and writes the same pieces: learn both tokenizers from the same text, or give the "
+                    "model files (tokenizer.type: given)"
+                )
+        for key in ("reverse_source", "source_language", "target_language"):
+            here, there = (getattr(each.config.data, key) for each in (run, first))
+            if here != there:
+                problems.append(f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same")
+    if problems:
+        raise ConfigError(*problems)
 
 
 def _characters(line: str) -> int:

@@ -1,50 +1,64 @@
-"""Translation of a text with warnings: of a wrong language, a slow precision, and lines that lose text."""
+"""Translation of a text with warnings: of a wrong language, and of lines that lose text.
 
-import os
+Models that were trained on sentences drop text of longer lines.
+"""
+
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nmt.config import load_run_config
 from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, watched
-from nmt.device import format_of
 from nmt.errors import NmtWarning
 from nmt.messages import counted_early
-from nmt.translation.ensemble import load_translator
-from nmt.translation.lost_text import LostText
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
+from nmt.translation.searching import WINDOW
 from nmt.translation.translator import Done, Translator, uncounted
-from nmt.translation.windows import WINDOW
 
-Say = Callable[[str], None]
-PRODUCTS = 256
-"""Matrix products whose code oneDNN keeps, one for each number of rows; its own choice is 1,024.
+BREAK = re.compile(r"(?<=[^\W\d_]{3})[.!?…][\"'”’»)\]]*\s+[\"'“‘«(\[¿¡]*(?=(\w))|[。！？]\s*(?=(\w))")
+"""The end of a sentence and the beginning of the next. Three letters stand before the sign, so that titles (Mr.) and
+initials (U.S.) end none."""
+SHORT, LEAST = 4, 8
+"""A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
+MOST_NAMED = 10
+"""Line numbers that a warning names."""
 
-A search has all numbers of rows. In training, whose batches come again, fewer products than 1,024 cost time.
-"""
+SEVERAL = "holds several sentences, and a model that was trained on sentences translates one; put each on its own line"
+EMPTY = "the translation is empty"
+TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
 
 
-def load_watched(
-    runs: Sequence[str | Path],
-    device: str = "auto",
-    precision: str = "fp32",
-    *,
-    beam_size: int | None = None,
-    say: Say = lambda line: None,
-) -> Translator:
-    """Load runs that translate together; ``say`` which precision ``auto`` has chosen, or warn that the one that is
-    named is slower than fp32. A long search then needs little memory: oneDNN reads how many products it keeps at its
-    first product. Arguments and errors as of :func:`~nmt.translation.ensemble.load_translator`."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))
-    translator = load_translator(runs, device, precision, beam_size)
-    if precision == "auto":
-        rates = sorted(translator.rates().items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{format_of(each)} {rate:,.0f}" for each, rate in rates)
-        say(f"precision: {format_of(translator.precision)}; target pieces a second on a thread: {listed}")
-    elif problem := translator.slow_precision():
-        warnings.warn(f"--precision {precision}: {problem}", NmtWarning, stacklevel=2)
-    return translator
+def sentences(line: str) -> int:
+    """Count the sentences of a line: one, and one more for each sign of an end before a letter that is not small."""
+    return 1 + sum(not (found[1] or found[2]).islower() for found in BREAK.finditer(line.strip()))
+
+
+class LostText:
+    """The lines whose translation seems to lack text, by the sign of it."""
+
+    def __init__(self) -> None:
+        self._lines: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, number: int, translation: Translation) -> None:
+        """Look at the translation of the line of this number."""
+        read, written = len(translation.source_pieces), len(translation.pieces)
+        if sentences(translation.source) > 1:
+            self._lines[SEVERAL].append(number)
+        if read and not translation.text.strip():
+            self._lines[EMPTY].append(number)
+        elif read >= LEAST and SHORT * written < read:
+            self._lines[TOO_SHORT].append(number)
+
+    def problems(self) -> Iterator[str]:
+        """Name the lines of each sign, in one text each, and forget them."""
+        found, self._lines = self._lines, defaultdict(list)
+        for sign, numbers in found.items():
+            named = ", ".join(f"{number:,}" for number in numbers[:MOST_NAMED])
+            more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
+            yield f"line{'s' * (len(numbers) > 1)} {named}{more}: {sign}"
 
 
 def translate_watched(
@@ -66,7 +80,7 @@ def translate_watched(
         translator: the runs.
         lines: raw text.
         options: of the search.
-        run: the first run; its statistics tell the language that it translates into.
+        run: the first run; its configuration names the languages.
         source: the name of the text in warnings.
         typed: a person types the lines, which are translated one by one.
         prefixes: what each translation must begin with.
@@ -78,28 +92,33 @@ def translate_watched(
     """
     data = load_run_config(run).data
 
+    def warn(place: str, problem: str) -> None:
+        warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
+
     def warn_of_language() -> None:
-        message = f"{source}: looks like the language that {run} translates into, not the one it translates from"
-        warnings.warn(message, NmtWarning, stacklevel=2)
-
-    def warn(line: int, problem: str) -> None:
-        warnings.warn(f"{source}:{line}: {problem}", NmtWarning, stacklevel=2)
-
-    def warn_of_lost_text(lost: LostText) -> None:
-        for problem in lost.problems():
-            warnings.warn(f"{source}: {problem}", NmtWarning, stacklevel=2)
+        warn(source, f"looks like the language that {run} translates into, not the one it translates from")
 
     letters = LEAST_LETTERS if typed else MOST_LETTERS
     text = watched(lines, (data.source_language, data.target_language), warn_of_language, letters)
 
     def stream(done: Done) -> Iterator[Translation]:
-        lost, window = LostText(), 1 if typed else WINDOW
-        found = translator.stream(text, options, prefixes=prefixes, first=first, window=window, warn=warn, done=done)
+        lost = LostText()
+        found = translator.stream(
+            text,
+            options,
+            prefixes=prefixes,
+            first=first,
+            window=1 if typed else WINDOW,
+            warn=lambda line, problem: warn(f"{source}:{line}", problem),
+            done=done,
+        )
         for number, translation in enumerate(found, first):
             lost.add(number, translation)
             if typed:
-                warn_of_lost_text(lost)
+                for problem in lost.problems():
+                    warn(source, problem)
             yield translation
-        warn_of_lost_text(lost)
+        for problem in lost.problems():
+            warn(source, problem)
 
     return stream(uncounted) if what is None else counted_early(stream, what, total, "lines")

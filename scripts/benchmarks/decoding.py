@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.config.schema import Kernels
@@ -24,22 +25,35 @@ class DecodingRow:
     target_tokens_per_second: float
     hypotheses: list[str]
 
+    def cells(self, plain: Mapping[tuple[int, str], Sequence[str]]) -> dict[str, str]:
+        """Format a row of the table; ``plain`` has the translations of the plain path by beam size and precision."""
+        same = plain.get((self.beam_size, self.precision))
+        equal = "" if same is None else f"{sum(map(str.__eq__, same, self.hypotheses))} of {self.sentences}"
+        return {
+            "beam": str(self.beam_size),
+            "kernels": self.kernels,
+            "precision": self.precision,
+            "sentences/s": f"{self.sentences_per_second:,.0f}",
+            "target pieces/s": f"{self.target_tokens_per_second:,.0f}",
+            "as the plain path": equal,
+        }
+
 
 def measure_decoding(
-    path: str, lines: list[str], beam_size: int, kernels: Kernels, precision: str, device: str, repeats: int
+    path: str, lines: Sequence[str], beam_size: int, kernels: Kernels, precision: str, device: str, repeats: int
 ) -> DecodingRow:
     """Measure the translation of lines, with tokenization but without the loading of the model."""
     translator = Translator.load(path, device, precision, kernels)
     if translator.device.type == "cpu":
         keep_freed_memory()
     options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)
-    found = list(translator.translate(lines, options))  # a warm-up, not measured
+    found = translator.translate(lines, options)  # a warm-up, not measured
     taken = []
     for _ in range(repeats):
         started = time.perf_counter()
-        found = list(translator.translate(lines, options))
+        found = translator.translate(lines, options)
         taken.append(time.perf_counter() - started)
-    pieces = sum(len(each.hypotheses[0].pieces) for each in found)
+    pieces = sum(len(each.pieces) for each in found)
     seconds = statistics.median(taken)
     return DecodingRow(
         path,

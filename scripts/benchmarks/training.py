@@ -14,13 +14,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.measuring import peak_memory
 from benchmarks.systems import VOCABULARY, reference, variant_name
-from nmt import fast
 from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
 from nmt.device import (
-    autocast,
     keep_freed_memory,
     product_rate,
     resolve_device,
@@ -37,7 +35,7 @@ from nmt.training.log import Log
 from nmt.training.objective import TeacherForcing, hard_objective
 from nmt.training.optimizer import build_optimizer
 from nmt.training.trainer import Trainer
-from nmt.training.world import ONE_PROCESS, World
+from nmt.training.world import ONE_PROCESS
 
 RUNS = 3
 """How often real training is repeated over the same batches; the median is reported."""
@@ -80,13 +78,21 @@ class TrainingRow:
     peak_memory_bytes: int | None
     """Peak of one step, beyond the model and its optimizer; None if it was not measured."""
 
-
-Lap = Callable[[str], None]
-"""Called after each part of a step, with its name."""
-
-
-def no_lap(_part: str) -> None:
-    """Do not time the parts of a step."""
+    def cells(self) -> dict[str, str]:
+        """Format a row of the table."""
+        return {
+            "variant": self.variant,
+            "kernels": self.kernels,
+            "precision": self.precision,
+            "shape": self.shape,
+            "target tokens/s": f"{self.target_tokens_per_second:,.0f}",
+            "ms a step": f"{self.milliseconds_per_step:,.1f}",
+            "GFLOP/s": f"{self.flops_per_second / 1e9:,.0f}",
+            "product GFLOP/s": f"{self.product_flops_per_second / 1e9:,.0f}",
+            "share": f"{self.share:.2f}",
+            "padding": f"{self.padding:.1%}",
+            "peak MB": "-" if self.peak_memory_bytes is None else f"{self.peak_memory_bytes / 2**20:,.0f}",
+        }
 
 
 def reference_batch(sentences: int, source: int, target: int) -> Batch:
@@ -97,75 +103,32 @@ def reference_batch(sentences: int, source: int, target: int) -> Batch:
     return Batch(sources, lengths, targets[:, :-1], targets[:, 1:], mask, sentences * target)
 
 
-def reference_step(case: Case, *, parts: bool = False, world: World = ONE_PROCESS) -> Callable[..., None]:
-    """Return a training step of the reference shape, ``step(lap)``: forward, backward, clipping, Adam.
-
-    With ``parts``, it also times the parts of forward and backward. The processes of ``world`` share the sentences.
-    """
+def reference_step(case: Case) -> Callable[[], None]:
+    """Return a training step of the reference shape: forward, backward, clipping, Adam."""
     device, precision = resolve_device(case.device), resolve_precision(case.precision, resolve_device(case.device))
     torch.manual_seed(0)
     config = reference(case.variant)
     model = build_model(config, VOCABULARY, VOCABULARY).to(device).train()
     objective = hard_objective(config, model, 0.0) or TeacherForcing()
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
-    sentences, *lengths = case.shape
-    batch = reference_batch(sentences // world.size, *lengths)
-    total = GradientSum(model.parameters(), world, precision=precision)
+    batch = reference_batch(*case.shape)
+    total = GradientSum(model.parameters(), ONE_PROCESS, precision=precision)
     gradients = gradients_on(model, objective, device, precision, SPECIALS, case.kernels)
-    network = fast.training(model, case.kernels)
     prepared = gradients.prepared(batch)
 
-    def step(lap: Lap = no_lap) -> None:
+    def step() -> None:
         with total.overlapping():
-            gradients(prepared, batch.target_tokens * world.size)
+            gradients(prepared, batch.target_tokens)
         total.finish()
-        lap("forward and backward")
         clip_grad_norm_(model.parameters(), 1.0)
-        lap("clipping")
         optimizer.step()
         gradients.reset()
-        lap("Adam")
-
-    def step_in_parts(lap: Lap = no_lap) -> None:
-        with autocast(device, precision):
-            memory = network.encode(batch.source, batch.source_lengths)
-            lap("encoder, forward")
-            readouts = network.unroll(batch.target_input, memory)[0]
-            lap("decoder, forward")
-            objective, _ = network.loss(readouts, batch.target_output, batch.target_mask, 0.0)
-            lap("output layer and loss, forward and (fused) backward")
-        (objective / batch.target_tokens).backward()
-        lap("backward of the rest")
-        clip_grad_norm_(model.parameters(), 1.0)
-        lap("clipping")
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        lap("Adam")
 
     for parameter in model.parameters():  # allocates Adam's moments before memory is measured
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     gradients.reset()
-    return step_in_parts if parts else step
-
-
-def measure_parts(case: Case) -> dict[str, float]:
-    """Return the median milliseconds of each part of a step on a CPU."""
-    step = reference_step(case, parts=True)
-    keep_freed_memory()
-    times: dict[str, list[float]] = {}
-    last = 0.0
-
-    def lap(part: str) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        times.setdefault(part, []).append(1e3 * (now - last))
-        last = now
-
-    for _ in range(case.repeats + WARM):
-        last = time.perf_counter()
-        step(lap)
-    return {part: statistics.median(each[WARM:]) for part, each in times.items()}
+    return step
 
 
 def measure(case: Case) -> TrainingRow:

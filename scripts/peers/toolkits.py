@@ -84,7 +84,7 @@ class NmtRun(Translator):
 
 @dataclass(frozen=True)
 class Nmt(Toolkit):
-    """This toolkit, in one precision for training and translation."""
+    """This toolkit, trained in a precision; ``auto`` translates in bf16."""
 
     rate = re.compile(r"training: .* ([\d,]+) tokens/s")
     bleu = re.compile(r"^validation(?: +[\d.,]+){4} +([\d.]+) ")
@@ -102,7 +102,8 @@ class Nmt(Toolkit):
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """``nmt-translate``."""
-        return NmtRun(self.precision, Path("run")).translation(work, source, output, beam, threads)
+        precision = "fp32" if self.precision == "fp32" else "bf16"
+        return NmtRun(precision, Path("run")).translation(work, source, output, beam, threads)
 
 
 # --- others -----------------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ TOOLKITS: dict[str, Toolkit] = {
 
 def decoders(run: Path) -> dict[str, Translator]:
     """What translates with a Transformer of this toolkit."""
-    here: dict[str, Translator] = {f"transformer-{precision}": NmtRun(precision, run) for precision in ("fp32", "auto")}
+    here: dict[str, Translator] = {f"transformer-{precision}": NmtRun(precision, run) for precision in ("fp32", "bf16")}
     return here | {f"ctranslate2-{precision}": CTranslate2(precision, run) for precision in ("float32", "int8")}
 
 

@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 from nmt.translation.options import SearchOptions
@@ -35,7 +34,7 @@ def other_batches(folder: TrialFolder, times: int) -> Result:
         options = SearchOptions.from_config(translator.decoding, beam_size=(1, 5)[number % 2])
         expected = list(translator.translate(lines, options))
         order = generator.sample(range(len(lines)), len(lines))
-        other = replace(options, batch_tokens=generator.choice((1, 17, 100, 10_000)))
+        other = options.changed(batch_tokens=generator.choice((1, 17, 100, 10_000)))
         found = translator.translate([lines[place] for place in order], other)
         unlike = [place for place, each in zip(order, found, strict=True) if not _alike(expected[place], each)]
         tally.add([f"beam {options.beam_size}: line {place} differs" for place in unlike])

@@ -21,9 +21,8 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
 from nmt.training.progress import Progress
 from nmt.translation.results import Translation
-from nmt.translation.searching import search_batch
+from nmt.translation.searching import lines_for, search_batch
 from nmt.translation.translator import Translator
-from nmt.translation.windows import lines_for
 from tests.small_run import config as small_config
 from tests.small_run import options
 from tests.torture.comparison import snapshot

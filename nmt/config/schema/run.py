@@ -1,7 +1,7 @@
 """The sections ``decoding`` and ``evaluation``, and the configuration of a run as a whole."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -63,23 +63,7 @@ class Decoding(Section):
         return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value != usual[name])
 
 
-class Search(Protocol):
-    """The options of a search that can contradict each other: of the section ``decoding``, or of a command."""
-
-    @property
-    def beam_size(self) -> int: ...  # noqa: D102
-
-    @property
-    def max_length_factor(self) -> float: ...  # noqa: D102
-
-    @property
-    def min_length_factor(self) -> float: ...  # noqa: D102
-
-    @property
-    def coverage_penalty(self) -> float: ...  # noqa: D102
-
-
-def search_contradictions(search: Search) -> list[Problem]:
+def search_contradictions(search: Decoding) -> list[Problem]:
     """Find every contradiction, each under the key to change first."""
     problems = []
     if search.min_length_factor > search.max_length_factor:
