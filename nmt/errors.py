@@ -29,15 +29,6 @@ class DataError(NmtError):
     """Unusable text: the file and, if known, the line."""
 
 
-class MissingFile(DataError):
-    """A missing input file."""
-
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(f"{path}: no such file{tried(path)}")
-        self.path = Path(path)
-        """The path as the user wrote it."""
-
-
 class FileError(NmtError):
     """A file that is missing, damaged, of the wrong kind or not to be trusted."""
 

@@ -16,17 +16,17 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from machine import commit, machine
 from nmt.cli.common import command, say
-from nmt.cli.display import repeating
 from nmt.cli.signature import whole
 from nmt.config import load_config
 from nmt.errors import DataError
@@ -88,6 +88,24 @@ class Peak:
     def see(self, found: dict[str, float]) -> None:
         """Take one reading into account."""
         self.values = {kind: max(value, found[kind]) for kind, value in self.values.items()}
+
+
+@contextmanager
+def repeating(action: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call ``action`` every so many seconds, in a thread of its own, until the block ends."""
+    ended = Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            action()
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager

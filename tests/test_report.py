@@ -281,7 +281,7 @@ def test_kept_translations_are_used_only_while_they_are_current(
     finally:
         kept.write_text(before, "utf-8")
     assert translated == [30, 30]
-    test = ["--test", str(folder / "validation.low"), str(folder / "validation.up")]
+    test = ["--source", str(folder / "validation.low"), "--reference", str(folder / "validation.up")]
     _, data = report(folder, str(folder / "runs/none"), *test)
     assert translated == [30, 30, 20] and len(data["sentences"]) == 20
 
@@ -308,7 +308,7 @@ def bins_of(data: Any) -> list[int]:
 
 
 def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_path: Path) -> None:
-    """Also where --test names that test set."""
+    """Also where --source names that test set."""
     base = tmp_path / "base.yaml"
     base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")
     files = {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up")}
@@ -317,11 +317,11 @@ def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_pa
     experiment = tmp_path / "experiment.yaml"
     experiment.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
     own = load_run_config(folder / "runs/none").evaluation.bins
-    other = ["--test", *files.values()]
+    other = ["--source", files["source"], "--reference", files["reference"]]
     _, data = report(tmp_path, str(experiment), *other)
     assert bins_of(data) == [2, 3] and own[:2] != (2, 3)
     assert sum(row["n"] for row in data["systems"][0]["length"]) == 20
-    _, data = report(tmp_path, str(experiment), "--test", str(folder / "test.low"), str(folder / "test.up"))
+    _, data = report(tmp_path, str(experiment), "--source", str(folder / "test.low"), "--reference", str(folder / "test.up"))
     assert set(bins_of(data)) <= set(own), "a test set that the experiment does not have"
 
 
@@ -418,7 +418,7 @@ def test_runs_that_do_not_compare_are_refused(
     assert said in refused(capsys, str(folder / "runs/none"), str(tmp_path / "other"), output)
     if changes == {"test": {"source": "gone.low", "target": "gone.up"}}:
         assert "gone.low: no such file" in (said := refused(capsys, str(tmp_path / "other"), output))
-        assert "start where they were trained, or name one with --test SOURCE REFERENCE" in said
+        assert "start where they were trained, or name one by --source and --reference" in said
 
 
 def test_runs_of_which_none_has_a_test_set_are_refused(
@@ -429,6 +429,6 @@ def test_runs_of_which_none_has_a_test_set_are_refused(
     changed_run(folder, tmp_path / "other", {"test": files | {"limit": 5}})
     said = refused(capsys, str(tmp_path / "one"), str(tmp_path / "other"), f"--output={tmp_path}/page.html")
     assert all(f"{name}: has no data.test of two whole files" in said for name in ("one", "other"))
-    assert "no system has a test set to report on; name one with --test SOURCE REFERENCE" in said
-    text, _ = report(tmp_path, str(tmp_path / "one"), "--test", *files.values(), "--sentences", "2")
+    assert "no system has a test set to report on; name one with --source and --reference" in said
+    text, _ = report(tmp_path, str(tmp_path / "one"), *other, "--sentences", "2")
     assert "no such data.test" not in text

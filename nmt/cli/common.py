@@ -1,25 +1,21 @@
-"""Entry points of the commands: exit codes, error lines, and messages for a person on standard error."""
+"""How every command begins and ends: exit codes, error lines, stop requests, and messages on standard error."""
 
 import argparse
-import codecs
 import contextlib
 import functools
-import io
 import os
-import shutil
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 from nmt import __version__
 from nmt.cli.display import BOLD, RED, Terminal, Verbosity, colored
-from nmt.cli.files import writing
 from nmt.cores import share_cores
-from nmt.errors import MissingFile, NmtError, NmtWarning
+from nmt.errors import NmtError, NmtWarning
 from nmt.messages import Result, shown_on
 
 FAILED = 2
@@ -45,12 +41,7 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], C
     def decorate(body: Body) -> Callable[..., int]:
         @functools.wraps(body)
         def main(argv: Sequence[str] | None = None) -> int:
-            if argv is None:
-                _restart_in_utf8_mode()
             share_cores()
-            _replace_closed_streams()
-            if isinstance(sys.stdout, io.TextIOWrapper):
-                sys.stdout.reconfigure(errors="backslashreplace")  # print results even if the terminal lacks UTF-8
             options = parser()
             options.formatter_class = HelpFormatter
             options.description, *examples = (options.description or "").split(f"\n\n{EXAMPLES}\n")
@@ -58,19 +49,15 @@ def command(parser: Callable[[], argparse.ArgumentParser]) -> Callable[[Body], C
             options.set_defaults(command=options.prog)
             amount = options.add_mutually_exclusive_group()
             amount.add_argument("--quiet", action="store_true", default=False, help="show errors and results only")
-            amount.add_argument(
-                "--verbose",
-                action="store_true",
-                default=False,
-                help="show details as well, and the traceback of an error",
-            )
+            more = "show details as well, and the traceback of an error"
+            amount.add_argument("--verbose", action="store_true", default=False, help=more)
             options.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
             try:
                 arguments = options.parse_args(argv)
             except SystemExit as end:  # --help, --version, or an error that argparse has printed
                 _flush_standard_output()
                 return int(end.code or 0)
-            with shown(arguments):
+            with _shown(arguments):
                 return _run(body, arguments)
 
         return main
@@ -90,43 +77,10 @@ class HelpFormatter(argparse.HelpFormatter):
             return text
         if action.required:
             return f"{text} (required)"
-        return f"{text} (default: {'none' if action.default in (None, []) else '%(default)s'})"
+        return f"{text} (default: {'none' if action.default in (None, (), []) else '%(default)s'})"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith(EXAMPLES) else super()._fill_text(text, width, indent)
-
-
-def _restart_in_utf8_mode() -> None:
-    """Restart in Python's UTF-8 mode if file names would be decoded otherwise (``LC_ALL=C PYTHONUTF8=0``), because all
-    text here is UTF-8."""
-    restarted = os.environ.get("PYTHONUTF8") == "1"  # without success, as under -X utf8=0
-    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8" and not restarted:
-        os.environ["PYTHONUTF8"] = "1"  # child processes inherit it
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def _replace_closed_streams() -> None:
-    """Replace standard streams that were closed by the parent process: reading or printing results then raises an
-    ordinary error, and messages are discarded."""
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
-
-
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Let Ctrl-C end the process during slow imports: the importing module might catch KeyboardInterrupt and stay
-    half initialized."""
-    before = signal.getsignal(signal.SIGINT)
-    if before != signal.SIG_IGN:  # as for a command that a script starts in the background
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
@@ -151,20 +105,18 @@ def _run(body: Body, arguments: argparse.Namespace) -> int:
     try:
         with _telling_warnings(arguments.command):
             code = body(arguments) or 0
-        with writing("standard output"):
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except BrokenPipeError:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         say(Result(f"{arguments.command}: interrupted"))
         return INTERRUPTED
-    except (NmtError, OSError) as error:
-        problems = error.problems if isinstance(error, NmtError) else [_describe(error)]
-        if isinstance(error, MissingFile):
-            hint = _location_hint(error.path, getattr(arguments, "config", None))
-            problems = [f"{problem}{hint}" for problem in problems]
-        return _fail(arguments, problems)
+    except NmtError as error:
+        return _fail(arguments, error.problems)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(arguments, [f"{place}{error.strerror or error or type(error).__name__}"])
     except (RuntimeError, MemoryError) as error:
         from nmt.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
 
@@ -187,26 +139,6 @@ def _fail(arguments: argparse.Namespace, problems: Iterable[str]) -> int:
     return FAILED
 
 
-def _describe(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename is not None else ""
-    return place + (error.strerror or str(error) or type(error).__name__)
-
-
-DATA_FOLDERS = ("", "data", "data/downloads")
-"""Subdirectories in which corpora usually lie."""
-
-
-def _location_hint(path: Path, config: str | None) -> str:
-    """Look for a missing file in the home directory, and near the configuration; "" if it is not there either."""
-    bases = [Path.cwd(), *(Path(config).absolute().parents if config else ())]
-    places = (base / folder / os.path.expanduser(path) for base in bases for folder in DATA_FOLDERS)  # noqa: PTH111
-    place = next((place for place in places if os.path.isfile(place)), None)  # noqa: PTH113  (never raises)
-    if place is None:
-        return ""
-    shown = place.relative_to(bases[0]) if bases[0] in place.parents else place
-    return f"; there is {shown}"
-
-
 def _flush_standard_output() -> None:
     """Flush pending output; if that fails, send it nowhere, so that the interpreter's flush at exit succeeds."""
     try:
@@ -215,6 +147,43 @@ def _flush_standard_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+class StopRequest:
+    """A stop request by Ctrl-C, SIGTERM or SIGHUP.
+
+    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
+    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
+    SIGTERM.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, *heard)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __call__(self) -> bool:
+        """Whether a stop was requested."""
+        return self.signal is not None
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.signal = number
+        if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s
+            if os.environ["RANK"] == "0":
+                say("stopping after this step")
+            return
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+        with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
+            say("stopping after this step; press Ctrl-C again to stop immediately")
 
 
 # --- messages for a person --------------------------------------------------------------------------------------------
@@ -230,12 +199,11 @@ def say(line: str) -> None:
 
 
 @contextlib.contextmanager
-def shown(arguments: argparse.Namespace) -> Iterator[None]:
-    """Show as much as ``--quiet`` and ``--verbose`` ask for, within another command as much as that one shows."""
+def _shown(arguments: argparse.Namespace) -> Iterator[None]:
+    """Show as much as ``--quiet`` and ``--verbose`` ask for."""
     global _terminal  # noqa: PLW0603
     before = _terminal
-    if arguments.quiet or arguments.verbose:
-        _terminal = Terminal(Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE)
+    _terminal = Terminal(Verbosity(1 + arguments.verbose - arguments.quiet))
     speaks = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun
     try:
         with shown_on(_terminal) if speaks else contextlib.nullcontext():
@@ -247,12 +215,3 @@ def shown(arguments: argparse.Namespace) -> Iterator[None]:
 def verbosity_options() -> list[str]:
     """Return the options with which another command shows as much as this one."""
     return {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(_terminal.verbosity, [])
-
-
-def as_typed(name: str) -> str:
-    """Return what starts this command again: its name, or its path if the shell would not find that name."""
-    began, found = sys.argv[0], shutil.which(name)
-    with contextlib.suppress(OSError):  # one of them is gone
-        if Path(began).name == name and not (found and Path(found).samefile(began)):
-            return began
-    return name

@@ -1,32 +1,31 @@
 """nmt-evaluate: BLEU and chrF of one system."""
 
 import json as json_format
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from nmt.cli.common import importing, say
+from nmt.cli.common import say
 from nmt.cli.files import write_lines
 from nmt.cli.signature import (
     Bins,
     BleuTokenizer,
     Command,
+    Device,
+    FirstWord,
     InputFile,
     OutputFile,
+    Precision,
     RunPath,
-    device_options,
     refuse_useless,
-    search_options,
 )
 from nmt.config import load_run_config
 from nmt.config.schema import Evaluation
 from nmt.data.corpus import read_aligned, read_test_set
 from nmt.errors import ConfigError
-from nmt.evaluation.alignment import GoldPairs, alignment_report, format_alignment, read_gold
+from nmt.evaluation.alignment import GoldPairs, format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import run_name
-from nmt.library.evaluation import translations_of
+from nmt.library.evaluation import score_alignment, translations_of
 
 
 def evaluate(
@@ -38,9 +37,11 @@ def evaluate(
     bins: Bins = (),
     bleu_tokenizer: BleuTokenizer | None = None,
     gold: InputFile | None = None,
-    gold_first: Annotated[int, Field(ge=0, le=1)] | None = None,
+    gold_first: FirstWord | None = None,
     json: OutputFile | None = None,
     output: OutputFile | None = None,
+    device: Device = "auto",
+    precision: Precision = "fp32",
     **decoding: Any,
 ) -> None:
     """Compute BLEU and chrF of a run or of a file of translations, with a table by source length.
@@ -53,13 +54,8 @@ def evaluate(
         model: run directory that translates the source, or several that translate it together; this or --hypotheses is
             required
         hypotheses: translations of the source, one per line; this or --model is required
-        bins: maximum length of each bin, in words, or in characters for a language without spaces between words; longer
-            sentences form one more bin (default: evaluation.bins of the first run; without a run those of the schema)
-        bleu_tokenizer: tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default:
-            evaluation.bleu_tokenizer of the runs; without a run, by the script of the references)
         gold: gold word alignment of each pair, with i-j for a sure link of source word i and target word j and ipj for
             a possible one; scores the attention of --model while it reads the reference
-        gold_first: index of the first word in --gold (default: 0)
         json: also write the scores to this file
         output: write the translations of the run to this file
 
@@ -84,9 +80,9 @@ def evaluate(
     else:
         assert model is not None
         name = " + ".join(map(run_name, model))
-        found = translations_of(model, source, sources, search_options(decoding), **device_options(decoding))
+        found = translations_of(model, source, sources, decoding, device, precision)
         if links is not None:
-            alignment = _align(model[0], links, decoding.get("device", "auto"))
+            alignment = score_alignment(model[0], links, device)
         translations = list(found) if output is None else write_lines(output, found)
     system = how.score(
         name or "",
@@ -119,15 +115,3 @@ def _read_gold(source: str, reference: str, gold: str, first: int, model: list[s
     if load_run_config(model[0]).model.attention.type == "none":
         raise ConfigError(f"--gold: {model[0]} has no attention (model.attention.type is none)")
     return read_gold(source, reference, gold, first=first)
-
-
-def _align(run: str, gold: GoldPairs, device: str) -> dict[str, Any]:
-    """Score the attention of a run, forced to read the references, as word alignment."""
-    with importing():
-        from nmt.device import resolve_device  # noqa: PLC0415
-        from nmt.runs.loading import load_run  # noqa: PLC0415
-        from nmt.translation.forced import word_attention  # noqa: PLC0415  (PyTorch is slow to import)
-
-    place = resolve_device(device)
-    loaded = load_run(run, place)
-    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place))

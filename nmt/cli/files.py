@@ -1,24 +1,22 @@
-"""Files of the commands: what is looked at before a command begins, and writing lines."""
+"""Files of the commands: what is looked at before a command begins, and streams of lines in and out."""
 
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from nmt.config import Config, load_run_config
-from nmt.config.schema import Section
-from nmt.data.lines import matching, require_readable
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
+from nmt.config import load_run_config
+from nmt.data.lines import OPENERS, decode_lines, read_lines, require_readable, unreadable
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
 from nmt.files import why_unwritable
 
-OptionPaths = Sequence[tuple[str, str | None]]
-"""Pairs of an option or key and its file; None if the option is not given."""
 
-
-class Named(NamedTuple):
+class System(NamedTuple):
     """A named system and the origin of its translations."""
 
     name: str
@@ -36,116 +34,111 @@ class Role(Enum):
     GROWING = "is written, in a directory that is made if it is missing"
 
 
-def look_at(paths: Iterable[tuple[Role, str, str]]) -> None:
-    """Look at every path, given with its role and what names it in messages; raise one error with all problems.
+class NamedPath(NamedTuple):
+    """A path that a command reads or writes."""
 
-    Raises ConfigError for an output that is also an input, DataError for a file that cannot be read or written,
-    CheckpointError for a run that is missing or incomplete.
+    role: Role
+    label: str
+    """Names it in messages: an option or a key."""
+    path: str
+
+
+def look_at(paths: Sequence[NamedPath]) -> None:
+    """Look at every path; raise one error with all problems.
+
+    Raises ConfigError for an output that is also an input, DataError for what cannot be read or written.
     """
-    listed = list(paths)
-    written = (Role.WRITTEN, Role.GROWING)
-    refuse_overwriting(
-        *([(label, path) for role, label, path in listed if (role in written) is side] for side in (False, True))
-    )
-    errors: list[NmtError] = []
-    for role, _, path in listed:
+    refuse_overwriting(paths)
+    problems: list[str] = []
+    for role, _, path in paths:
         try:
-            if role is Role.RUN or (role is Role.SYSTEM and os.path.exists(f"{path}/config.yaml")):  # noqa: PTH110
-                look_at_run(path)
-            elif role not in written:
-                if role is Role.SYSTEM and not os.path.exists(path):  # noqa: PTH110  (a name may hold a NUL)
-                    raise DataError(f"{path}: no such run directory or file{tried(path)}")
-                if role is not Role.SYSTEM or not os.path.isdir(path):  # noqa: PTH112
-                    require_readable(path)
-            elif role is Role.WRITTEN:
+            if role is Role.WRITTEN:
                 refuse_unwritable(path)
+            elif role is Role.RUN or (role is Role.SYSTEM and Path(path, "config.yaml").exists()):
+                look_at_run(Path(path))
+            elif role is Role.SYSTEM and not Path(path).exists():
+                raise DataError(f"{path}: no such run directory or file{tried(path)}")
+            elif role is Role.READ or (role is Role.SYSTEM and not Path(path).is_dir()):
+                require_readable(path)
         except NmtError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]  # it may have a hint where the file is
-    if errors:
-        raise DataError(*dict.fromkeys(problem for error in errors for problem in error.problems))
+            problems += error.problems
+    if problems:
+        raise DataError(*dict.fromkeys(problems))
 
 
-def look_at_run(path: str) -> None:
+def look_at_run(run: Path) -> None:
     """Raise CheckpointError, ConfigError or FileError for a run directory that cannot translate, as far as that shows
     without PyTorch."""
-    run = Path(path)
     load_run_config(run)
     if not any("best" in each.name for each in (run / "checkpoints").glob("*")):
         raise CheckpointError(f"{run / 'checkpoints' / 'best'}: missing; a run has it after its first validation")
 
 
-def look_at_corpora(config: Config) -> None:
-    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
-    for key, path in files_of(config):
-        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
-            require_readable(path)
+def refuse_unwritable(path: str) -> None:
+    """Raise DataError now for a file that could not be written after hours of work."""
+    file, folder = Path(path), Path(path).parent
+    if file.is_dir():
+        code, remedy = errno.EISDIR, "name a file in it"
+    elif not folder.exists():
+        code, remedy = errno.ENOENT, f"make the directory {folder}{tried(folder)}, or choose another"
+    else:
+        code, remedy = 0 if folder.is_dir() else errno.ENOTDIR, "choose another file, or change the permissions"
+    if problem := os.strerror(code) if code else why_unwritable(file if file.exists() else folder):
+        raise DataError(f"{path}: cannot be written: {problem}; {remedy}")
 
 
-def files_of(config: Config) -> Iterator[tuple[str, str]]:
-    """The files that a configuration names or that its patterns match, each with its key."""
-    data = config.data
-    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
-    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
-    sections["evaluation.gold"] = config.evaluation.gold
-    for name, section in sections.items():
-        for key in ("source", "target", "tsv", "jsonl", "links"):
-            if isinstance(pattern := getattr(section, key, None), str):
-                with of_key(f"{name}.{key}"):
-                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
-
-
-def refuse_unwritable(*paths: str | None) -> None:
-    """Raise DataError now for a file that could not be written after hours of work; None stands for no file."""
-    for path in paths:
-        if path is None:
-            continue
-        file, folder = Path(path), Path(path).parent
-        if file.is_dir():
-            code, remedy = errno.EISDIR, "name a file in it"
-        elif not folder.exists():
-            code, remedy = errno.ENOENT, f"make the directory {folder}{tried(folder)}, or choose another"
-        else:
-            code, remedy = 0 if folder.is_dir() else errno.ENOTDIR, "choose another file, or change the permissions"
-        if problem := os.strerror(code) if code else why_unwritable(file if file.exists() else folder):
-            raise DataError(f"{path}: cannot be written: {problem}; {remedy}")
-
-
-def refuse_overwriting(reads: OptionPaths, writes: OptionPaths) -> None:
+def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
     """Raise ConfigError for an output that is also an input, another output, or inside a run directory."""
-    if empty := [name for name, path in (*reads, *writes) if path == ""]:
-        raise ConfigError(*(f"{name}: the file name is empty" for name in empty))
-    seen: dict[Any, str] = {}
-    runs: list[tuple[str, Path]] = []
-    for name, path in reads:
-        if path is not None and os.path.isdir(path):  # noqa: PTH112  (a name may hold a NUL)
-            runs += [(f"{name} {path}", Path(path))] if (Path(path) / "config.yaml").exists() else []
-        elif path is not None:
-            seen.setdefault(_identity(path), name)
-            runs += [(f"{name} {path}", run) for run in _enclosing_runs(Path(path))]
-    for name, path in writes:
-        if path is None or (identity := _identity(path)) is None:
+    taken: dict[str, str] = {}
+    for role, label, path in sorted(paths, key=lambda each: each.role in (Role.WRITTEN, Role.GROWING)):
+        real = os.path.realpath(path)
+        if Path(path).exists() and not Path(path).is_file():  # pipes and devices; what is in a run is found below
             continue
-        if identity in seen:
-            raise ConfigError(f"{name} {path}: is the same file as {seen[identity]}; choose another")
-        inside = [f"of {run}" for run, folder in runs if folder.resolve() in Path(os.path.realpath(path)).parents]
-        if inside := inside or [str(run) for run in _enclosing_runs(Path(path))]:
-            raise ConfigError(f"{name} {path}: is inside the run directory {inside[0]}; choose a file outside it")
-        seen[identity] = name
+        if role in (Role.WRITTEN, Role.GROWING):
+            if real in taken:
+                raise ConfigError(f"{label} {path}: is the same file as {taken[real]}; choose another")
+            for folder in Path(real).parents:
+                if (folder / "config.yaml").is_file() and (folder / "checkpoints").is_dir():
+                    raise ConfigError(f"{label} {path}: is inside the run directory {folder}; choose a file outside it")
+        taken.setdefault(real, label)
 
 
-def _enclosing_runs(file: Path) -> list[Path]:
-    """List the run directories that contain a file."""
-    folders = Path(os.path.realpath(file)).parents
-    return [each for each in folders if (each / "config.yaml").is_file() and (each / "checkpoints").is_dir()]
+# --- lines in ---------------------------------------------------------------------------------------------------------
+
+PROMPT = "> "
 
 
-def _identity(path: str) -> Any:
-    """Return a value shared by all names of a file; None for pipes and devices."""
-    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
+def open_input(path: str | None) -> tuple[str, Iterator[str]]:
+    """Return the name for messages and the lines of a file, of standard input without one.
+
+    Raises DataError at once for a file that cannot be read.
+    """
+    if path is None:
+        return "standard input", standard_input()
+    lines = read_lines(path)
+    first = next(lines, None)
+    return path, iter(()) if first is None else chain([first], lines)
+
+
+def standard_input() -> Iterator[str]:
+    """Yield the lines of standard input. Raises DataError if it cannot be read."""
+    try:
+        yield from decode_lines(sys.stdin.buffer, "standard input")
+    except OSError as error:  # it is a directory
+        raise unreadable("standard input", error) from error
+
+
+def count_lines(path: str | None) -> int | None:
+    """Count the lines of a file, to know how long it takes; None without a regular file."""
+    if path is None or not Path(path).is_file():
         return None
-    return os.path.realpath(path)
+    if Path(path).suffix in OPENERS:
+        return sum(1 for _ in read_lines(path))
+    with Path(path).open("rb") as file:
+        return sum(1 for _ in file)
+
+
+# --- lines out --------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -167,3 +160,37 @@ def write_lines(path: str, lines: Iterable[str]) -> list[str]:
             file.write(f"{line}\n")
             written.append(line)
     return written
+
+
+class Output:
+    """A file or stream of UTF-8 lines; each line is flushed.
+
+    ``form`` makes a line from whatever the command writes a line for.
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, form: Callable[..., str]) -> None:
+        self.name, self.stream, self.format = name, stream, form
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines. Raises DataError if that fails, BrokenPipeError if the reader is gone."""
+        with writing(self.name):
+            self.stream.write("".join(f"{line}\n" for line in lines).encode())
+            self.stream.flush()
+
+
+def open_outputs(
+    output: tuple[str | None, Callable[..., str]],
+    *others: tuple[str | None, Callable[..., str]],
+    stack: contextlib.ExitStack,
+) -> list[Output]:
+    """Open the output of a command, standard output if its path is None, and the others that have a path.
+
+    Each is a path and a form; the stack closes them. Raises DataError for a file that cannot be written.
+    """
+    outputs = [Output("standard output", sys.stdout.buffer, output[1])] if output[0] is None else []
+    for path, form in (output, *others):
+        if path is not None:
+            with writing(path):
+                stream = stack.enter_context(Path(path).open("wb"))  # noqa: SIM115
+            outputs.append(Output(path, stream, form))
+    return outputs

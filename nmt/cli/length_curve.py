@@ -1,73 +1,69 @@
 """nmt-length-curve: BLEU against source length, and why it falls."""
 
-from argparse import ArgumentTypeError
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator
 
 from nmt.cli.common import say
-from nmt.cli.files import Named, Role
+from nmt.cli.files import Role, System
 from nmt.cli.signature import (
     Bins,
     BleuTokenizer,
     Command,
+    Device,
     InputFile,
+    Precision,
     Value,
-    device_options,
     refuse_useless,
-    search_options,
 )
+from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.retention import Range
 from nmt.files import printable
-from nmt.library.diagnosis import diagnose_systems
 from nmt.library.evaluation import Systems
-from nmt.library.length_curve import compare_by_length_of
+from nmt.library.length_curve import BinBy, compare_by_length_of, diagnose_systems
 from nmt.plots.diagnosis import ENDINGS
 from nmt.plots.files import KINDS, make_folder, stem_of
 
 
-def named(text: str) -> Named:
+def named(text: str) -> System:
     """Parse an argument: NAME=PATH."""
     name, equals, path = text.partition("=")
     name = printable(name).strip()
     if not (name and equals and path):
-        raise ArgumentTypeError(f"'{text}' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau")
-    return Named(name, path)
+        raise ValueError(f"'{text}' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau")
+    return System(name, path)
 
 
 def length_range(text: str) -> Range:
     """Parse an argument: two whole numbers such as 11-20, the smaller one first."""
     low, _, high = text.partition("-")
-    try:
-        bounds = int(low), int(high)
-    except ValueError:
-        bounds = 1, 0
-    if not 0 <= bounds[0] <= bounds[1]:
-        raise ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
-    return bounds
+    if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
+        raise ValueError(f"'{text}' is not a range of lengths such as 11-20")
+    return int(low), int(high)
 
 
-System = Annotated[Named, Value("NAME=RUN_OR_HYPOTHESES", named, Role.SYSTEM)]
-Hypotheses = Annotated[Named, Value("NAME=FILE", named, Role.READ)]
-Stem = Annotated[str, Value("STEM", stem_of, Role.GROWING, (*KINDS, *(f".why{ending}" for ending in ENDINGS)))]
-Lengths = Annotated[Any, Value("N-M", length_range)]
+RunOrFile = Annotated[Any, BeforeValidator(named), Value("NAME=RUN_OR_HYPOTHESES", Role.SYSTEM)]
+Hypotheses = Annotated[Any, BeforeValidator(named), Value("NAME=FILE", Role.READ)]
+WHY = tuple(f".why{ending}" for ending in ENDINGS)
+Stem = Annotated[Any, BeforeValidator(stem_of), Value("STEM", Role.GROWING, (*KINDS, *WHY))]
+Lengths = Annotated[Any, BeforeValidator(length_range), Value("N-M")]
 
 
 def length_curve(
     *,
     source: InputFile,
     reference: InputFile,
-    system: list[System],
+    system: list[RunOrFile],
     output: Stem,
     why: bool = False,
     hypotheses: list[Hypotheses] | None = None,
     bins: Bins = (),
-    bin_by: Literal["source", "reference", "pieces"] = "source",
+    bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
-    min_sentences: Annotated[int, Field(ge=1)] = 30,
     short: Lengths | None = None,
     long: Lengths | None = None,
-    title: Annotated[str, Value("TEXT")] | None = None,
+    device: Device = "auto",
+    precision: Precision = "fp32",
     **decoding: Any,
 ) -> None:
     """Plot BLEU against source length with one curve per system, and write the figure and its numbers.
@@ -85,50 +81,33 @@ def length_curve(
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
         hypotheses: existing translations by the run of this name, which then does not translate; repeat it for several
             runs, in their order
-        bins: maximum length of each bin, in words, or in characters for a language without spaces between words; longer
-            sentences form one more bin (default: evaluation.bins of the first run; without a run those of the schema)
-        bin_by: length by which sentences are binned: that of the source, of the reference, or of the source in subword
-            pieces of the first run's tokenizer
-        bleu_tokenizer: tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default:
-            evaluation.bleu_tokenizer of the runs; without a run, by the script of the references)
-        min_sentences: draw a bin with fewer sentences as a hollow point, without line and interval
+        bin_by: length by which sentences are binned: that of the source or of the reference
         short: lengths from N to M of the sentences that count as short for the share of BLEU retained (default: the
-            shortest bin of at least --min-sentences)
+            shortest bin of at least 30 sentences)
         long: lengths from N to M of the sentences that count as long for the share of BLEU retained (default: the
-            longest bin of at least --min-sentences)
-        title: title of the figure
+            longest bin of at least 30 sentences)
 
     examples:
       nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system a=test.hyp
       nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --why
     """
-    search, device = search_options(decoding), device_options(decoding)
-    systems = Systems(system, source, reference, hypotheses or (), **device, changes=search, say=say)
+    systems = Systems(system, source, reference, hypotheses or (), device, precision, decoding, say)
     if not systems.translating:
         whose = "every run has --hypotheses" if hypotheses else "every system is a file"
-        refuse_useless(decoding if not why else search, f"because {whose}; no run translates")
+        refuse_useless(decoding, f"because {whose}; no run translates")
     make_folder(output)  # errors must come before the slow part
     if why:
         systems.refuse_files()
     curve = compare_by_length_of(
-        systems,
-        bins=bins,
-        bin_by=bin_by,
-        bleu_tokenizer=bleu_tokenizer,
-        min_sentences=min_sentences,
-        short=short,
-        long=long,
-        title=title,
+        systems, bins=bins, bin_by=bin_by, bleu_tokenizer=bleu_tokenizer, short=short, long=long
     )
     paths = curve.write(output)
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):
-        say(
-            f"share of BLEU retained: fewer than two bins have {min_sentences} sentences; "
-            "choose lengths with --short and --long"
-        )
+        few = f"fewer than two bins have {MIN_SENTENCES} sentences"
+        say(f"share of BLEU retained: {few}; choose lengths with --short and --long")
     if why:
-        diagnoses = diagnose_systems(systems, bins=bins, min_sentences=min_sentences)
+        diagnoses = diagnose_systems(systems, bins=bins)
         paths += diagnoses.write(f"{output}.why")
         print(diagnoses)
     say("written: " + ", ".join(map(str, paths)))

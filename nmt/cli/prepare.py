@@ -5,12 +5,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from nmt.cli.common import importing, say
-from nmt.cli.files import files_of, look_at_corpora, refuse_overwriting
+from nmt.cli.common import say
+from nmt.cli.files import NamedPath, Role, refuse_overwriting
 from nmt.cli.signature import Command, InputFile, OutputFile, Overrides
 from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, entries
 from nmt.errors import ConfigError
+from nmt.library.training import files_of, look_at_corpora
 
 
 def prepare(
@@ -26,7 +27,6 @@ def prepare(
 
     Args:
         config: YAML configuration (required without --cache)
-        set: override a key of the configuration, for example training.updates=100; may be repeated
         json: also write the report to this file, as JSON
         cache: instead, list what the cache holds, or remove it; the cache is that of --config, else $NMT_CACHE or
             ~/.cache/nmt
@@ -43,11 +43,11 @@ def prepare(
         _show_cache(cache_folder(loaded.data.cache if loaded else None), empty=cache == "clean")
         return
     if json is not None:
-        refuse_overwriting([*files_of(loaded)], [("--json", json)])
+        read = [NamedPath(Role.READ, key, path) for key, path in files_of(loaded)]
+        refuse_overwriting([*read, NamedPath(Role.WRITTEN, "--json", json)])
     look_at_corpora(loaded)
-    with importing():
-        from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415
-        from nmt.data.report import describe  # noqa: PLC0415  (slow to import: invalid options must not wait)
+    from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415  (slow to import)
+    from nmt.data.report import describe  # noqa: PLC0415
 
     report = prepare_data(loaded, say).report
     if json is not None:

@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nmt.cli.common import importing, say
+from nmt.cli.common import say
 from nmt.cli.files import Role, writing
-from nmt.cli.signature import Command, Device, InputFile, OutputFile, Value, refuse_useless
+from nmt.cli.signature import Command, Device, FirstWord, InputFile, OutputFile, Value, refuse_useless
+from nmt.errors import ConfigError
 
-RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", role=Role.SYSTEM)]
-Source = Annotated[str, Value("SOURCE", role=Role.READ)]
-Reference = Annotated[str, Value("REFERENCE", role=Role.READ)]
+RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", Role.SYSTEM)]
 
 
 def report(
@@ -20,9 +19,10 @@ def report(
     *,
     output: OutputFile,
     sentences: Annotated[int, Field(ge=2)] = 200,
-    test: tuple[Source, Reference] | None = None,
+    source: InputFile | None = None,
+    reference: InputFile | None = None,
     gold: InputFile | None = None,
-    gold_first: Annotated[int, Field(ge=0, le=1)] | None = None,
+    gold_first: FirstWord | None = None,
     device: Device = "auto",
 ) -> None:
     """Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
@@ -34,29 +34,28 @@ def report(
         runs: run directory, output directory of an experiment, or its YAML file
         output: write the page to this file
         sentences: sentences of the test set that the page shows
-        test: raw source text and its reference translations (default: the test set of the experiment, or data.test of
-            the runs)
-        gold: gold word alignment of each pair of --test, or of the test set that is used without it, with i-j for a
-            sure link of source word i and target word j and ipj for a possible one (default: that of the experiment)
-        gold_first: index of the first word in --gold (default: 0)
-        device: auto, a GPU if there is one, or cpu, cuda, cuda:1, ...
+        source: raw source text of the test set (default: the test set of the experiment, or data.test of the runs)
+        reference: raw reference translations of --source; the two are given together
+        gold: gold word alignment of each pair of the test set, with i-j for a sure link of source word i and target
+            word j and ipj for a possible one (default: that of the experiment)
 
     examples:
       nmt-report runs/demo --output report.html
-      nmt-report runs/none runs/en-fr --test test.en test.fr --sentences 50 --output report.html
+      nmt-report runs/none runs/en-fr --source test.en --reference test.fr --output report.html
     """
     if gold is None:
         refuse_useless({"gold_first": gold_first}, "without --gold")
-    with importing():
-        from nmt.device import resolve_device  # noqa: PLC0415
-        from nmt.report.collecting import collect  # noqa: PLC0415
-        from nmt.report.making import make_report  # noqa: PLC0415  (PyTorch is slow to import)
-        from nmt.report.rendering import fitted  # noqa: PLC0415
+    if (source is None) is not (reference is None):
+        raise ConfigError("--source, --reference: give both, or none of them")
+    test = (source, reference) if source and reference else None
+    from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
+    from nmt.report.collecting import collect  # noqa: PLC0415
+    from nmt.report.making import make_report  # noqa: PLC0415
+    from nmt.report.rendering import fitted  # noqa: PLC0415
 
     words = ["nmt-report", *runs, "--output", output, "--sentences", str(sentences)]
-    words += ["--test", *test] if test else []
-    words += ["--gold", gold] if gold else []
-    words += ["--gold-first", str(gold_first)] if gold_first else []
+    options = {"--source": source, "--reference": reference, "--gold": gold, "--gold-first": gold_first}
+    words += [word for name, value in options.items() if value for word in (name, str(value))]
     collected = collect(runs, test, (gold, gold_first or 0), say)
     made, page = fitted(make_report(collected, sentences, resolve_device(device), shlex.join(words), say))
     with writing(output):

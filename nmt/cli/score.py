@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from nmt.cli.common import importing
-from nmt.cli.output import count_lines, open_input, open_outputs
+from nmt.cli.files import count_lines, open_input, open_outputs
 from nmt.cli.signature import Command, Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
@@ -53,7 +52,6 @@ def score(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         length_penalty: exponent of the length penalty of the score (default: decoding.length_penalty of the run)
         batch_tokens: maximum number of pieces of either side per batch, padding included
-        device: auto (a GPU if there is one), cpu, cuda, cuda:1, ...
 
     examples:
       nmt-score --model runs/en-fr --source test.en --target test.fr --pieces test.jsonl --alignments test.align
@@ -63,11 +61,10 @@ def score(
     if alignments is not None and config.model.attention.type == "none":
         raise ConfigError(f"--alignments: {model} has no attention (model.attention.type is none)")
     pairs = _paired(open_input(source), open_input(target), n_best)
-    with importing():
-        from nmt.device import resolve_device  # noqa: PLC0415
-        from nmt.runs.loading import load_run  # noqa: PLC0415
-        from nmt.translation.forced import force_stream  # noqa: PLC0415
-        from nmt.translation.options import longest  # noqa: PLC0415
+    from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
+    from nmt.runs.loading import load_run  # noqa: PLC0415
+    from nmt.translation.forced import force_stream  # noqa: PLC0415
+    from nmt.translation.options import longest  # noqa: PLC0415
 
     place = resolve_device(device)
     run, decoding = load_run(Path(model), place), config.decoding
@@ -103,8 +100,6 @@ def score(
             lines = [each.format(pair, forced) for each in outputs]
             for each, line in zip(outputs, lines, strict=True):  # all or none: line counts stay equal
                 each.write([line])
-        for each in outputs:
-            each.write([])  # empty input: truncate an older file, too
 
 
 main = Command(score)

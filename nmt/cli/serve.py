@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from nmt.cli.common import importing, say
-from nmt.cli.signature import Command, RunPath, Value, device_options, search_options
+from nmt.cli.common import say
+from nmt.cli.signature import Command, Device, Precision, RunPath, Value
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def serve(
     max_characters: Annotated[int, Field(ge=1, le=100_000)] = 2000,
     max_waiting: Annotated[int, Field(ge=1, le=100_000)] = 256,
     time_limit: Annotated[float, Field(ge=0.1, le=3600)] = 30.0,
+    device: Device = "auto",
+    precision: Precision = "fp32",
     **decoding: Any,
 ) -> None:
     """Serve a trained run over HTTP: a page to type into, and translation as JSON.
@@ -46,13 +48,12 @@ def serve(
       nmt-serve --model runs/en-fr
       nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
     """
-    with importing():
-        from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
-        from nmt.serving.batches import Limits, Request  # noqa: PLC0415
-        from nmt.serving.server import About, listen, run  # noqa: PLC0415
-        from nmt.translation.translator import Translator  # noqa: PLC0415
+    from nmt.serving.app import LOCAL, application  # noqa: PLC0415  (slow to import)
+    from nmt.serving.batches import Limits, Request  # noqa: PLC0415
+    from nmt.serving.server import About, listen, run  # noqa: PLC0415
+    from nmt.translation.translator import Translator  # noqa: PLC0415
 
-    translator = Translator.load(model, **device_options(decoding))
+    translator = Translator.load(model, device, precision)
     limits = Limits(
         lines=max_lines,
         characters=max_characters,
@@ -61,7 +62,7 @@ def serve(
         waiting=max_waiting,
         seconds=time_limit,
     )
-    translate = translating(translator, search_options(decoding))
+    translate = translating(translator, decoding)
     # wrong options are errors now, and the first request finds all warm
     translate(["a"], Request(text=["a"]), lambda: None)
     about = About.of(model)

@@ -1,8 +1,9 @@
 """A command from a typed function: its signature gives the options, its docstring their help.
 
 Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for the options of
-the section ``decoding`` with ``--device`` and ``--precision``. The docstring describes the parameters under ``Args:``,
-or under another heading, which then names their group in ``--help``; its last paragraph may be ``examples:``.
+the section ``decoding``. The docstring describes the parameters under ``Args:``, or under another heading, which then
+names their group in ``--help``; its last paragraph may be ``examples:``. A parameter that several commands have is
+described in SHARED.
 """
 
 import argparse
@@ -12,73 +13,114 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.cli.common import EXAMPLES, command
-from nmt.cli.files import Named, Role, look_at
+from nmt.cli.files import NamedPath, Role, System, look_at
 from nmt.config import schema
 from nmt.config.schema import Decoding
+from nmt.config.schema_map import choices, expected
 from nmt.errors import ConfigError, nearest
 
 
 @dataclass(frozen=True)
 class Value:
-    """How the value of an option is named in ``--help``, how it is read, and what is looked at if it is a path."""
+    """How the value of an option is named in ``--help``, and what is looked at if it is a path."""
 
     metavar: str
-    parse: Callable[[str], Any] = str
     role: Role | None = None
     endings: Sequence[str] = ("",)
     """Endings of the files that are written for one path."""
 
 
-InputFile = Annotated[str, Value("FILE", role=Role.READ)]
-OutputFile = Annotated[str, Value("FILE", role=Role.WRITTEN)]
-RunPath = Annotated[str, Value("RUN", role=Role.RUN)]
+def bin_edges(text: str) -> tuple[int, ...]:
+    """Parse an argument: ascending whole numbers of at least 1, separated by commas."""
+    edges = tuple(int(edge) for edge in text.split(",") if edge.isdecimal())
+    if len(edges) <= text.count(",") or edges[0] < 1 or list(edges) != sorted({*edges}):
+        raise ValueError(f"'{text}' is not a list of ascending lengths such as 10,20,30")
+    return edges
+
+
+InputFile = Annotated[str, Value("FILE", Role.READ)]
+OutputFile = Annotated[str, Value("FILE", Role.WRITTEN)]
+RunPath = Annotated[str, Value("RUN", Role.RUN)]
 Overrides = list[Annotated[str, Value("KEY=VALUE")]]
 Device = Annotated[str, Value("NAME")]
 Precision = Literal["fp32", "bf16", "int8"]
 BleuTokenizer = Annotated[schema.BleuTokenizer, Value("NAME")]
+Bins = Annotated[tuple[int, ...], BeforeValidator(bin_edges), Value("N,N,...")]
+FirstWord = Annotated[int, Field(ge=0, le=1)]
 
-
-def bin_edges(text: str) -> tuple[int, ...]:
-    """Parse an argument: ascending whole numbers of at least 1, separated by commas."""
-    try:
-        edges = tuple(int(edge) for edge in text.split(","))
-    except ValueError:
-        edges = ()
-    if not edges or edges[0] < 1 or list(edges) != sorted({*edges}):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of ascending lengths such as 10,20,30")
-    return edges
-
-
-Bins = Annotated[Sequence[int], Value("N,N,...", bin_edges)]
-
-DEVICE_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "device": (Device, "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)"),
-    "precision": (
-        Precision,
-        "number format of matrix products, whatever the run was trained in; int8 needs a CPU (default: fp32)",
-    ),
+SHARED = {
+    "set": "override a key of the configuration, for example training.updates=100; may be repeated",
+    "device": "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)",
+    "precision": "number format of matrix products, whatever the run was trained in; int8 needs a CPU "
+    "(default: fp32)",
+    "bins": "maximum length of each bin, in words, or in characters for a language without spaces between words; "
+    "longer sentences form one more bin (default: evaluation.bins of the first run; without a run those of the schema)",
+    "bleu_tokenizer": "tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default: "
+    "evaluation.bleu_tokenizer of the runs; without a run, by the script of the references)",
+    "gold_first": "index of the first word in --gold (default: 0)",
 }
-"""Type and help of the options with which a translator is loaded."""
 
 
-def search_options(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options of ``**decoding`` that are of the search; the others are DEVICE_OPTIONS."""
-    return {name: value for name, value in decoding.items() if name in Decoding.model_fields}
+class Option(NamedTuple):
+    """An option or argument of a command."""
 
+    name: str
+    annotation: Any
+    """The type of one value."""
+    many: bool
+    """Whether there may be several values."""
+    positional: bool
+    default: Any
+    """``Parameter.empty`` for what is required; ``argparse.SUPPRESS`` for what is not passed on unless it is given."""
+    group: str
+    meaning: str
 
-def device_options(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options of ``**decoding`` that are DEVICE_OPTIONS."""
-    return {name: value for name, value in decoding.items() if name in DEVICE_OPTIONS}
+    @property
+    def flag(self) -> str:
+        """The option as a user types it."""
+        return f"--{self.name.replace('_', '-')}"
 
+    @property
+    def value(self) -> Value:
+        """How a value is named and what is looked at."""
+        kind, *more = get_args(self.annotation) if get_origin(self.annotation) is Annotated else [self.annotation]
+        return next((each for each in more if isinstance(each, Value)), Value("N" if kind is int else "X"))
 
-def refuse_useless(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError for options that are given, neither None nor empty, and would have no effect."""
-    if useless := [name for name, value in given.items() if value is not None and value != ()]:
-        raise ConfigError(*(f"{_flag(name)}: has no effect {why}" for name in useless))
+    def add_to(self, group: Any) -> None:
+        """Add the option to a group of a parser."""
+        how: dict[str, Any] = {"help": self.meaning}
+        if self.annotation is bool:
+            how |= {"action": "store_true"}
+        elif words := choices(self.annotation):
+            how |= {"choices": words, "metavar": None if get_origin(self.annotation) is Literal else self.value.metavar}
+        else:
+            how |= {"type": reader(self.annotation), "metavar": self.value.metavar}
+        if self.many:
+            how |= {"nargs": "+"} | ({} if self.positional else {"action": "extend"})
+        if self.positional:
+            group.add_argument(self.name, **how)
+        elif self.default is inspect.Parameter.empty:
+            group.add_argument(self.flag, required=True, **how)
+        else:
+            group.add_argument(self.flag, default=self.default, **how)
+
+    def paths(self, given: Any) -> Iterator[NamedPath]:
+        """Yield the paths that are among the values given."""
+        role = self.value.role
+        for each in (given or ()) if self.many else [given]:
+            if role is None or each is None:
+                continue
+            label, path = self.value.metavar if self.positional else self.flag, each
+            if isinstance(each, System):
+                label, path = f"{label} {each.name}={each.path}", each.path
+            if len(self.value.endings) > 1:
+                label = f"{label} {path}:"
+            yield from (NamedPath(role, label, f"{path}{ending}") for ending in self.value.endings)
 
 
 class Command:
@@ -96,64 +138,39 @@ class Command:
         return command(self.parser)(self._call)(argv)
 
     def parser(self) -> argparse.ArgumentParser:
-        """Make the parser of the arguments; what is not given has no value."""
-        text, described = _described(inspect.getdoc(self.function) or "")
-        parser = CommandParser(prog=self.name, description=text, argument_default=argparse.SUPPRESS)
+        """Make the parser of the arguments."""
+        text, _ = _described(self.function)
+        parser = CommandParser(prog=self.name, description=text)
         groups: dict[str, Any] = {"Args": parser}
-        for parameter in inspect.signature(self.function).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                _add_decoding_options(parser.add_argument_group(parameter.name))
-                continue
-            heading, meaning = described[parameter.name]
-            if heading not in groups:
-                groups[heading] = parser.add_argument_group(heading[0].lower() + heading[1:])
-            annotation, required = self._hints[parameter.name], parameter.default is parameter.empty
-            if parameter.kind is not parameter.KEYWORD_ONLY:
-                groups[heading].add_argument(parameter.name, help=meaning, **_converted(annotation))
-                continue
-            if annotation is not bool:
-                meaning = _with_default(meaning, parameter.default, required)
-            options = {"required": required, **_converted(annotation)}
-            groups[heading].add_argument(_flag(parameter.name), help=meaning, **_as_option(options))
+        for option in self._options():
+            if option.group not in groups:
+                groups[option.group] = parser.add_argument_group(option.group[0].lower() + option.group[1:])
+            option.add_to(groups[option.group])
         return parser
 
-    @property
-    def _hints(self) -> dict[str, Any]:
-        return get_type_hints(self.function, include_extras=True)
+    def _options(self) -> Iterator[Option]:
+        _, described = _described(self.function)
+        hints = get_type_hints(self.function, include_extras=True)
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                yield from _decoding_options(name)
+                continue
+            annotation, many = _without_none(hints[name]), False
+            if get_origin(annotation) is list:
+                [annotation], many = get_args(annotation), True
+            positional = parameter.kind is not parameter.KEYWORD_ONLY
+            group, meaning = described[name] if name in described else ("Args", SHARED[name])
+            yield Option(name, annotation, many, positional, parameter.default, group, meaning)
 
     def _call(self, arguments: argparse.Namespace) -> int | None:
-        shown_by_all = ("command", "quiet", "verbose")
-        given = {name: value for name, value in vars(arguments).items() if name not in shown_by_all}
-        for name, annotation in self._hints.items():
-            if name in given and get_origin(_without_none(annotation)) is tuple:
-                given[name] = tuple(given[name])
-        look_at(self._paths(given))
-        return self.function(**given)
-
-    def _paths(self, given: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-        """Yield the role of each path among the arguments, what names it in messages, and the path."""
-        hints, parameters = self._hints, inspect.signature(self.function).parameters
-        for name, value in given.items():
-            annotation = hints.get(name, str)
-            many = get_origin(_without_none(annotation)) in (list, tuple)
-            for each, (_, kind) in zip(value if many else [value], _repeated(annotation), strict=False):
-                if kind is None or kind.role is None:
-                    continue
-                positional = name in parameters and parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY
-                label, path = kind.metavar if positional else _flag(name), each
-                if isinstance(each, Named):
-                    label, path = f"{label} {each.name}={each.path}", each.path
-                if len(kind.endings) > 1:
-                    label = f"{label} {path}:"
-                yield from ((kind.role, label, f"{path}{ending}") for ending in kind.endings)
+        given = {option: vars(arguments)[option.name] for option in self._options() if option.name in arguments}
+        look_at([path for option, value in given.items() for path in option.paths(value)])
+        return self.function(**{option.name: value for option, value in given.items()})
 
 
-# --- the docstring ----------------------------------------------------------------------------------------------------
-
-
-def _described(text: str) -> tuple[str, dict[str, tuple[str, str]]]:
+def _described(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, str]]]:
     """Split a docstring into the text of ``--help``, with the examples, and by parameter its heading and meaning."""
-    text, _, examples = text.partition(f"\n\n{EXAMPLES}\n")
+    text, _, examples = (inspect.getdoc(function) or "").partition(f"\n\n{EXAMPLES}\n")
     paragraphs, found = [], dict[str, tuple[str, str]]()
     for paragraph in text.split("\n\n"):
         heading, _, entries = paragraph.partition("\n")
@@ -166,30 +183,12 @@ def _described(text: str) -> tuple[str, dict[str, tuple[str, str]]]:
     return "\n\n".join([*paragraphs, *([f"{EXAMPLES}\n{examples}"] if examples else [])]), found
 
 
-def _with_default(meaning: str, default: Any, required: bool) -> str:
-    """Add the default of an option to its meaning, unless the meaning has it or says when it is required."""
-    if required:
-        return f"{meaning} (required)"
-    if "default:" in meaning or "required" in meaning:
-        return meaning
-    return f"{meaning} (default: {'none' if default in (None, (), []) else default})"
-
-
-# --- the signature ----------------------------------------------------------------------------------------------------
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _add_decoding_options(group: Any) -> None:
-    """Add an option for each key of the section ``decoding``, and DEVICE_OPTIONS."""
+def _decoding_options(group: str) -> Iterator[Option]:
+    """Yield an option for each key of the section ``decoding``."""
     for name, field in Decoding.model_fields.items():
         meaning = re.sub(r"\s+", " ", field.description or "").removesuffix(".")
         text = f"{meaning[0].lower()}{meaning[1:]} (default: decoding.{name} of the run)"
-        group.add_argument(_flag(name), help=text, **_converted(Annotated[field.annotation, *field.metadata]))
-    for name, (annotation, meaning) in DEVICE_OPTIONS.items():
-        group.add_argument(_flag(name), help=meaning, **_converted(annotation))
+        yield Option(name, Annotated[field.annotation, *field.metadata], False, False, argparse.SUPPRESS, group, text)
 
 
 def _without_none(annotation: Any) -> Any:
@@ -199,60 +198,28 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _one(annotation: Any) -> tuple[Any, Value | None]:
-    """Return the type of a single value, and how it is read; None for what argparse reads itself."""
-    annotation, metadata = _without_none(annotation), []
-    while get_origin(annotation) is Annotated:
-        annotation, *more = get_args(annotation)
-        metadata += [part for each in more for part in getattr(each, "metadata", [each])]  # of a pydantic Field
-    own = next((each for each in metadata if isinstance(each, Value)), None)
-    if own is not None or annotation not in (int, float):
-        return annotation, own
-    bounds = {key: getattr(each, key) for each in metadata for key in ("ge", "le") if hasattr(each, key)}
-    make = whole if annotation is int else number
-    parse: Any = make(*(bounds[key] for key in ("ge", "le") if key in bounds))
-    return annotation, Value("N" if annotation is int else "X", parse)
+def reader(annotation: Any) -> Callable[[str], Any]:
+    """Make the function with which argparse reads a value of a type, within its bounds."""
+    if get_args(annotation)[:1] == (str,):
+        return str  # pydantic refuses a file name that is not UTF-8
+    adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_python(text)
+        except ValidationError as error:
+            cause = error.errors()[0].get("ctx", {}).get("error")
+            raise argparse.ArgumentTypeError(
+                str(cause) if cause else f"found '{text}'; must be {expected(annotation)}"
+            ) from None
+
+    return read
 
 
-def _repeated(annotation: Any) -> Iterator[tuple[Any, Value | None]]:
-    """Yield :func:`_one` of each value of a parameter: forever for a list, once for anything else but a tuple."""
-    annotation = _without_none(annotation)
-    if get_origin(annotation) is tuple:
-        yield from map(_one, get_args(annotation))
-    elif get_origin(annotation) is list:
-        while True:
-            yield _one(get_args(annotation)[0])
-    else:
-        yield _one(annotation)
-
-
-def _converted(annotation: Any) -> dict[str, Any]:
-    """Return the arguments of ``add_argument`` for a parameter of this type."""
-    annotation = _without_none(annotation)
-    if annotation is bool:
-        return {"action": "store_true"}
-    if get_origin(annotation) is tuple:
-        return {
-            "nargs": len(get_args(annotation)),
-            "metavar": tuple(value.metavar for _, value in _repeated(annotation) if value is not None),
-        }
-    several = {"nargs": "+"} if get_origin(annotation) is list else {}
-    kind, value = next(_repeated(annotation))
-    if get_origin(kind) is Literal:
-        return several | {"choices": get_args(kind)} | ({} if value is None else {"metavar": value.metavar})
-    assert value is not None, f"{annotation}: needs a Value"
-    return several | {"metavar": value.metavar, "type": value.parse}
-
-
-def _as_option(options: dict[str, Any]) -> dict[str, Any]:
-    """Let a list grow when its option is given again."""
-    return options | ({"action": "extend"} if options.get("nargs") == "+" else {})
-
-
-# --- the parser and its numbers ---------------------------------------------------------------------------------------
-
-LARGEST_WHOLE = 2**63 - 1
-"""Upper bound of a whole number without another bound: more does not fit into a tensor."""
+def refuse_useless(given: Mapping[str, Any], why: str) -> None:
+    """Raise ConfigError for options that are given, neither None nor empty, and would have no effect."""
+    if useless := [name for name, value in given.items() if value is not None and value != ()]:
+        raise ConfigError(*(f"--{name.replace('_', '-')}: has no effect {why}" for name in useless))
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -279,33 +246,6 @@ class CommandParser(argparse.ArgumentParser):
         return [f"{word}: {hint}" for word in unknown for hint in nearest(word, known)]
 
 
-def whole(least: int, most: int = LARGEST_WHOLE) -> Callable[[str], int]:
-    """Make an argument type: a whole number from ``least`` to ``most``."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if not least <= value <= most:
-            bounds = "" if most == LARGEST_WHOLE and value < least else f" and at most {most}"
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}{bounds}")
-        return value
-
-    return parse
-
-
-def number(least: float, most: float = inf) -> Callable[[str], float]:
-    """Make an argument type: a finite number from ``least`` to ``most``."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = inf
-        if not least <= value <= most or value == inf:
-            bounds = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number {bounds}")
-        return value
-
-    return parse
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Make an argument type for argparse: a whole number from ``least`` to ``most``."""
+    return reader(Annotated[int, Field(ge=least, le=most)])

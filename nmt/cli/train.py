@@ -1,65 +1,25 @@
 """nmt-train: from raw text to a trained run."""
 
-import contextlib
 import os
 import shlex
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
-from types import FrameType, TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated
 
-from nmt.cli.common import INTERRUPTED, as_typed, importing, say
-from nmt.cli.files import look_at_corpora
+from nmt.cli.common import INTERRUPTED, StopRequest, say
 from nmt.cli.signature import Command, InputFile, Overrides, Value
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import run_name
+from nmt.library.training import look_at_corpora
 from nmt.messages import Result
 from nmt.runs.directory import RunDirectory, run_directory
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
 the second copy takes 300 MB in bf16 and saves no time."""
-
-
-class StopRequest:
-    """A stop request by Ctrl-C, SIGTERM or SIGHUP.
-
-    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
-    SIGTERM.
-    """
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, *heard)}
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def __call__(self) -> bool:
-        """Whether a stop was requested."""
-        return self.signal is not None
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self.signal = number
-        if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s
-            if os.environ["RANK"] == "0":
-                say("stopping after this step")
-            return
-        for each in self._before:
-            signal.signal(each, signal.SIG_DFL)
-        with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
-            say("stopping after this step; press Ctrl-C again to stop immediately")
 
 
 def next_commands(config: Config) -> list[str]:
@@ -70,14 +30,13 @@ def next_commands(config: Config) -> list[str]:
         source, reference = test.source, test.target
     text = ["--source", source, "--reference", reference]
     name = run_name(run)
-    shown = [] if config.model.attention.type == "none" else ["--show-attention"]
     commands = [
-        ["nmt-translate", "--model", run, *shown],
+        ["nmt-translate", "--model", run],
         ["nmt-evaluate", "--model", run, *text],
         ["nmt-length-curve", *text, "--system", f"{name}={run}", "--output", f"{run}.length"],
         ["tensorboard", "--logdir", run],
     ]
-    return [shlex.join([as_typed(command), *options]) for command, *options in commands]
+    return [shlex.join(words) for words in commands]
 
 
 def train(
@@ -95,7 +54,6 @@ def train(
 
     Args:
         config: YAML configuration (default: with --resume, the configuration of the run)
-        set: override a key of the configuration, for example training.updates=100; may be repeated
         output: run directory (default: output of the configuration)
         resume: continue the run in the run directory; --config may be left out
         overwrite: replace the run in the run directory
@@ -110,11 +68,10 @@ def train(
     look_at_corpora(loaded)
     if "RANK" not in os.environ:  # torchrun repeats the command where a run has begun
         run_directory(loaded, resume=resume, overwrite=overwrite)
-    with importing():
-        from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
-        from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415
-        from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
-        from nmt.training.world import on_writer  # noqa: PLC0415
+    from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
+    from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415
+    from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
+    from nmt.training.world import on_writer  # noqa: PLC0415
 
     def how() -> tuple[bool, bool]:
         """Whether to resume, and whether to overwrite: torchrun repeats the first command after a failure."""
@@ -136,7 +93,7 @@ def train(
                 say(f"next:\n{indent(chr(10).join(next_commands(loaded)), '  ')}")
             return 0
         if world.writes:
-            command = [] if world.size > 1 else [as_typed("nmt-train")]
+            command = [] if world.size > 1 else ["nmt-train"]
             again = shlex.join([*command, "--resume", "--output", str(loaded.output)])
             say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
     return INTERRUPTED if stop.signal is None else 128 + stop.signal

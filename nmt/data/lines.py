@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.errors import DataError, MissingFile, tried
+from nmt.errors import DataError, tried
 from nmt.files import digest
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -115,7 +115,7 @@ def require_readable(path: str | Path) -> None:
 def unreadable(path: str | Path, error: OSError) -> DataError:
     """The error for a file that cannot be opened or read."""
     if isinstance(error, FileNotFoundError):
-        return MissingFile(path)
+        return DataError(f"{path}: no such file{tried(path)}")
     if isinstance(error, IsADirectoryError):
         return DataError(f"{path}: a directory; must be a file")
     return DataError(f"{path}: cannot be read: {error.strerror or error}")

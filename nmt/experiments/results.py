@@ -26,9 +26,8 @@ from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.training import Say
 from nmt.files import digest, read_json
-from nmt.library.diagnosis import diagnose_systems
 from nmt.library.evaluation import Systems
-from nmt.library.length_curve import compare_by_length_of
+from nmt.library.length_curve import compare_by_length_of, diagnose_systems
 from nmt.plots import diagnosis
 from nmt.plots.files import KINDS, markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory

@@ -11,6 +11,7 @@ from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, DataError, NmtWarning, tried
+from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import printable, run_name
@@ -76,6 +77,17 @@ def translations_of(
     what = f"{' + '.join(map(str, paths))}: translating"
     translated = translate_watched(translator, lines, options, run=paths[0], source=name, what=what, total=len(lines))
     return (each.text for each in translated)
+
+
+def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto") -> dict[str, Any]:
+    """Score the attention of a run, forced to read the references, as word alignment."""
+    from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.runs.loading import load_run  # noqa: PLC0415
+    from nmt.translation.forced import word_attention  # noqa: PLC0415
+
+    place = resolve_device(device)
+    loaded = load_run(Path(run), place)
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place))
 
 
 class Systems:
@@ -166,7 +178,7 @@ class Systems:
         ]
         return [list(each) for each in loaded]
 
-    def about(self, resamples: int, binned_by: BinnedBy, min_sentences: int) -> About:
+    def about(self, resamples: int, binned_by: BinnedBy) -> About:
         """Describe figures of the systems; systems that are files have no origin."""
         origins: dict[str, list[Origin]] = {name: [] for name, _ in self.named}
         for (name, run), config, ready in zip(self.named, self.configs, self._ready, strict=True):
@@ -174,7 +186,7 @@ class Systems:
                 origins[name].append(origin_of(os.fspath(run), config, {} if ready else self.changes))  # type: ignore[arg-type]
         is_file = isinstance(self.source, str | os.PathLike)
         test_set = printable(Path(self.source).name) if is_file else "test set"  # type: ignore[arg-type]
-        return About(test_set, resamples, binned_by, min_sentences, origins)
+        return About(test_set, resamples, binned_by, origins=origins)
 
 
 def origin_of(

@@ -1,4 +1,4 @@
-"""The length curve as a value: scores by length of several systems, their comparisons, and the figure."""
+"""Scores by length of several systems as values: the length curve, and the diagnosis of long sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nmt.config.schema import BleuTokenizer
-from nmt.data.corpus import Text
-from nmt.errors import ConfigError
-from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, SystemScores, format_rows, format_scores, score_system
-from nmt.evaluation.metrics import Integers
+from nmt.data.corpus import Pair, Text
+from nmt.evaluation.by_length import (
+    MIN_SENTENCES,
+    UNTRAINED,
+    SystemScores,
+    bins_by_length,
+    format_rows,
+    format_scores,
+    score_system,
+)
+from nmt.evaluation.diagnosis import Diagnosis, diagnose, format_diagnoses, most_frequent, sentence_measures
+from nmt.evaluation.metrics import Floats
 from nmt.evaluation.retention import Range, Retention, format_retention, ranges, retention
 from nmt.evaluation.significance import (
     Comparison,
@@ -22,16 +30,17 @@ from nmt.evaluation.significance import (
     format_comparisons,
     format_overall,
 )
-from nmt.evaluation.writing import BinnedBy, Scoring, lengths, scoring
+from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
 from nmt.library.evaluation import System, Systems, refuse_useless, warn
 from nmt.plots.about import About
+from nmt.plots.diagnosis import write_diagnosis
 from nmt.plots.length_curve import draw_length_curve, write_length_curve
 from nmt.plots.style import png
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges
 
-BinBy = Literal["source", "reference", "pieces"]
+BinBy = Literal["source", "reference"]
 
 
 @dataclass(frozen=True)
@@ -48,11 +57,10 @@ class LengthCurve:
     retention: Retention | None
     """The share of BLEU that each of these systems retains on long sentences; None without two bins of enough
     sentences."""
-    title: str | None = None
 
     def figure(self) -> Figure:
         """Draw the curves (after Bahdanau et al. 2015, Fig. 2)."""
-        return draw_length_curve(self.systems, about=self.about, title=self.title)
+        return draw_length_curve(self.systems, about=self.about)
 
     def write(self, stem: str | Path) -> list[Path]:
         """Write ``stem``.png, .svg, .json and .csv, and return the paths. Raises DataError if that fails."""
@@ -60,7 +68,6 @@ class LengthCurve:
             self.systems,
             stem,
             about=self.about,
-            title=self.title,
             comparisons=self.comparisons,
             overall=self.overall,
             retention=self.retention,
@@ -90,10 +97,8 @@ def compare_by_length_of(
     bins: Sequence[int] = (),
     bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
-    min_sentences: int = MIN_SENTENCES,
     short: Range | None = None,
     long: Range | None = None,
-    title: str | None = None,
 ) -> LengthCurve:
     """Score systems by sentence length and compare them; arguments and errors as of :func:`length_curve`.
 
@@ -102,9 +107,9 @@ def compare_by_length_of(
     section, sources, references = systems.evaluation, systems.sources, systems.references
     how = scoring(bleu_tokenizer, systems.runs, sources, references, systems.say)
     bins, resamples = bins or section.bins, section.bootstrap
-    runs = [path for (_, path), config in zip(systems.named, systems.configs, strict=True) if config is not None]
-    binned_by, measured = _lengths(bin_by, sources, references, how, runs)
-    sides = ranges(measured, bins, min_sentences, short, long)
+    unit = how.source_unit if bin_by == "source" else how.reference_unit
+    binned_by, measured = BinnedBy(bin_by, unit), lengths(sources if bin_by == "source" else references, unit)
+    sides = ranges(measured, bins, MIN_SENTENCES, short, long)
     hypotheses: dict[str, list[list[str]]] = {}
     for (name, _), lines in zip(systems.named, systems.translations, strict=True):
         hypotheses.setdefault(name, []).append(lines)
@@ -124,27 +129,11 @@ def compare_by_length_of(
     compared = [each for each in scored if each.comparable]
     return LengthCurve(
         scored,
-        systems.about(resamples, binned_by, min_sentences),
+        systems.about(resamples, binned_by),
         tuple(compare_by_length(compared, measured, bins=bins, resamples=resamples)),
         tuple(compare_overall(compared, resamples=resamples)),
         retention(compared, measured, *sides, resamples=resamples) if sides and compared else None,
-        title,
     )
-
-
-def _lengths(
-    bin_by: BinBy, sources: Sequence[str], references: Sequence[str], how: Scoring, runs: Sequence[System]
-) -> tuple[BinnedBy, Integers]:
-    if bin_by == "source":
-        return BinnedBy("source", how.source_unit), lengths(sources, how.source_unit)
-    if bin_by == "reference":
-        return BinnedBy("reference", how.reference_unit), lengths(references, how.reference_unit)
-    if not runs:
-        raise ConfigError("--bin-by pieces: needs a run among the systems, because its tokenizer splits the source")
-    from nmt.data.tokenizer import Tokenizers  # noqa: PLC0415  (not needed to score files)
-
-    tokenizer = Tokenizers.load(Path(str(runs[0])) / "tokenizer").source
-    return BinnedBy("source", "pieces"), np.array([len(ids) for ids in tokenizer.encode(sources)], np.int64)
 
 
 def length_curve(
@@ -155,10 +144,8 @@ def length_curve(
     bins: Sequence[int] = (),
     bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
-    min_sentences: int = MIN_SENTENCES,
     short: Range | None = None,
     long: Range | None = None,
-    title: str | None = None,
     device: str = "auto",
     precision: str = "fp32",
     **changes: Unpack["SearchChanges"],
@@ -179,13 +166,11 @@ def length_curve(
         source: raw text, one sentence a line: path of a file, or lines.
         reference: raw translations of the same lines.
         bins: as for :func:`evaluate`.
-        bin_by: the length that is binned: that of the source, of the reference, or of the source in pieces.
+        bin_by: the length that is binned: that of the source or of the reference.
         bleu_tokenizer: as for :func:`evaluate`.
-        min_sentences: a bin of fewer is drawn hollow.
         short: smallest and largest length of short sentences, for the share of BLEU retained; default: the shortest
-            bin of ``min_sentences``.
+            bin of at least 30 sentences.
         long: likewise of long ones.
-        title: of the figure.
         device: as for :func:`evaluate`.
         precision: as for :func:`evaluate`.
         changes: as for :func:`evaluate`; they hold for all runs.
@@ -201,8 +186,58 @@ def length_curve(
         bins=bins,
         bin_by=bin_by,
         bleu_tokenizer=bleu_tokenizer,
-        min_sentences=min_sentences,
         short=short,
         long=long,
-        title=title,
     )
+
+
+# --- why long sentences are worse ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Diagnoses:
+    """The diagnoses of several systems on one test set; ``print`` shows their table."""
+
+    systems: Sequence[Diagnosis]
+    about: About
+    unit: Unit
+    """Of the target language."""
+
+    def write(self, stem: str | Path) -> list[Path]:
+        """Write the figures and their numbers, and return the paths. Raises DataError if that fails."""
+        return write_diagnosis(self.systems, stem, about=self.about, unit=self.unit)
+
+    def __str__(self) -> str:
+        return format_diagnoses(self.systems, self.about.binned_by.column)
+
+
+def diagnose_systems(systems: Systems, *, bins: Sequence[int] = ()) -> Diagnoses:
+    """Measure, for each bin of source length, which part of the sentence loses content words, how probable the
+    reference is, where the attention looks, and how many translations stop early, run on or repeat themselves.
+
+    Each system must be a run, which is forced to read the references. Arguments are those of
+    :func:`length_curve`. Raises ConfigError for a system that is no run.
+    """
+    systems.refuse_files()
+    from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.runs.loading import load_run  # noqa: PLC0415
+    from nmt.translation.forced import force  # noqa: PLC0415
+
+    data, evaluation = next(config for config in systems.configs if config).data, systems.evaluation
+    binned_by, unit = BinnedBy("source", unit_of(data.source_language)), unit_of(data.target_language)
+    device = resolve_device(systems.device)
+    runs = [load_run(str(path), device) for _, path in systems.named]  # load all before the slow part
+    pairs = [Pair(*each) for each in zip(systems.sources, systems.references, strict=True)]
+    function_words = most_frequent(systems.references, unit=unit)
+    measured: dict[str, list[Floats]] = {}
+    for (name, path), run, hypotheses in zip(systems.named, runs, systems.translations, strict=True):
+        systems.say(f"{path}: scoring the references by forced decoding")
+        forced = force(run.network, run.tokenizers, pairs, device)
+        values = [
+            sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
+            for each, hypothesis, reference in zip(forced, hypotheses, systems.references, strict=True)
+        ]
+        measured.setdefault(name, []).append(np.stack(values))
+    groups = bins_by_length(lengths(systems.sources, binned_by.unit), bins or evaluation.bins)
+    diagnosed = [diagnose(name, groups, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
+    return Diagnoses(diagnosed, systems.about(evaluation.bootstrap, binned_by), unit)

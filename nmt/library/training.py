@@ -1,9 +1,12 @@
-"""Training as a function."""
+"""Training as a function, and a look at the files that a configuration names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nmt.config import Config
+from nmt.config.schema import Section
+from nmt.data.lines import matching, require_readable
+from nmt.errors import of_key
 
 
 def silent(line: str) -> None:
@@ -41,3 +44,23 @@ def train(
 
     train_run(config, resume=resume, overwrite=overwrite, say=say)
     return Path(str(config.output))
+
+
+def look_at_corpora(config: Config) -> None:
+    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
+    for key, path in files_of(config):
+        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
+            require_readable(path)
+
+
+def files_of(config: Config) -> Iterator[tuple[str, str]]:
+    """The files that a configuration names or that its patterns match, each with its key."""
+    data = config.data
+    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
+    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
+    sections["evaluation.gold"] = config.evaluation.gold
+    for name, section in sections.items():
+        for key in ("source", "target", "tsv", "jsonl", "links"):
+            if isinstance(pattern := getattr(section, key, None), str):
+                with of_key(f"{name}.{key}"):
+                    yield from ((f"{name}.{key}", path) for path in matching(pattern))

@@ -232,16 +232,16 @@ def _test_set(
     if not wanted:
         raise ConfigError(
             *(f"{name}: has no data.test of two whole files" for name in own),
-            "no system has a test set to report on; name one with --test SOURCE REFERENCE",
+            "no system has a test set to report on; name one with --source and --reference",
         )
     if not all(_same(each, wanted[0]) for each in wanted):
         files = ", ".join(sorted({each.source for each in wanted}))
-        raise ConfigError(f"the runs have different test sets ({files}); name one with --test SOURCE REFERENCE")
+        raise ConfigError(f"the runs have different test sets ({files}); name one with --source and --reference")
     missing = [path for path in (wanted[0].source, wanted[0].reference) if not Path(path).exists()]
     if missing:
         raise DataError(
             *(f"{path}: no such file{tried(path)}" for path in missing),
-            "that is the test set of the runs; start where they were trained, or name one with --test SOURCE REFERENCE",
+            "that is the test set of the runs; start where they were trained, or name one by --source and --reference",
         )
     shown = printable(wanted[0].source)
     without = [printable(name) for name, each in own.items() if each is None]

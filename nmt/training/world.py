@@ -189,6 +189,6 @@ def _value(outcome: Json, where: str = "") -> Json:
     if "stopped" in outcome:
         raise Stopped
     if "error" in outcome:
-        kind = errors.DataError if outcome["error"] == "MissingFile" else getattr(errors, outcome["error"], NmtError)
+        kind = getattr(errors, outcome["error"], NmtError)
         raise kind(*(where + problem for problem in outcome["problems"]))
     return outcome["value"]
