@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 
 class Terminal:
-    """A process whose three streams are a terminal of ``columns``; 0: of no known size."""
+    """A process whose three streams are a terminal."""
 
-    def __init__(self, program: str, arguments: Sequence[str], environment: Mapping[str, str], columns: int) -> None:
+    def __init__(self, program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.screen = ""
         """Everything that was written."""
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40 if columns else 0, columns, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
             stdin=slave,
@@ -87,11 +87,9 @@ def visible(screen: str) -> list[str]:
 
 
 @contextmanager
-def terminal(
-    program: str, *arguments: str, columns: int = 100, environment: Mapping[str, str] | None = None
-) -> Iterator[Terminal]:
+def terminal(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
     """Run Python code in a terminal."""
-    found = Terminal(program, arguments, environment or {}, columns)
+    found = Terminal(program, arguments, environment or {})
     try:
         yield found
     finally:

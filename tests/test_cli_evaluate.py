@@ -1,7 +1,6 @@
 """nmt-evaluate and nmt-length-curve as a user meets them."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
-from tests.small_translator import ATTENTIONS, LINES, small_tokenizers
+from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
 from tests.test_language_id import demo_pairs
 
@@ -82,46 +81,6 @@ def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> 
     assert [line.split()[1:3] for line in out.splitlines()[-3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
 
 
-def test_names_are_utf8_even_where_python_is_told_otherwise(files: Path) -> None:
-    (files / "good").rename(files / "rün")
-    command = [str(Path(sys.executable).with_name("nmt-evaluate")), "--source", "src", "--reference", "ref"]
-    done = subprocess.run(
-        [*command, "--hypotheses", "rün", "--json", "ergebnis-ü.json"],
-        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "rün" in done.stdout
-    assert json.loads((files / "ergebnis-ü.json").read_text("utf-8"))["by_length"][0]["system"] == "rün"
-
-
-def test_names_that_are_no_utf8(files: Path) -> None:
-    """Whatever the terminal can show, they are told, and written into files, as text."""
-    for name in ("src", "ref", "good"):
-        (files / name).rename(files / os.fsdecode(b"\xe9 " + name.encode()))
-    source, reference, good = (os.fsdecode(b"\xe9 " + name) for name in (b"src", b"ref", b"good"))
-    for command, options in (
-        ("nmt-evaluate", ["--hypotheses", good, "--json", os.fsdecode(b"\xe9.json")]),
-        ("nmt-length-curve", ["--system", os.fsdecode(b"caf\xe9=") + good, "--output", os.fsdecode(b"\xe9 curve")]),
-    ):
-        done = subprocess.run(
-            [Path(sys.executable).with_name(command), "--source", source, "--reference", reference, *options],
-            env=os.environ | {"PYTHONIOENCODING": "ascii"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "\\xe9" in done.stdout
-    scores = json.loads((files / os.fsdecode(b"\xe9.json")).read_text("utf-8"))
-    assert scores["by_length"][0]["system"] == "\\xe9 good"
-    assert "caf\\xe9" in (files / os.fsdecode(b"\xe9 curve.csv")).read_text("utf-8")
-    assert (files / os.fsdecode(b"\xe9 curve.png")).stat().st_size > 1000
-
-
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
     script = (
         "import sys; from nmt.cli import evaluate, length_curve; "
@@ -172,7 +131,7 @@ def test_evaluate_an_ensemble(models: Path, run: Run, monkeypatch: pytest.Monkey
 
 
 def test_curve_of_files(files: Path, run: Run) -> None:
-    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20", "--title", "Two systems")
+    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20")
     assert code == 0
     assert err.splitlines()[0] == (
         "share of BLEU retained: fewer than two bins have 30 sentences; choose lengths with --short and --long"
@@ -222,7 +181,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     metrics = Path("bahdanau/metrics.jsonl")
     lines = ({"split": "validation", "step": step, "best": step == 1500} for step in (1500, 1584))
     metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    options = ("--device", "cpu", "--beam-size", "3", "--min-sentences", "7", "--output", f"{tmp_path}/curve.png")
+    options = ("--device", "cpu", "--beam-size", "3", "--output", f"{tmp_path}/curve.png")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
     metrics.unlink()
     assert code == 0
@@ -231,7 +190,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
         f"curve.{kind}" for kind in ("csv", "json", "png", "svg")
     ]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
-    assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100) and numbers["min_sentences"] == 7
+    assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100)
     of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0, "search_options": ""}
     assert numbers["runs"] == {
         "a": [of_run | {"beam_size": 2, "updates": [1500]}],
@@ -240,16 +199,21 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     }
 
 
-def test_systems_that_are_not_trained_enough_are_not_compared(files: Path, run: Run) -> None:
+def test_systems_that_are_not_trained_enough_are_not_compared(
+    files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
     (files / "noise").write_text("z\n" * 5, "utf-8")
-    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise", "--min-sentences=2")
+    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise")
     assert code == 0 and f"noise: {UNTRAINED}" in out.splitlines()
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert [(each["system"], each["other"]) for each in numbers["overall"]] == [("good", "worse one")]
     assert list(numbers["kept"]["shares"]) == ["good", "worse one"]
 
 
-def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) -> None:
+def test_the_share_retained_is_that_of_the_lengths_given(
+    files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
     assert code == 0 and "share of BLEU retained" not in err
     line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
@@ -262,7 +226,8 @@ def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) 
     whole = [sacrebleu.corpus_bleu(lines, [REFERENCES]).score for lines in (GOOD, BAD)]
     assert overall["difference"] == pytest.approx(whole[0] - whole[1])
     assert (overall["n"], overall["p_bootstrap"], overall["p_randomization"]) == (5, None, None)
-    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--min-sentences", "2")
+    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
+    code, out, _ = run(length_curve.main, *TEST_SET, *TWO)
     assert code == 0 and "BLEU at 11-20 source words (2 sentences) over BLEU at 1-10 (2)" in out
 
 
@@ -277,26 +242,14 @@ def test_a_name_given_again_is_another_seed_of_the_system(files: Path, run: Run)
     assert means["both"]["bleu_by_seed"][1][0] == pytest.approx(other)
 
 
-def test_bins_by_reference_and_by_pieces(
-    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(models)
-    Path("twice").write_text("".join(f"{line} {line}\n" for line in Path("src").read_text().splitlines()))
-    sources = Path("src").read_text().splitlines()
-    longest = max(len(line.split()) for line in sources)
-    curve = ("--source", "src", "--reference", "twice", "--system", "a=twice", "--bins", "1")
-    stem = tmp_path / "curve"
-    for kind, more, high in (
-        ("source", (), longest),
-        ("reference", (), 2 * longest),
-        ("pieces", ("--system", "run=none"), max(map(len, small_tokenizers().source.encode(sources)))),
-    ):
-        assert run(length_curve.main, *curve, "--bin-by", kind, *more, "--output", str(stem))[0] == 0
-        numbers = json.loads(stem.with_suffix(".json").read_text("utf-8"))
-        assert numbers["systems"]["a"]["by_length"][-1]["high"] == high
-        assert kind in numbers["binned_by"]
-    code, _, err = run(length_curve.main, *curve, "--bin-by", "pieces", "--output", str(stem))
-    assert code == 2 and "--bin-by pieces: needs a run among the systems" in err
+def test_bins_by_source_and_by_reference(files: Path, run: Run) -> None:
+    (files / "twice").write_text("".join(f"{line} {line}\n" for line in REFERENCES))
+    for side, high in (("source", 25), ("reference", 50)):
+        options = ("--source", "src", "--reference", "twice", "--system", "a=twice", "--bins", "1")
+        code, out, _ = run(length_curve.main, *options, "--bin-by", side, "--output", "curve")
+        assert code == 0 and f"  {side} words  " in out
+        numbers = json.loads((files / "curve.json").read_text("utf-8"))
+        assert numbers["systems"]["a"]["by_length"][-1]["high"] == high and side in numbers["binned_by"]
 
 
 def test_the_bins_of_a_run_are_those_of_its_configuration(
@@ -348,18 +301,12 @@ def test_attention_is_scored_as_alignment(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("--hypotheses", "ref", "--gold", "src"),
-            "--gold: has no effect with --hypotheses; attention comes from",
-        ),
+        (("--hypotheses", "ref", "--gold", "src"), "--gold: has no effect with --hypotheses"),
         (("--hypotheses", "ref", "--gold-first", "1"), "--gold-first: has no effect without --gold"),
-        (("--model", "none", "--gold", "blank"), "--gold: none has no attention (model.attention.type is none)"),
-        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines: line n of each file must"),
-        (
-            ("--model", "bahdanau", "none", "--gold", "blank"),
-            "--gold: scores the attention of one run; give --model one run",
-        ),
-        (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link of words counted from 0"),
+        (("--model", "none", "--gold", "blank"), "--gold: none has no attention"),
+        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines"),
+        (("--model", "bahdanau", "none", "--gold", "blank"), "--gold: scores the attention of one run"),
+        (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link"),
     ],
 )
 def test_what_is_refused_of_gold_alignments(
@@ -373,106 +320,67 @@ def test_what_is_refused_of_gold_alignments(
     assert message in err
 
 
-ALIGNED = "line n of one must be the translation of line n of the other"
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "problem"),
     [
         (("--hypotheses", "none"), "none: no such file (tried {folder}/none)"),
-        (("--hypotheses", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
-        (("--hypotheses", "good", "--reference", "short"), f"src has 5 lines and short has 1: {ALIGNED}"),
+        (("--hypotheses", "short"), "src has 5 lines and short has 1"),
+        (("--hypotheses", "good", "--reference", "short"), "src has 5 lines and short has 1"),
         (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: is empty"),
-        (("--hypotheses", "latin"), "latin:1: not UTF-8 (byte 0xe9 at column 2); "),
-        (("--model", "none"), "none: no such run directory (tried {folder}/none); nmt-train makes one"),
-        (("--model", "."), "config.yaml: missing; . is not a run directory of nmt-train"),
-        (
-            ("--hypotheses", "good", "--beam-size", "5"),
-            "--beam-size: has no effect with --hypotheses; no run",
-        ),
-        (("--hypotheses", "good", "--device", "cuda"), "--device: has no effect with --hypotheses; no run translates"),
-        (
-            ("--hypotheses", "good", "--precision", "fp32"),
-            "--precision: has no effect with --hypotheses; no run",
-        ),
-        (
-            ("--hypotheses", "good", "--output", "x"),
-            "--output: has no effect with --hypotheses; no run translates",
-        ),
+        (("--hypotheses", "latin"), "latin:1: not UTF-8"),
+        (("--model", "none"), "none: no such run directory (tried {folder}/none)"),
+        (("--model", "."), "config.yaml: missing"),
+        (("--hypotheses", "good", "--beam-size", "5"), "--beam-size: has no effect"),
+        (("--hypotheses", "good", "--output", "x"), "--output: has no effect"),
         (("--hypotheses", "good", "--json", "no/where"), "no/where: cannot be written: No such file or directory"),
+        (("--hypotheses", "good", "--json", "."), ".: cannot be written: Is a directory"),
+        (("--hypotheses", "good", "--model", "."), "config.yaml: missing"),
     ],
 )
-def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
+def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], problem: str) -> None:
     (files / "short").write_text("one\n")
     (files / "empty").touch()
     (files / "latin").write_bytes(b"h\xe9\n")
     code, _, err = run(evaluate.main, *TEST_SET, *options)
-    assert code == 2
-    assert err.startswith(f"nmt-evaluate: error: {message.replace('{folder}', str(files))}")
-    assert err.count("\n") == 1
+    assert code == 2 and err.count("\n") == 1
+    assert err.startswith(f"nmt-evaluate: error: {problem.replace('{folder}', str(files))}")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "problem"),
     [
-        (
-            ("--system", "a=good", "--system", "a=good"),
-            "a=good: is given twice",
-        ),
-        (
-            ("--system", "a=none"),
-            "none: no such run directory or file (tried {folder}/none)",
-        ),
-        (("--system", "a=good", "--system", "b=short"), f"src has 5 lines and short has 1: {ALIGNED}"),
+        (("--system", "a=good", "--system", "a=./good"), "a=./good: is given twice"),
+        (("--system", "a=none"), "none: no such run directory or file (tried {folder}/none)"),
+        (("--system", "a=good", "--system", "b=short"), "src has 5 lines and short has 1"),
         (("--system", "a=."), "a: .: is not a run directory: config.yaml is missing"),
-        (
-            ("--system", "a=good", "--length-penalty", "1"),
-            "--length-penalty: has no effect because every system is a file; no run translates",
-        ),
-        (
-            ("--system", "a=good", "--device", "cpu"),
-            "--device: has no effect because every system is a file; no run translates",
-        ),
-        (
-            ("--system", "a=good", "--output", "src/curve"),
-            "src: the directory cannot be created: File exists; choose another",
-        ),
-        (
-            ("--system", "a=good", "--short", "8-8"),
-            "--long: is missing, and no bin has 30 sentences to replace it",
-        ),
-        (
-            ("--system", "a=good", "--short", "3-8", "--long", "26-30"),
-            "--long 26-30: no sentence has this length",
-        ),
-        (
-            ("--system", "a=good", "--short", "3-12", "--long", "12-30"),
-            "--short 3-12 and --long 12-30: every short length must be below every long one",
-        ),
-        (
-            ("--system", "a=good", "--hypotheses", "a=bad"),
-            "hypotheses a=bad: no system a is a run without hypotheses",
-        ),
+        (("--system", "a=good", "--length-penalty", "1"), "--length-penalty: has no effect"),
+        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
+        (("--system", "a=good", "--output", "out"), "out: is a directory"),
+        (("--system", "a=good", "--short", "8-8"), "--long: is missing, and no bin has 30 sentences"),
+        (("--system", "a=good", "--short", "3-8", "--long", "26-30"), "--long 26-30: no sentence has this length"),
+        (("--system", "a=good", "--short", "3-12", "--long", "12-30"), "--short 3-12 and --long 12-30: "),
+        (("--system", "a=good", "--hypotheses", "a=bad"), "hypotheses a=bad: no system a is a run"),
+        (("--system", "a=good", "--why"), "a: is a file of translations"),
     ],
 )
-def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
+def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...], problem: str) -> None:
     (files / "short").write_text("one\n")
+    (files / "out").mkdir()
     code, out, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
-    assert (code, out) == (2, "")
-    assert err == f"nmt-length-curve: error: {message.replace('{folder}', str(files))}\n"
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"nmt-length-curve: error: {problem.replace('{folder}', str(files))}")
     assert not list(files.glob("curve*"))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--system", "good"), "'good' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau"),
+        (("--system", "good"), "'good' is not NAME=PATH"),
         (("--system", "=good"), "'=good' is not NAME="),
         (("--system", "good="), "'good=' is not NAME="),
-        (("--short", "20-11"), "'20-11' is not a range of lengths such as 11-20"),
+        (("--short", "20-11"), "'20-11' is not a range of lengths"),
         (("--long", "20"), "'20' is not a range of lengths"),
-        (("--min-sentences", "0"), "'0' is not a whole number of at least 1"),
-        (("--bins", "10,5"), "'10,5' is not a list of ascending lengths such as 10,20,30"),
+        (("--bins", "10,5"), "'10,5' is not a list of ascending lengths"),
         (("--bins", "0,5"), "'0,5' is not"),
         (("--bins", "5,x"), "'5,x' is not"),
         (("--bins", ""), "'' is not"),
@@ -487,22 +395,12 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
 @pytest.mark.parametrize(
     ("main", "options", "problem"),
     [
-        (
-            evaluate.main,
-            ("--hypotheses", "good", "--json", "./good"),
-            "--json ./good: is the same file as --hyp",
-        ),
+        (evaluate.main, ("--hypotheses", "good", "--json", "./good"), "--json ./good: is the same file as --hyp"),
         (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: is the same file as --reference"),
-        (evaluate.main, ("--hypotheses", "good", "--json", ""), "--json: the file name is empty"),
         (
             length_curve.main,
             ("--system", "good=good", "--system", "good=h.csv", "--output", "h"),
             "--output h: h.csv: is the same file as --system good=h.csv",
-        ),
-        (
-            length_curve.main,
-            ("--system", "good=h.svg", "--output", "h"),
-            "--output h: h.svg: is the same file as --system good=h.svg",
         ),
         (
             length_curve.main,
@@ -521,24 +419,6 @@ def test_no_text_is_written_over(
     code, out, err = run(main, *TEST_SET, *options)
     assert (code, out) == (2, "") and f"error: {problem}" in err
     assert {path: path.read_bytes() for path in files.iterdir()} == before
-
-
-@pytest.mark.parametrize(
-    ("main", "options", "written"),
-    [
-        (evaluate.main, ("--model", "run", "--json", "run/config.yaml"), "--json run/config.yaml"),
-        (length_curve.main, ("--system", "a=run", "--output", "run/x"), "--output run/x: run/x.png"),
-    ],
-)
-def test_no_command_writes_into_a_run_that_it_reads(
-    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], written: str
-) -> None:
-    (files / "run").mkdir()
-    (files / "run/config.yaml").write_text("a run")
-    code, out, err = run(main, *TEST_SET, *options)
-    assert (code, out) == (2, "") and f"error: {written}: is inside the run directory of --" in err
-    assert [path.name for path in (files / "run").iterdir()] == ["config.yaml"]
-    assert (files / "run/config.yaml").read_text() == "a run"
 
 
 @pytest.mark.parametrize(
@@ -566,41 +446,16 @@ def test_a_path_may_hold_an_equals_sign() -> None:
     assert length_curve.named("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
-def test_the_same_file_is_no_further_seed(files: Path, run: Run) -> None:
-    twice = ("--system", "a=good", "--system", "a=./good", "--output", "curve")
-    code, _, err = run(length_curve.main, *TEST_SET, *twice)
-    assert (code, err) == (2, "nmt-length-curve: error: a=./good: is given twice\n")
-
-
-def test_the_table_says_whose_lengths_they_are(files: Path, run: Run) -> None:
-    for kind in ("source", "reference"):
-        _, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--bin-by", kind)
-        assert f"  {kind} words  " in out
-
-
-def test_a_figure_needs_a_name(files: Path, run: Run) -> None:
-    (files / "out").mkdir()
-    for output in ("out", "out/"):
-        code, _, err = run(length_curve.main, *TEST_SET, *TWO[:4], "--output", output)
-        assert code == 2
-        assert err.startswith(f"nmt-length-curve: error: {output}: is a directory; give the beginning of the")
-
-
 def test_what_will_fail_fails_before_translating(
     models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(models)
-    code, _, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", "--json", str(models))
-    problem = f"{models}: cannot be written: Is a directory; name a file in it"
-    assert (code, err) == (2, f"nmt-evaluate: error: {problem}\n")
     broken = save_run(tmp_path / "broken", ATTENTIONS[0])
     weights = broken / "checkpoints" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     systems = ("--system", "one=bahdanau", "--system", f"other={broken}", "--device", "cpu")
-    for main in (length_curve.main,):
-        code, _, err = run(main, *TEST_SET, *systems, "--output", str(tmp_path / "x"))
-        assert code == 2
-        assert "not a whole safetensors file" in err and "translated" not in err and "forced decoding" not in err
+    code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(tmp_path / "x"), "--verbose")
+    assert code == 2 and "not a whole safetensors file" in err and "translating" not in err
 
 
 def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> None:

@@ -57,39 +57,6 @@ def test_a_report_that_must_not_or_cannot_be_written_is_refused(
     assert f"{config.parent}/no/report.json: cannot be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("override", "named", "place"),
-    [
-        ("data.test={source: t.en, target: t.en}", "data.test: t.en", "project/configs/t.en"),
-        ("data.test={jsonl: ~/t}", "data.test: ~/t", "home/t"),
-        ("tokenizer={type: given, source: t, target: t}", "tokenizer: t", "project/data/downloads/t"),
-    ],
-)
-def test_a_missing_file_that_lies_elsewhere_is_shown(
-    config: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    override: str,
-    named: str,
-    place: str,
-) -> None:
-    """A file that is named relative to the YAML, to a folder of data, or to a home directory."""
-    root, here = config.parent, config.parent / "project" / "here"
-    for folder in (here, root / "project" / "configs", (root / place).parent):
-        folder.mkdir(parents=True, exist_ok=True)
-    moved = config.rename(root / "project/configs/run.yaml")
-    (root / place).write_text("a\n")
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("HOME", str(root / "home"))
-    assert main(["--config", str(moved), "--set", override]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    said = output.err.splitlines()[-1]
-    there = str(root / place).removeprefix(f"{here}/")
-    tried = here / named.partition(": ")[2]
-    assert said == f"nmt-prepare: error: {named}: no such file (tried {tried}); there is {there}"
-
-
 def test_the_cache_is_listed_and_cleaned(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,7 @@ SURFACE = {
     "**changes: Unpack['SearchChanges']) -> SystemScores",
     "length_curve": "(systems: Mapping[str, System] | Sequence[tuple[str, System]], source: Text, reference: Text, *, "
     "bins: Sequence[int]=(), bin_by: BinBy='source', bleu_tokenizer: BleuTokenizer | None=None, "
-    "min_sentences: int=MIN_SENTENCES, short: Range | None=None, long: Range | None=None, title: str | None=None, "
+    "short: Range | None=None, long: Range | None=None, "
     "device: str='auto', precision: str='fp32', **changes: Unpack['SearchChanges']) -> LengthCurve",
     "load_config": "(path: str | Path, overrides: Sequence[str]=()) -> Config",
     "train": "(config: Config, *, resume: bool=False, overwrite: bool=False, "
@@ -292,16 +292,18 @@ def test_evaluate_agrees_with_the_scores_of_the_training(here: Path) -> None:
     assert nmt.evaluate("runs/tiny", "test.low", "test.up").bleu.value == saved["BLEU"]["score"]
 
 
-def test_length_curve_gives_the_files_of_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_length_curve_gives_the_files_of_the_command(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
     systems = ["--system", "tiny=runs/tiny", "--system", "copy=test.low", "--system", "copy=test.up"]
     files = ["--source", "test.low", "--reference", "test.up", "--output", "of-command"]
-    how = ["--min-sentences", "2", "--bins", "1,2,3", "--beam-size", "1"]
+    how = ["--bins", "1,2,3", "--beam-size", "1"]
     assert curve_command([*files, *systems, *how]) == 0
     curve = nmt.length_curve(
         [("tiny", "runs/tiny"), ("copy", "test.low"), ("copy", lines(here / "test.up"))],
         "test.low",
         "test.up",
-        min_sentences=2,
         bins=[1, 2, 3],
         beam_size=1,
     )
@@ -323,8 +325,6 @@ def test_unusable_texts_and_systems_are_errors(here: Path) -> None:
         nmt.evaluate("runs/nothing", ["a"], ["A"])
     with pytest.raises(ConfigError, match="systems: none is given"):
         nmt.length_curve({}, ["a"], ["A"])
-    with pytest.raises(ConfigError, match="--bin-by pieces: needs a run"):
-        nmt.length_curve({"a": ["A"]}, ["a"], ["A"], bin_by="pieces")
 
 
 def test_the_script_of_the_references_chooses_the_tokenizer_with_a_warning() -> None:

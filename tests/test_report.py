@@ -321,7 +321,9 @@ def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_pa
     _, data = report(tmp_path, str(experiment), *other)
     assert bins_of(data) == [2, 3] and own[:2] != (2, 3)
     assert sum(row["n"] for row in data["systems"][0]["length"]) == 20
-    _, data = report(tmp_path, str(experiment), "--source", str(folder / "test.low"), "--reference", str(folder / "test.up"))
+    _, data = report(
+        tmp_path, str(experiment), "--source", str(folder / "test.low"), "--reference", str(folder / "test.up")
+    )
     assert set(bins_of(data)) <= set(own), "a test set that the experiment does not have"
 
 
@@ -430,5 +432,5 @@ def test_runs_of_which_none_has_a_test_set_are_refused(
     said = refused(capsys, str(tmp_path / "one"), str(tmp_path / "other"), f"--output={tmp_path}/page.html")
     assert all(f"{name}: has no data.test of two whole files" in said for name in ("one", "other"))
     assert "no system has a test set to report on; name one with --source and --reference" in said
-    text, _ = report(tmp_path, str(tmp_path / "one"), *other, "--sentences", "2")
+    text, _ = report(tmp_path, str(tmp_path / "one"), "--source", files["source"], "--reference", files["target"])
     assert "no such data.test" not in text

@@ -64,7 +64,7 @@ def test_after_a_kill_the_same_command_goes_on(
     output = tmp_path / "out"
     rows = options.count("--n-best") + 1
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.cli.output.Output.write", _killed_after(2 * 7))
+        patch.setattr("nmt.cli.files.Output.write", _killed_after(2 * 7))
         with pytest.raises(SystemExit):
             translated(run, source, output, *options)
     assert not output.exists()
@@ -105,7 +105,7 @@ def test_a_wrong_shard_is_refused(run: str, source: Path, shard: str) -> None:  
 
 
 def _killed_after(writes: int) -> Any:
-    from nmt.cli.output import Output
+    from nmt.cli.files import Output
 
     write, left = Output.write, iter(range(writes))
 

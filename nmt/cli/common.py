@@ -116,7 +116,7 @@ def _run(body: Body, arguments: argparse.Namespace) -> int:
         return _fail(arguments, error.problems)
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
-        return _fail(arguments, [f"{place}{error.strerror or error or type(error).__name__}"])
+        return _fail(arguments, [f"{place}{error.strerror or str(error) or type(error).__name__}"])
     except (RuntimeError, MemoryError) as error:
         from nmt.device import out_of_memory  # noqa: PLC0415  (PyTorch is slow to import)
 

@@ -177,6 +177,11 @@ class Output:
             self.stream.write("".join(f"{line}\n" for line in lines).encode())
             self.stream.flush()
 
+    def close(self) -> None:
+        """Close the file. Raises DataError if pending output cannot be written."""
+        with writing(self.name):
+            self.stream.close()
+
 
 def open_outputs(
     output: tuple[str | None, Callable[..., str]],
@@ -191,6 +196,6 @@ def open_outputs(
     for path, form in (output, *others):
         if path is not None:
             with writing(path):
-                stream = stack.enter_context(Path(path).open("wb"))  # noqa: SIM115
-            outputs.append(Output(path, stream, form))
+                outputs.append(Output(path, Path(path).open("wb"), form))  # noqa: SIM115  (the stack closes it)
+            stack.callback(outputs[-1].close)
     return outputs

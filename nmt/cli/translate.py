@@ -15,7 +15,7 @@ from nmt.cli.common import say
 from nmt.cli.files import NamedPath, Output, Role, count_lines, open_input, open_outputs, refuse_overwriting
 from nmt.cli.signature import Command, Device, InputFile, OutputFile, Precision, RunPath, Value, refuse_useless
 from nmt.config import Config, load_run_config
-from nmt.config.schema import TransformerAttention, TransformerDecoder
+from nmt.config.schema import Size, TransformerAttention, TransformerDecoder, Width
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.evaluation.alignment import format_pharaoh, labelled_weights, likeliest_links, word_weights
@@ -42,7 +42,6 @@ def shard_argument(text: str) -> tuple[int, int]:
 
 Shard = Annotated[Any, BeforeValidator(shard_argument), Value("I/N")]
 Pictures = Annotated[str, Value("DIR", Role.GROWING, ("/line-001.png",))]
-Whole = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 
 def translate(
@@ -50,7 +49,7 @@ def translate(
     model: list[RunPath],
     input: InputFile | None = None,
     output: OutputFile | None = None,
-    n_best: Whole = 1,
+    n_best: Size = 1,
     scores: bool = False,
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
@@ -60,7 +59,7 @@ def translate(
     device: Device = "auto",
     precision: Precision = "fp32",
     sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
-    top_k: Whole | None = None,
+    top_k: Width | None = None,
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None,
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None,
     **decoding: Any,

@@ -3,30 +3,16 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nmt.cli import evaluate, length_curve, translate
-from nmt.cli.common import as_typed
 from nmt.cli.train import PRODUCTS, main
 from nmt.errors import CheckpointError
 from nmt.training import pipeline
 from tests.train_command.commands import Train, refused
-
-
-def test_what_goes_on_is_told_as_it_was_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    there = Path(sys.executable).with_name("nmt-train")
-    monkeypatch.setattr(sys, "argv", [str(there)])
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert as_typed("nmt-train") == str(there)
-    monkeypatch.setenv("PATH", str(there.parent))
-    assert as_typed("nmt-train") == "nmt-train"
-    monkeypatch.setattr(sys, "argv", ["-c"])
-    assert as_typed("nmt-train") == "nmt-train"
 
 
 def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -64,30 +50,6 @@ def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
     assert code == 0
     test, best = err.splitlines()
     assert test.startswith("test set: BLEU ") and best.startswith("best checkpoint: that of update 2: ")
-
-
-def test_help_with_nobody_to_read_it() -> None:
-    done = subprocess.run(
-        [Path(sys.executable).with_name("nmt-train"), "--help"],
-        preexec_fn=lambda: os.close(1),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("closed", [1, 2])
-def test_closed_streams_are_no_traceback(tmp_path: Path, closed: int) -> None:
-    process = subprocess.run(
-        [Path(sys.executable).with_name("nmt-train"), "--config", tmp_path / "none.yaml"],
-        preexec_fn=lambda: os.close(closed),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 2 and "Traceback" not in process.stderr and not process.stdout
-    assert bool(process.stderr) == (closed == 1)
 
 
 def test_names_that_a_configuration_cannot_hold(train: Train, tmp_path: Path) -> None:
