@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +57,13 @@ def code(text: str) -> str:
 
 def options() -> str:
     """Every section of a configuration with its keys: value, default and meaning."""
-    return "\n".join(_of_section("", {"": Config}, {}))
+    return "\n".join(_of_section("", {"": Config}, {}, {}))
 
 
-def _of_section(key: str, variants: Variants, described: dict[str, Variants]) -> Iterator[str]:
+def _of_section(key: str, variants: Variants, described: dict[str, Variants], written: dict[str, str]) -> Iterator[str]:
     """One key that holds a section: its variants and their keys, then the sections in them.
 
-    ``described`` collects what has been written, so that the same variants under another key are named only.
+    ``described`` and ``written`` collect variants and keys that have been written, so that they are only named again.
     """
     yield f"\n{'#' * min(4, 2 + key.count('.'))} {code(key) if key else 'At the top level'}\n"
     earlier = next((name for name, found in described.items() if set(variants.values()) <= set(found.values())), None)
@@ -74,22 +74,22 @@ def _of_section(key: str, variants: Variants, described: dict[str, Variants]) ->
     if len(variants) == 1:
         yield from (escaped(section.__doc__ or "") for section in variants.values())
     else:
-        yield f"A section with {'one of the keys' if are_corpora(variants) else '`type`'} {_listed(variants)}.\n"
+        yield f"{'One of the keys' if are_corpora(variants) else '`type` is one of'}:\n"
         yield from (f"- {code(tag)}: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
     inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
-    yield from _rows(variants, inner)
+    yield from _keys(key, variants, inner, written)
     for name, found in _sections_in(variants).items():
-        yield from _of_section(inner[name], found, described)
+        yield from _of_section(inner[name], found, described, written)
 
 
 def terse(value: str) -> str:
-    """Shorten the description of a value for the cell of a table."""
+    """Shorten the description of a value."""
     for words, short in TERSE.items():
         value = value.replace(words, short)
     return escaped(value)
 
 
-def _listed(variants: Variants) -> str:
+def _listed(variants: Iterable[str]) -> str:
     return ", ".join(map(code, variants))
 
 
@@ -99,46 +99,57 @@ def _sections_in(variants: Variants) -> dict[str, Variants]:
     return {name: inner for name, inner in found if any(each.model_fields for each in inner.values())}
 
 
-def _rows(variants: Variants, inner: Mapping[str, str]) -> Iterator[str]:
-    """A row for each key; one that only some variants have, or have otherwise, names them.
+def _keys(section: str, variants: Variants, inner: Mapping[str, str], written: dict[str, str]) -> Iterator[str]:
+    """An item for each key, those of the same variants together.
 
     ``inner``: the full names of the keys that hold sections, which have a heading of their own.
     """
     owners: dict[tuple[str, str], list[str]] = {}
-    for tag, section in variants.items():
-        for name, field in section.model_fields.items():
+    for tag, variant in variants.items():
+        for name, field in variant.model_fields.items():
             if name != "type":
-                link = f"[{code(name)}](#{inner[name].replace('.', '')})" if name in inner else code(name)
-                value = "a section" if name in inner else terse(expected(annotation_of(section, name)))
-                row = f"| {link} | {value} | {_default(field)} |", escaped(_meaning(section, name))
-                owners.setdefault(row, []).append(tag)
-    if owners:
-        yield "\n| key | value | default | meaning |\n|---|---|---|---|"
-    for (cells, meaning), tags in owners.items():
-        only = "" if len(tags) == len(variants) else f"**{escaped(', '.join(tags))}:** "
-        yield f"{cells} {only}{meaning} |"
+                owners.setdefault((name, _item(variant, name, field, inner.get(name))), []).append(tag)
+    groups: dict[tuple[str, ...], dict[str, str]] = {}
+    for (name, item), tags in owners.items():
+        groups.setdefault(tuple(tags), {})[name] = item
+    for owned, items in groups.items():
+        yield "" if len(owned) == len(variants) else f"\nWith {_listed(owned)}:\n"
+        again: dict[str, list[str]] = {}
+        for name, item in items.items():
+            if item in written:
+                again.setdefault(written[item], []).append(name)
+            else:
+                written[item] = section
+                yield item
+        yield from (f"- {_listed(names)}: as in {code(earlier)}" for earlier, names in again.items())
+
+
+def _item(section: type[Section], name: str, field: FieldInfo, full: str | None) -> str:
+    """A key with its values, its default and its meaning; ``full`` is its name if it holds a section."""
+    values = [] if full else [terse(expected(annotation_of(section, name)).removesuffix(" or null"))]
+    inside = "; ".join(values + _default(field))
+    link = f"[{code(name)}](#{full.replace('.', '')})" if full else code(name)
+    return f"- {link}{f' ({inside})' if inside else ''}: {escaped(_meaning(section, name))}"
 
 
 def _meaning(section: type[Section], name: str) -> str:
-    """The text of a key, which a subclass may leave to its base, or else the first paragraph of its section's."""
+    """The text of a key, which a subclass may leave to its base, or else that of its section."""
     bases = [base for base in section.__mro__ if issubclass(base, Section) and name in base.model_fields]
     text = next((base.model_fields[name].description for base in bases if base.model_fields[name].description), None)
-    variants = variants_of(annotation_of(section, name))
-    if text is None and len(variants) == 1:
-        text = (next(iter(variants.values())).__doc__ or "").partition("\n\n")[0]
-    return text or ""
+    return text or "a section."
 
 
-def _default(field: FieldInfo) -> str:
-    """The default, as a YAML file would have it."""
+def _default(field: FieldInfo) -> list[str]:
+    """The default, as a YAML file would have it; none for a section of defaults."""
     if field.is_required():
-        return "*required*"
+        return ["required"]
     value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None:
+        return ["optional"]
     if isinstance(value, Section):
-        tag = getattr(value, "type", "")
-        return code(f"{{type: {tag}}}") if tag else "its defaults"
+        return [f"default {code(value.type)}"] if hasattr(value, "type") else []
     plain: Any = TypeAdapter(Any).dump_python(value, mode="json")
-    return code(plain if isinstance(plain, str) else json.dumps(plain))
+    return [f"default {code(plain if isinstance(plain, str) else json.dumps(plain))}"]
 
 
 # --- every command ----------------------------------------------------------------------------------------------------

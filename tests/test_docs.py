@@ -124,12 +124,10 @@ def test_a_page_of_the_reference_is_what_the_program_says(path: str) -> None:
 
 def test_every_option_is_in_the_reference_with_a_meaning() -> None:
     text = reference.options()
-    rows = re.findall(r"^\| \[?`(\w+)`\S* \| (.*) \| (.*) \| (.*) \|$", text, re.M)
-    assert {name for name, *_ in rows} == {name for name in keys_by_name() if name != "type"}
-    assert {name for name, value, _, meaning in rows if not meaning and value != "a section"} == set()
-    bins = next(row for row in rows if row[0] == "bins")
-    assert bins[2] == "`[10, 20, 30, 40, 50, 60, 70]`" and "integer ≥ 1" in bins[1]
-    assert "| `reset` | after, before | `after` | **gru:** The reset gate" in text
+    named = set(re.findall(r"^- \[?`(\w+)`.*: \S", text, re.M))
+    assert {name for name in keys_by_name() if name != "type"} <= named
+    assert "- `bins` (a list of one or more, each integer ≥ 1; default `[10, 20, 30, 40, 50, 60, 70]`): Largest" in text
+    assert "With `gru`:\n\n- `reset` (after, before; default `after`): Apply the reset gate" in text
     assert "Like `data.train`: `source`, `tsv`, `jsonl`, `hub`." in text
 
 

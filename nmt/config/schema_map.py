@@ -138,7 +138,7 @@ def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
     if origin is Literal:
         return f"one of {', '.join(members)}"
     if origin is tuple:
-        size = "at least one" if Ellipsis in members else str(len(members))
+        size = "one or more" if Ellipsis in members else str(len(members))
         return f"a list of {size}, each {expected(members[0])}"
     limits = [
         f"{words} {getattr(bound, name):.9g}"

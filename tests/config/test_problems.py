@@ -108,7 +108,7 @@ WITH_UNITS = schema.listed(
         ("evaluation.bins=[5, x]", "evaluation.bins[1]: found 'x'; must be a whole number of at least 1"),
         (
             "evaluation.bins=[]",
-            "evaluation.bins: found a list of 0; must be a list of at least one, each a whole number of at least 1",
+            "evaluation.bins: found a list of 0; must be a list of one or more, each a whole number of at least 1",
         ),
         ("evaluation.bins=[5, 5]", "evaluation.bins: found [5, 5]; must be in ascending order without repetitions"),
         (

@@ -20,7 +20,7 @@ class Score(Part):
 
 @SCORES.register
 class AdditiveScore(Score):
-    """v · tanh(W s + U h) (Bahdanau et al. 2015); Luong et al. 2015 call it concat."""
+    """v · tanh(W s + U h) (Bahdanau et al. 2015), concat of Luong et al. 2015."""
 
     type: Literal["additive", "concat"]
     hidden: Width | None = None
@@ -31,7 +31,7 @@ class AdditiveScore(Score):
 
 @SCORES.register
 class CoverageScore(AdditiveScore):
-    """The additive score, which also reads how much each annotation was attended to before (Tu et al. 2016)."""
+    """The additive score that also reads the sum of earlier weights (Tu et al. 2016)."""
 
     type: Literal["coverage"]  # type: ignore[assignment]
 
@@ -55,7 +55,7 @@ class CoverageScore(AdditiveScore):
 
 @SCORES.register
 class DotScore(Score):
-    """s · h (Luong et al. 2015), which needs equally wide states and annotations."""
+    """s · h (Luong et al. 2015), for equally wide states and annotations."""
 
     type: Literal["dot"]
 
@@ -73,7 +73,7 @@ class DotScore(Score):
 
 @SCORES.register
 class ScaledDotScore(DotScore):
-    """s · h / √width (Vaswani et al. 2017), which needs equally wide states and annotations."""
+    """s · h / √width (Vaswani et al. 2017)."""
 
     type: Literal["scaled_dot"]  # type: ignore[assignment]
 
@@ -117,7 +117,7 @@ class LocationScore(Score):
 
     type: Literal["location"]
     positions: Size = 100
-    """Source positions that have a weight; words beyond them get none."""
+    """Source positions that have a weight."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """A scope, which also chooses positions."""
@@ -138,7 +138,7 @@ class GlobalScope(Section):
 
 
 class MonotonicScope(Section):
-    """local-m: a window around the target position itself (Luong et al. 2015, section 3.2)."""
+    """A window around the target position (Luong et al. 2015, section 3.2)."""
 
     type: Literal["local_m"]
     window: Size = 10
@@ -146,15 +146,15 @@ class MonotonicScope(Section):
 
 
 class PredictiveScope(Section):
-    """local-p: a window around a position predicted from the state (Luong et al. 2015, section 3.2)."""
+    """A window around a position predicted from the state (Luong et al. 2015, section 3.2)."""
 
     type: Literal["local_p"]
     window: Size = 10
-    """D: positions on each side of the center; the Gaussian around it has the deviation D / 2."""
+    """D: positions on each side of the center."""
     hidden: Width | None = None
     """Units of the prediction, in each head; null: ``decoder.hidden`` divided by ``heads``."""
     normalize: bool = True
-    """Divide the weights by their sum; false leaves the product with the Gaussian as it is, as the paper."""
+    """Divide the weights by their sum; false, as the paper: leave the product with the Gaussian."""
 
 
 AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Discriminator("type")]
@@ -173,7 +173,7 @@ class Gumbel(Section):
 
     type: Literal["gumbel"]
     temperature: Positive = 1.0
-    """Temperature of the softmax whose gradient is taken; lower is closer to a sample, with more variance."""
+    """Temperature of the softmax whose gradient is taken."""
 
 
 class Reinforce(Section):
@@ -181,12 +181,11 @@ class Reinforce(Section):
 
     type: Literal["reinforce"]
     baseline: Literal["moving", "learned"] = "moving"
-    """Subtracted from the reward: the moving average of the rewards, or that plus a prediction from the readout
-    before."""
+    """Subtracted from the reward: its moving average, or that plus a prediction from the readout."""
     entropy: NotNegative = 0.01
-    """Weight of the entropy of the probabilities, which is added to the objective."""
+    """Weight of the entropy in the objective."""
     weight: Positive = 1.0
-    """Weight of the gradient of the probabilities (Xu et al.: lambda_r)."""
+    """Weight of the gradient of the probabilities."""
 
 
 AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Discriminator("type")]
@@ -213,13 +212,13 @@ class ScoredAttention(Attention):
 
     score: Score
     heads: Annotated[int, Field(ge=1, le=64)] = 1
-    """Attentions side by side, each with its part of the projected state and annotations (Vaswani et al. 2017)."""
+    """Attentions side by side (Vaswani et al. 2017)."""
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     input_feeding: bool
     """Feed the readout, Luong's attentional vector, into the next update."""
     hard: AnyEstimator | None = None
-    """Read one position at each step (Xu et al. 2015), trained by this estimator; null: soft attention."""
+    """Read one position at each step (Xu et al. 2015), trained by this estimator."""
 
     _usual_scope = usual_type("global", "scope")
 
@@ -275,11 +274,11 @@ class LuongAttention(ScoredAttention):
 
 @ATTENTIONS.register
 class TransformerAttention(Attention):
-    """The Transformer decoder's attention to the source; one layer's weights are the alignments."""
+    """The Transformer decoder's attention to the source."""
 
     type: Literal["transformer"]
     layer: Size | None = None
-    """Layer whose weights are the alignments, from 1; null: the next to last, which aligns best (Garg et al. 2019)."""
+    """Layer whose weights are the alignments, from 1; null: the next to last (Garg et al. 2019)."""
     head: Size | None = None
     """Head whose weights are the alignments, from 1; null: the mean of the heads."""
 

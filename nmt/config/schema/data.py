@@ -24,20 +24,16 @@ class Corpus(Section):
     """Options of every kind of corpus."""
 
     limit: Size | None = None
-    """Read only the first ``limit`` pairs; null reads all."""
+    """Read only the first ``limit`` pairs."""
     links: Text | None = None
-    """Of the training set: file with the word links of each pair, a line for each, as ``i-j`` (or ``ipj``) of source
-    word i and target word j, counted from 0; guided attention learns from them. null: none."""
+    """Of the training set: file with the word links ``i-j`` of each pair, counted from 0, for guided attention."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
-    """Of a training corpus: a piece of the vocabulary put before each source sentence, such as ``<bt>`` for
-    back-translations (Caswell et al. 2019); learned tokenizers have it as a piece of its own. null: none."""
+    """Of a training corpus: a piece put before each source sentence, such as ``<bt>`` (Caswell et al. 2019)."""
 
 
 class FileCorpus(Corpus):
-    """Two text files, aligned line by line, one sentence per line; files named .gz or .xz are decompressed.
-
-    A name with ``*``, ``?`` or ``[...]`` stands for all files that it matches, in the order of their names.
-    """
+    """Two text files, aligned line by line; files named .gz or .xz are decompressed, and a name with ``*``, ``?`` or
+    ``[...]`` stands for all files that it matches, in the order of their names."""
 
     source: Text
     """File with the source sentences, or a pattern such as ``part-*.en.gz``."""
@@ -46,23 +42,23 @@ class FileCorpus(Corpus):
 
 
 class TsvCorpus(Corpus):
-    """One file with tab-separated columns, one pair per line (also .gz, .xz, and patterns)."""
+    """One file with tab-separated columns, or a pattern."""
 
     tsv: Text
-    """The file, or a pattern."""
+    """The file."""
     source_column: Count = 0
-    """Index of the column with the source sentences, from 0."""
+    """Column with the source sentences, from 0."""
     target_column: Count = 1
-    """Index of the column with the translations, from 0."""
+    """Column with the translations, from 0."""
 
 
 class JsonlCorpus(Corpus):
-    """One file with a JSON object per line (also .gz, .xz, and patterns)."""
+    """One file with a JSON object per line, or a pattern."""
 
     jsonl: Text
-    """The file, or a pattern."""
+    """The file."""
     source_key: Text | None = None
-    """Key of the source sentence, dotted for nested objects (``translation.en``); null: ``data.source_language``."""
+    """Key of the source sentence, dotted (``translation.en``); null: ``data.source_language``."""
     target_key: Text | None = None
     """Key of the translation; null: ``data.target_language``."""
 
@@ -75,27 +71,23 @@ class HubCorpus(Corpus):
     split: Text
     """Its split, such as ``train``."""
     revision: Text | None = None
-    """Commit or tag of the dataset; null: the latest of its main branch."""
+    """Commit or tag; null: the latest."""
     subset: Text | None = None
-    """Its configuration (``de-en`` of ``wmt/wmt14``); null: the only one."""
+    """Its configuration, such as ``de-en``."""
     source_key: Text | None = None
-    """Key of the source sentence in a row, dotted (``translation.de``); null: ``data.source_language``."""
+    """Key of the source sentence, dotted (``translation.en``); null: ``data.source_language``."""
     target_key: Text | None = None
     """Key of the translation; null: ``data.target_language``."""
 
 
 class Mix(Section):
-    """Several corpora of ``data.corpora``, of which an epoch reads parts or repetitions.
-
-    Corpus i with n_i pairs that pass the filter and weight w_i has the size e_i = w_i n_i. An epoch reads
-    e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j of its pairs, rounded: with temperature T = 1 that is w_i n_i.
-    """
+    """Several corpora of ``data.corpora``: of n_i pairs of weight w_i, an epoch reads e_i = w_i n_i, or with a
+    temperature T e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j."""
 
     mix: Annotated[dict[Text, Positive], Field(min_length=1)]
-    """Weight of each corpus by its name: 0.5 reads each pair in every second epoch, 2.5 two or three times in each."""
+    """Weight of each corpus by its name; 0.5 reads each pair in every second epoch."""
     temperature: Annotated[float, Field(ge=1, le=LARGEST_TEMPERATURE)] = 1.0
-    """T; more than 1 raises the share of small corpora (Arivazhagan et al. 2019, section 4.2), and a large T makes all
-    shares equal."""
+    """T; more than 1 raises the share of small corpora (Arivazhagan et al. 2019)."""
 
 
 CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
@@ -130,15 +122,14 @@ TrainingSet = Annotated[
 
 
 class Filter(Section):
-    """Rules by which training pairs are dropped; the data report counts them by the first that applies. They never drop
-    a pair of a validation or test set."""
+    """Rules by which training pairs are dropped, never pairs of other sets."""
 
     max_words: Size | None = None
-    """Words of the longer side, split at whitespace; null: no limit."""
+    """Words of the longer side."""
     max_pieces: Size = 200
     """Pieces of the longer side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
-    """Words of the longer side divided by words of the shorter; null: no limit."""
+    """Words of the longer side divided by words of the shorter."""
     copies: bool = False
     """Drop pairs whose sides are equal but for case and space."""
     duplicates: bool = False
@@ -151,24 +142,22 @@ class Data(Section):
     source_language: Text
     """Code of the source language, such as ``en``."""
     target_language: Text
-    """Code of the target language; it decides how BLEU splits words (``evaluation.bleu_tokenizer``)."""
+    """Code of the target language."""
     train: TrainingSet
     """Training set: a corpus, or a mix of several."""
     validation: AnyCorpus
     """Validation set."""
     test: AnyCorpus | None = None
-    """Test set, translated and scored after training; null: none."""
+    """Test set, translated and scored after training."""
     corpora: dict[Text, AnyCorpus] = Field(default_factory=dict)
     """The corpora that ``train.mix`` names."""
     reverse_source: bool = False
-    """Read the pieces of each source sentence last to first, the end symbol still last (Sutskever et al. 2014). The
-    attention that commands show is in the order of the text."""
+    """Read the pieces of each source sentence last to first (Sutskever et al. 2014)."""
     filter: Filter = Filter()
     cache: Text | None = None
-    """Directory for tokenizers and encoded corpora, shared by runs; null: $NMT_CACHE, or ~/.cache/nmt."""
+    """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
     processes: Cores | None = None
-    """Processes that encode the corpora; null: one per core, up to 16, for a corpus of 20 MB or more and
-    for a dataset of the hub, else one."""
+    """Processes that encode a corpus; null: one per core, up to 16, if it is large."""
 
     @property
     def training_corpora(self) -> dict[str, AnyCorpus]:

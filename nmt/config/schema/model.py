@@ -11,21 +11,18 @@ from nmt.config.schema.network import AnyDecoder, AnyEncoder, Embeddings, GruDec
 
 
 class Dropout(Section):
-    """Probability that a unit is dropped during training, at each of three places, and that a word is."""
+    """Probability that a unit, or a word, is dropped during training."""
 
     embedding: Fraction = 0.2
     """Embeddings of both sides; a Transformer's with their positions added."""
     annotation: Fraction = 0.2
-    """Outputs of each layer of a recurrent encoder, what each recurrent decoder layer above the first reads, and the
-    outputs of the last layer of a Transformer's encoder."""
+    """Outputs of each encoder layer, and inputs of decoder layers above the first."""
     readout: Fraction = 0.2
     """Input of the output layer."""
     word: Fraction = 0.0
-    """Whole words of either side: a word of the vocabulary that is dropped has an embedding of zero wherever it stands
-    in the sentence. Each sentence draws its own (Gal & Ghahramani 2016, section 4.2)."""
+    """Whole words of either side, everywhere in a sentence (Gal & Ghahramani 2016, section 4.2)."""
     variational: bool = False
-    """Drop the same units at every position of a sentence, at each of the three places; each sentence draws its own.
-    The recurrences themselves have no dropout. false: each position draws its own."""
+    """Drop the same units at every position of a sentence."""
 
 
 class UniformInitialization(Section):
@@ -43,8 +40,7 @@ class XavierInitialization(Section):
 
 
 class PaperInitialization(Section):
-    """Bahdanau et al. 2015, appendix B.1: orthogonal recurrent matrices, W_a and U_a N(0, 0.001²), v_a and biases
-    zero, the rest N(0, 0.01²)."""
+    """Bahdanau et al. 2015, appendix B.1."""
 
     type: Literal["bahdanau"]
 

@@ -16,8 +16,7 @@ class Embeddings(Section):
     size: Width = 256
     """Units of an embedding."""
     tie: Literal["none", "target", "all"] = "none"
-    """Matrices that are one: none; target: output layer and target embedding; all: the source embedding too, which
-    needs a shared vocabulary."""
+    """target: share the matrix of output layer and target embedding; all: of the source embedding, too."""
 
 
 class Part(Section):
@@ -97,7 +96,7 @@ class Transitions(Recurrence):
     """Options of the recurrences whose gates read the state."""
 
     transitions: Annotated[int, Field(ge=1, le=16)] = 1
-    """Cells in a row for each input; above 1, deep transition (Miceli Barone et al. 2017)."""
+    """Cells in a row for each input, deep transition (Miceli Barone et al. 2017)."""
 
 
 class Gru(Transitions):
@@ -105,7 +104,7 @@ class Gru(Transitions):
 
     type: Literal["gru"] = "gru"
     reset: Literal["after", "before"] = "after"
-    """The reset gate is applied after the recurrent product, as cuDNN does, or before it (Cho et al. 2014)."""
+    """Apply the reset gate after the recurrent product, as cuDNN, or before it (Cho et al. 2014)."""
 
 
 class Lstm(Transitions):
@@ -127,9 +126,9 @@ class RecurrentEncoder(Recurrence, Encoder):
     """Options of every recurrent encoder."""
 
     directions: Literal["both", "forward"] = "both"
-    """Directions in which the source is read; an annotation has ``hidden`` units of each."""
+    """Directions in which the source is read."""
     summary: Literal["last", "mean"] = "last"
-    """The sentence as one vector: the last state of each direction, or the mean of the annotations."""
+    """The sentence as one vector: the last states, or the mean of the annotations."""
 
     @property
     def width(self) -> int:
@@ -158,8 +157,7 @@ class RecurrentDecoder(Recurrence, Decoder):
     readout: Width | None = None
     """Units that the output layer reads; null: ``model.embeddings.size``."""
     readout_activation: Literal["maxout", "tanh"] | None = None
-    """maxout: the larger of two units, as Bahdanau et al. 2015; tanh, as Luong et al. 2015; null: tanh with
-    ``model.attention.type: luong``, else maxout."""
+    """maxout (Bahdanau et al. 2015) or tanh (Luong et al. 2015); null: tanh with Luong's attention, else maxout."""
 
     def readout_width(self, embedding: int) -> int:
         """``readout``, or the width of the embeddings."""
@@ -178,8 +176,7 @@ class LstmDecoder(Lstm, RecurrentDecoder):
 
 @DECODERS.register
 class SsruDecoder(Ssru, RecurrentDecoder):
-    """Simpler simple recurrent unit; with ``model.attention`` of type luong and without input feeding, training
-    needs no product after another."""
+    """Simpler simple recurrent unit (Kim et al. 2019)."""
 
 
 # --- Transformer ------------------------------------------------------------------------------------------------------
@@ -196,7 +193,7 @@ class LearnedPositions(Section):
 
     type: Literal["learned"]
     longest: Annotated[int, Field(ge=1, le=1 << 16)] = 256
-    """Positions with a vector of their own; those beyond share the last one."""
+    """Positions with a vector of their own."""
 
 
 class RelativePositions(Section):
@@ -204,7 +201,7 @@ class RelativePositions(Section):
 
     type: Literal["relative"]
     distance: Annotated[int, Field(ge=1, le=1 << 12)] = 16
-    """Largest distance with a vector of its own, on both sides; larger ones share it."""
+    """Largest distance with a vector of its own."""
 
 
 AnyPositions = Annotated[SinusoidalPositions | LearnedPositions | RelativePositions, Discriminator("type")]
@@ -219,15 +216,14 @@ class Transformer(Part):
     layers: Layers = 6
     """Layers."""
     heads: Size = 8
-    """Heads of each attention; a divisor of ``hidden``."""
+    """Heads of each attention."""
     feedforward: Width = 1024
     """Inner units of the feed-forward network."""
     norm: Literal["pre", "post"] = "pre"
-    """Layer normalization of what a sublayer reads (pre), or of its sum with what it read (post), as in the paper,
-    which needs a warm-up."""
+    """Layer normalization before a sublayer, or after it as in the paper."""
     positions: AnyPositions = SinusoidalPositions()
     dropout: Fraction = 0.1
-    """Probability that a unit of a sublayer's output is dropped before it is added to what the sublayer read."""
+    """Probability that a unit of a sublayer's output is dropped."""
 
     _usual_positions = usual_type("sinusoidal", "positions")
 
@@ -243,12 +239,12 @@ class Transformer(Part):
 
 @ENCODERS.register
 class TransformerEncoder(Transformer, Encoder):
-    """Transformer encoder; an annotation has ``hidden`` units."""
+    """Transformer encoder."""
 
 
 @DECODERS.register
 class TransformerDecoder(Transformer, Decoder):
-    """Transformer decoder, with ``attention: {type: transformer}``; the output layer reads ``hidden`` units."""
+    """Transformer decoder, with ``attention: {type: transformer}``."""
 
     def contradictions(self, key: str, model: "Network") -> Iterator[Problem]:
         """An attention of another kind."""

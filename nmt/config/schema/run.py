@@ -37,23 +37,21 @@ class Decoding(Section):
     """Translation, unless the command line says otherwise."""
 
     beam_size: Beam = 5
-    """Hypotheses that are kept at each step; 1: greedy search."""
+    """Hypotheses kept at each step; 1: greedy search."""
     length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
     batch_tokens: Pieces = 16384
     """Largest batch, in source tokens including padding, times the beam size."""
     max_source: Pieces = 1000
-    """Pieces of a source line that are translated; the rest is cut off with a warning. The validation loss reads as
-    many of each side."""
+    """Pieces of a source line that are translated; the rest is cut off with a warning."""
     max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
-    """Largest length of a translation in pieces, relative to the source; ten more are always allowed."""
+    """Largest length of a translation, relative to the source in pieces; ten more are always allowed."""
     min_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 0.0
-    """Smallest length of a translation in pieces, relative to the source; 0: none."""
+    """Smallest length of a translation, relative to the source in pieces."""
     coverage_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 0.0
-    """Weight b of the coverage penalty (Wu et al. 2016), which ranks hypotheses that leave source pieces without
-    attention lower: their score is log p / length penalty + b sum_i log min(attention to piece i, 1); 0: none."""
+    """Weight b of b sum_i log min(attention to piece i, 1) in the score of a hypothesis (Wu et al. 2016)."""
     no_repeat_ngram: Ngram = 0
-    """Pieces in a row that occur in a translation only once (Paulus et al. 2018); 0: any may repeat."""
+    """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
 
     def describe(self) -> str:
         """Name the options of OF_SEVERAL and RULES that are in effect, with their values; "" if none is."""
@@ -77,19 +75,18 @@ def search_contradictions(search: Decoding) -> list[Problem]:
 
 
 class GoldAlignment(Section):
-    """Sentence pairs with word alignments made by people, in three files aligned line by line."""
+    """Sentence pairs with word alignments made by people, in aligned files."""
 
     source: Text
     """File with the source sentences."""
     target: Text
     """File with their translations."""
     links: Text
-    """File with the links of each pair: ``i-j`` for a sure one of source word i and target word j, ``ipj`` for a
-    possible one."""
+    """File with the links of each pair, ``i-j`` for a sure and ``ipj`` for a possible one."""
     first: Annotated[int, Field(ge=0, le=1)] = 0
-    """Index of the first word in ``links``."""
+    """Number of the first word in ``links``."""
     limit: Size | None = None
-    """Read only the first ``limit`` pairs; null reads all."""
+    """Read only the first ``limit`` pairs."""
 
 
 BleuTokenizer = Literal["13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "none"]
@@ -100,15 +97,13 @@ class Evaluation(Section):
     """Scores."""
 
     bleu_tokenizer: BleuTokenizer | None = None
-    """Tokenizer of BLEU, in validation too; null: by the target language: zh, ja-mecab and ko-mecab (char if MeCab is
-    not installed), char for th, lo, km, my, bo and dz, 13a for all others."""
+    """Tokenizer of BLEU; null: by the target language."""
     bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
-    """Largest source length of each bin of scores by length, in words (in characters for a language without spaces
-    between words); longer sentences form one more bin."""
+    """Largest source length of each bin of scores by length, in words; longer sentences form one more bin."""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Bootstrap resamples for each 95% interval."""
     gold: GoldAlignment | None = None
-    """Pairs on which each validation measures the alignment error rate of the attention; null: none."""
+    """Pairs on which each validation measures the alignment error rate of the attention."""
 
     @field_validator("bins")
     @classmethod
@@ -119,25 +114,20 @@ class Evaluation(Section):
 
 
 class Config(Section):
-    """Configuration of a run.
-
-    ``load_config`` also refuses options that contradict each other; a ``Config`` made in Python is not checked so.
-    """
+    """Configuration of a run."""
 
     output: Text | None = None
-    """Run directory; null: named by ``--output``, which also overrides it."""
+    """Run directory; ``--output`` overrides it."""
     seed: Count = 1
     """Seed of all random numbers."""
     device: Text = "auto"
-    """auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
+    """auto (a GPU if there is one), cpu, cuda, cuda:1."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 autocast on a GPU that multiplies bf16, and on a processor whose products are faster in bf16 than in
-    fp32, by measurement; else fp32."""
+    """auto: bf16 where the GPU has it, or where the processor measures it to be faster; else fp32."""
     kernels: Kernels = "auto"
-    """auto: fused operations where there are any; plain: the readable operations, with the same results but slower."""
+    """auto: fused operations where there are any; plain: the readable, slower ones."""
     threads: Cores | None = None
-    """CPU threads of PyTorch; null: one for each core, or as many as a control group (a container) allows. Without a
-    number, training leaves other programs the cores that they use; another number rounds differently."""
+    """CPU threads of PyTorch; null: one for each core that other programs leave free."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model

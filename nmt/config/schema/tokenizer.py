@@ -11,28 +11,23 @@ class LearnedTokenizer(Section):
     """Options of every tokenizer that is learned on the training set."""
 
     vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None
-    """Pieces of each side's model, or of the shared one, including four special pieces; null: a number that suits the
-    amount of training text, at most 8,000 (word and character: at most 30,000)."""
+    """Pieces of a model; null: by the amount of text, up to 8,000 (word and character: up to 30,000)."""
     shared: bool = False
     """Learn one model for both sides."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
-    """SentencePiece's Unicode normalization of the text; identity: none."""
+    """Unicode normalization; identity: none."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
-    """Share of the characters in the training set that get a piece; the rest are unknown."""
+    """Share of the characters of the text that get a piece."""
     most_pairs: Size = 1_000_000
-    """Pairs to learn from, at most, drawn evenly from the training set: SentencePiece holds its text in memory. A
-    million pairs of Europarl take 0.7 GiB for bpe and about 3 GiB for unigram."""
+    """Pairs to learn from; a million take 0.7 GiB for bpe and 3 GiB for unigram."""
 
 
 class Sampling(Section):
-    """Segmentations of the training text, sampled again in each epoch; everything else reads the best ones.
-
-    A sample of more than ``data.filter.max_pieces`` pieces gives way to the best segmentation.
-    """
+    """Segmentations of the training text, sampled again in each epoch."""
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """bpe: probability that a merge is left out (BPE-dropout, Provilkov et al. 2020). unigram: exponent of the
-    probability of a segmentation (subword regularization, Kudo 2018); less is more varied."""
+    """bpe: probability that a merge is left out (Provilkov et al. 2020); unigram: exponent of the probability of a
+    segmentation (Kudo 2018)."""
     sides: Literal["both", "source", "target"] = "both"
     """The sides that are sampled."""
 
@@ -42,7 +37,7 @@ class BpeTokenizer(LearnedTokenizer):
 
     type: Literal["bpe"]
     sampling: Sampling | None = None
-    """Sampled segmentations of the training text; null: the best ones."""
+    """Sampled segmentations of the training text."""
 
 
 class UnigramTokenizer(LearnedTokenizer):
@@ -50,7 +45,7 @@ class UnigramTokenizer(LearnedTokenizer):
 
     type: Literal["unigram"]
     sampling: Sampling | None = None
-    """Sampled segmentations of the training text; null: the best ones."""
+    """Sampled segmentations of the training text."""
 
 
 class WordTokenizer(LearnedTokenizer):
@@ -80,9 +75,9 @@ class GivenTokenizer(Section):
     source: Text
     """The .model file of the source side."""
     target: Text
-    """The .model file of the target side; the same file for a shared vocabulary."""
+    """The .model file of the target side."""
     sampling: Sampling | None = None
-    """Sampled segmentations of the training text, by a model of type bpe or unigram; null: the best ones."""
+    """Sampled segmentations of the training text."""
 
     @property
     def shared(self) -> bool:

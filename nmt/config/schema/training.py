@@ -55,7 +55,7 @@ class AdamW(AdamConstants):
 
     type: Literal["adamw"]
     weight_decay: NotNegative = 0.01
-    """Share by which an update shrinks the weights, times the learning rate."""
+    """Share by which an update shrinks the weights."""
 
 
 @OPTIMIZERS.register
@@ -88,7 +88,7 @@ class ConstantSchedule(Section):
 
     type: Literal["constant"] = "constant"
     warmup: Count = 0
-    """Updates during which the rate grows linearly from zero to the optimizer's ``learning_rate``; 0: none."""
+    """Updates during which the rate grows linearly from zero."""
 
 
 class InverseSquareRootSchedule(Section):
@@ -96,7 +96,7 @@ class InverseSquareRootSchedule(Section):
 
     type: Literal["inverse_square_root"]
     warmup: Size = 1000
-    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``."""
+    """Updates during which the rate grows linearly from zero."""
 
 
 class PlateauSchedule(Section):
@@ -104,43 +104,42 @@ class PlateauSchedule(Section):
 
     type: Literal["plateau"]
     warmup: Count = 0
-    """Updates during which the rate grows linearly to the optimizer's ``learning_rate``; 0: none."""
+    """Updates during which the rate grows linearly from zero."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Factor of a reduction."""
     patience: Count = 1
-    """Validations in a row without improvement that are tolerated; the next one reduces the rate."""
+    """Validations in a row without improvement before the one that reduces the rate."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
-    """Smallest rate, relative to the optimizer's ``learning_rate``."""
+    """Smallest rate, relative to ``learning_rate``."""
 
 
 AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
 
 
 class Validation(Section):
-    """Validation during training. Each one saves a checkpoint."""
+    """Validation during training, which saves a checkpoint."""
 
     every: Size = 500
-    """Updates between validations; the last update is always followed by one."""
+    """Updates between validations."""
     first: Size | None = 100
-    """Update after which an additional early validation saves a first checkpoint; null: none."""
+    """Update after which an early validation saves a first checkpoint."""
     metric: str = "bleu"
-    """Metric that selects the best checkpoint, stops early and drives the plateau schedule, by its name in
-    ``nmt.evaluation.metrics``, such as bleu, chrf or loss; aer (alignment error rate) needs ``evaluation.gold``."""
+    """Metric that selects the best checkpoint: bleu, chrf, loss, or aer (alignment error rate)."""
     patience: Size | None = None
-    """Validations in a row without improvement after which training stops; null: never."""
+    """Validations in a row without improvement after which training stops."""
     sentences: Size | None = None
-    """Number of validation sentences to translate for BLEU, from the first on; null: all."""
+    """First validation sentences to translate; null: all."""
     beam_size: Beam = 1
-    """Beam size of these translations; 1: greedy search."""
+    """Beam size of these translations."""
     samples: Count = 4
-    """Translations written to TensorBoard at each validation."""
+    """Translations written to TensorBoard."""
 
 
 class SamplingSchedule(Section):
     """Options of every scheduled sampling (Bengio et al. 2015, section 2.4)."""
 
     output: Literal["sample", "argmax"] = "sample"
-    """The network's own output that takes the place of a reference: drawn from its distribution, or its likeliest."""
+    """The output that replaces a reference: drawn, or the likeliest."""
 
 
 class LinearSampling(SamplingSchedule):
@@ -148,9 +147,9 @@ class LinearSampling(SamplingSchedule):
 
     type: Literal["linear"]
     offset: Positive = 1.0
-    """Share before the first update; above 1, training begins with teacher forcing alone."""
+    """Share before the first update."""
     slope: NotNegative = 5e-5
-    """Share that each update takes away; the default leaves a half after 10,000 updates."""
+    """Share that each update takes away."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Smallest share."""
 
@@ -171,7 +170,7 @@ class ExponentialSampling(SamplingSchedule):
 
     type: Literal["exponential"]
     base: Annotated[float, Field(gt=0, le=1)] = 0.99993
-    """k of the paper; the default leaves a half after 10,000 updates."""
+    """k of the paper."""
 
     def contradictions(self, key: str) -> Iterator[Problem]:
         """A share of references that is 1 at every update; ``key`` is the section's."""
@@ -184,7 +183,7 @@ class InverseSigmoidSampling(SamplingSchedule):
 
     type: Literal["inverse_sigmoid"]
     k: Annotated[float, Field(ge=1, le=LARGEST_NUMBER)] = 1400.0
-    """A half is left after k ln k updates: 10,000 by default."""
+    """A half is left after k ln k updates."""
 
 
 AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Discriminator("type")]
@@ -194,16 +193,15 @@ class GuidedAttention(Section):
     """Options of every term that guides the attention."""
 
     weight: Positive = 1.0
-    """Factor of the term, a mean over the target pieces as the loss is."""
+    """Factor of the term."""
 
 
 class DiagonalGuide(GuidedAttention):
-    """Penalty of attention far from the diagonal: 1 - exp(-(t/T - s/S)² / (2 deviation²)) for target piece t of T and
-    source piece s of S (Tachibana et al. 2018, section 4)."""
+    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal (Tachibana et al. 2018)."""
 
     type: Literal["diagonal"]
     deviation: Annotated[float, Field(ge=0.01, le=100)] = 0.2
-    """g of the paper: the distance from the diagonal, as a share of the sentence, at which the penalty is 0.39."""
+    """Distance from the diagonal, as a share of the sentence, at which the penalty is 0.39."""
 
 
 class LinksGuide(GuidedAttention):
@@ -219,39 +217,32 @@ class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
     epochs: Size | None = None
-    """Passes over the training set in total, instead of ``updates``, which ``--set`` of this key replaces. The last
-    update of an epoch has the batches that are left of it, so that no update reads two epochs. null: as many as
-    ``updates`` needs."""
+    """Passes over the training set in total, instead of ``updates``."""
     updates: Annotated[Size | None, Field(validate_default=True)] = None
-    """Optimizer updates in total; null: as many as ``epochs`` needs. Either this or ``epochs`` is required."""
+    """Optimizer updates in total; either this or ``epochs`` is required."""
     batch_tokens: Pieces = 2048
-    """Largest batch, in tokens of its longer side including padding: sentences times the longest. A batch of more than
-    16 sentences has a multiple of 16, as matrix products of a few rows fewer would save nothing."""
+    """Largest batch, in tokens of its longer side including padding."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Batches per update; their summed gradients are divided once, by the number of real target tokens."""
+    """Batches per update."""
     optimizer: AnyOptimizer = Adam()
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
-    """Share of the target distribution that is spread evenly over the vocabulary."""
+    """Share of the target distribution that is spread over the vocabulary."""
     scheduled_sampling: AnySampling | None = None
-    """Replace references in the decoder's input by the network's own outputs, ever more of them. A second pass, step by
-    step and without gradient, finds these outputs, so training is slower. null: teacher forcing."""
+    """Replace ever more references in the decoder's input by the network's own outputs."""
     guided_attention: AnyGuide | None = None
-    """Add a term to the loss that pulls the attention to the diagonal or to given links; null: none. Bahdanau's decoder
-    is then trained without its fast twin, whose attention has no gradient."""
+    """Add a term to the loss that pulls the attention to the diagonal or to given links."""
     clip: Positive | None = 1.0
-    """Largest norm of the gradient of all parameters; null: no clipping."""
+    """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
     average: Size = 1
-    """Number of best checkpoints whose averaged weights become ``best`` at the end if validation prefers them; 1: no
-    averaging."""
+    """Best checkpoints whose averaged weights become ``best`` at the end if validation prefers them."""
     save_every: Size | None = None
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
     """Updates between progress lines."""
     timeout: Positive = 600.0
-    """Seconds that one of several processes waits for the others, between two updates or for their share of a
-    validation, before training fails."""
+    """Seconds that one of several processes waits for the others before training fails."""
 
     @field_validator("updates")
     @classmethod
