@@ -1,7 +1,4 @@
-"""Build of the book by Sphinx: ``make docs``.
-
-docs/architecture.md says why Sphinx, and what is filled in while the site is built.
-"""
+"""Build of the book by Sphinx: ``make docs``."""
 
 import re
 import sys

@@ -1,8 +1,9 @@
-"""Write the reference pages: docs/options.md from the schema, docs/command-reference.md from --help of each command.
+"""Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md.
 
     python scripts/reference.py
 
-The beginning of each page, up to the marker, is written by hand; a test fails if the rest differs from the program.
+Such a part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; all else is written by hand. A test fails
+if a page differs from the program.
 """
 
 import contextlib
@@ -12,31 +13,25 @@ import json
 import os
 import re
 import tomllib
+<<<<<<< HEAD
 from collections.abc import Callable, Iterable, Iterator, Mapping
+=======
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+>>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from nmt.config.schema import Config, Section
-from nmt.config.schema_map import Variants, annotation_of, are_corpora, expected, variants_of
+from nmt.config.schema_map import Variants, annotation_of, expected, variants_of
 
 ROOT = Path(__file__).parent.parent
-MARKER = "<!-- written by scripts/reference.py -->\n"
-EVERY_COMMAND = {"-h, --help", "--quiet", "--verbose", "--version"}
-"""Options that the hand-written beginning explains once for all commands."""
-
-TERSE = {
-    "a whole number": "integer",
-    "a number": "number",
-    "of at least": "≥",
-    "above": ">",
-    "and up to": "and ≤",
-    "below": "<",
-    "text that is not empty": "text",
-    "one of ": "",
-}
+PAGES = ("docs/options.md", "docs/commands.md")
+GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
 def escaped(text: str) -> str:
@@ -47,15 +42,24 @@ def escaped(text: str) -> str:
     )
 
 
-def code(text: str) -> str:
-    """Show text as code in a cell of a table."""
-    return f"`{text}`".replace("|", r"\|")
+# --- every option of a configuration ----------------------------------------------------------------------------------
 
-
-# --- every option -----------------------------------------------------------------------------------------------------
+TERSE = {
+    "a whole number": "integer",
+    "a number": "number",
+    "text that is not empty": "text",
+    "one of ": "",
+    r"of at least (?=\d)": "≥",
+    "above ": ">",
+    r" and up to \d{4,}": "",  # keeps absurd values out; no reader needs it
+    " and up to ": ", ≤",
+    " and below ": ", <",
+    "true or false": "",  # the default shows it
+}
 
 
 def options() -> str:
+<<<<<<< HEAD
     """Every section of a configuration with its keys: value, default and meaning."""
     return "\n".join(_of_section("", {"": Config}, {}, {}))
 
@@ -64,16 +68,26 @@ def _of_section(key: str, variants: Variants, described: dict[str, Variants], wr
     """One key that holds a section: its variants and their keys, then the sections in them.
 
     ``described`` and ``written`` collect variants and keys that have been written, so that they are only named again.
+=======
+    """Every section of a configuration with its keys: default, values and meaning."""
+    return "\n".join(_of_section("", {"": Config}, {}, {})) + "\n"
+
+
+def _of_section(key: str, variants: Variants, sections: dict[str, Variants], lines: dict[str, str]) -> Iterator[str]:
+    """One key that holds a section: its variants and their keys, then the sections in them.
+
+    ``sections`` and ``lines`` are those above, each line with its section, so that nothing is said twice.
+>>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
     """
-    yield f"\n{'#' * min(4, 2 + key.count('.'))} {code(key) if key else 'At the top level'}\n"
-    earlier = next((name for name, found in described.items() if set(variants.values()) <= set(found.values())), None)
-    if earlier is not None:
-        yield f"Like {code(earlier)}{'' if variants == described[earlier] else ': ' + _listed(variants)}."
-        return
-    described[key] = variants
-    if len(variants) == 1:
-        yield from (escaped(section.__doc__ or "") for section in variants.values())
+    yield f"\n{'#' * min(4, 2 + key.count('.'))} {f'`{key}`' if key else 'At the top level'}\n"
+    for earlier, found in sections.items():
+        if set(variants.values()) <= set(found.values()):
+            yield f"Like `{earlier}`{'' if variants == found else ': ' + ', '.join(variants)}."
+            return
+    if len(variants) > 1:
+        yield from (f"- **{escaped(tag)}**: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
     else:
+<<<<<<< HEAD
         yield f"{'One of the keys' if are_corpora(variants) else '`type` is one of'}:\n"
         yield from (f"- {code(tag)}: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
     inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
@@ -94,11 +108,30 @@ def _listed(variants: Iterable[str]) -> str:
 
 
 def _sections_in(variants: Variants) -> dict[str, Variants]:
+=======
+        yield from (f"{escaped(section.__doc__ or '')}\n" for section in variants.values())
+    inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
+    known: dict[str, list[str]] = {}
+    for name, line in _keys_of(variants, inner):
+        if line in lines:
+            known.setdefault(lines[line], []).append(name)
+        else:
+            yield line
+    yield from (f"- {', '.join(dict.fromkeys(names))}: as in `{earlier}`" for earlier, names in known.items())
+    sections[key] = variants
+    lines.update((line, key) for _, line in _keys_of(variants, inner))
+    for name, found in _sections_in(variants).items():
+        yield from _of_section(inner[name], found, sections, lines)
+
+
+def _sections_in(variants: Variants) -> Mapping[str, Variants]:
+>>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
     """The keys that hold sections with keys of their own, or a choice of sections."""
     found = ((name, variants_of(annotation_of(each, name))) for each in variants.values() for name in each.model_fields)
     return {name: inner for name, inner in found if any(each.model_fields for each in inner.values())}
 
 
+<<<<<<< HEAD
 def _keys(section: str, variants: Variants, inner: Mapping[str, str], written: dict[str, str]) -> Iterator[str]:
     """An item for each key, those of the same variants together.
 
@@ -143,22 +176,122 @@ def _default(field: FieldInfo) -> list[str]:
     """The default, as a YAML file would have it; none for a section of defaults."""
     if field.is_required():
         return ["required"]
+=======
+def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each key and its line; one that only some variants have, or have otherwise, names them.
+
+    ``inner``: the full names of the keys that hold sections, which have a heading of their own.
+    """
+    owners: dict[tuple[str, str, str], list[str]] = {}
+    for tag, section in variants.items():
+        for name, field in section.model_fields.items():
+            if name == "type":
+                continue
+            key = f"`{name}{_default(field)}`"
+            if name in inner:
+                key = f"[{key}](#{inner[name].replace('.', '')})"
+            elif values := _values(expected(annotation_of(section, name))):
+                key += f" ({values})"
+            owners.setdefault((name, key, _described(section, name)), []).append(tag)
+    for (name, key, meaning), tags in owners.items():
+        only = "" if len(tags) == len(variants) else f" **{escaped(', '.join(tags))}**"
+        yield f"`{name}`", f"- {key}{only}{meaning and f': {escaped(meaning)}'}"
+
+
+def _values(words: str) -> str:
+    """Shorten the description of a key's values. A default shows by itself that null is one of them."""
+    for pattern, short in TERSE.items():
+        words = re.sub(pattern, short, words)
+    return escaped(words.removesuffix(" or null"))
+
+
+def _described(section: type[Section], name: str) -> str:
+    """The text of a key, which a subclass may leave to its base."""
+    bases = [base for base in section.__mro__ if issubclass(base, Section) and name in base.model_fields]
+    return next(filter(None, (base.model_fields[name].description for base in bases)), "")
+
+
+def _default(field: FieldInfo) -> str:
+    """The default as a YAML file has it, after a colon; nothing for a key that is required."""
+    if field.is_required():
+        return ""
+>>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None:
         return ["optional"]
     if isinstance(value, Section):
+<<<<<<< HEAD
         return [f"default {code(value.type)}"] if hasattr(value, "type") else []
     plain: Any = TypeAdapter(Any).dump_python(value, mode="json")
     return [f"default {code(plain if isinstance(plain, str) else json.dumps(plain))}"]
+=======
+        tag = getattr(value, "type", "")
+        return f": {{type: {tag}}}" if tag else ": {}"
+    plain: Any = TypeAdapter(Any).dump_python(value, mode="json")
+    return f": {plain if isinstance(plain, str) else json.dumps(plain)}"
+>>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
 
 
-# --- every command ----------------------------------------------------------------------------------------------------
+# --- every option of the commands -------------------------------------------------------------------------------------
+
+SCRIPTS: Mapping[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+BY_HAND = {"-h, --help", "--quiet", "--verbose", "--version"}
+"""Options of every command, which docs/commands.md explains by hand."""
+DECODING = re.compile(r" \(default: decoding\.(\w+) of the run\)$")
+"""What ends the meaning of an option that is a key of the section ``decoding``."""
 
 
-def commands() -> str:
-    """Every command of the package with the text of its ``--help``."""
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-    return "\n".join(line for name, target in scripts.items() for line in of_help(name, help_of(target)))
+class Option(NamedTuple):
+    """An option of a command as ``--help`` prints it."""
+
+    name: str
+    meaning: str
+
+    def line(self) -> str:
+        """The option as an item of a list."""
+        return f"- `{self.name}`: {escaped(self.meaning.removesuffix(' (default: none)'))}"
+
+
+def of_command(name: str) -> str:
+    """The options of a command, a line for each; those of several commands have their names only."""
+    own, shared = [], []
+    for option in _options_of(name):
+        if option not in _shared():
+            own.append(option.line())
+        else:
+            shared.append("decoding options" if DECODING.search(option.meaning) else f"`{option.name.split()[0]}`")
+    if shared:
+        own.append(f"- {', '.join(dict.fromkeys(shared))}: [below](#shared-options)")
+    return "\n".join([*own, ""])
+
+
+def shared_options() -> str:
+    """The options that several commands have; docs/options.md explains those of decoding."""
+    keys = [f"`{option.name}`" for option in _shared() if DECODING.search(option.meaning)]
+    lines = [option.line() for option in _shared() if not DECODING.search(option.meaning)]
+    return "\n".join([*lines, f"- decoding options: {', '.join(keys)}", ""])
+
+
+@cache
+def _shared() -> Sequence[Option]:
+    """The options that several commands have, with the same meaning."""
+    commands = Counter(option for name in SCRIPTS for option in _options_of(name))
+    return [option for option, found in commands.items() if found > 1]
+
+
+@cache
+def _options_of(name: str) -> Sequence[Option]:
+    """The options of a command, as ``--help`` prints them."""
+    found = []
+    for block in help_of(SCRIPTS[name]).partition("\nexamples:\n")[0].split("\n\n"):
+        title, _, entries = block.partition("\n")
+        if title.endswith(":"):
+            for entry in re.split(r"\n(?=  \S)", entries):
+                # an option at an indent of two, its meaning after spaces or on the line below
+                option, *meaning = re.split(r" {2,}|\n\s*", entry.strip(), maxsplit=1)
+                if option not in BY_HAND:
+                    found.append(Option(option, " ".join(meaning)))
+    return found
 
 
 def help_of(target: str) -> str:
@@ -177,45 +310,22 @@ def help_of(target: str) -> str:
     return shown.getvalue()
 
 
-def of_help(name: str, text: str) -> Iterator[str]:
-    """Turn the text of ``--help`` into Markdown: its paragraphs, one table of its groups of options, its examples."""
-    body, _, examples = text.partition("\nexamples:\n")
-    _usage, *blocks = body.strip().split("\n\n")
-    yield f"\n## {name}\n"
-    table = False
-    for block in blocks:
-        title, _, entries = block.partition("\n")
-        if not (title.endswith(":") and entries.startswith("  ")):
-            yield escaped(block)
-            continue
-        if not table:
-            yield "\n| option | meaning |\n|---|---|"
-        elif title != "options:":
-            yield f"| *{escaped(title.removesuffix(':'))}* | |"
-        table = True
-        yield from _entries(entries)
-    if examples:
-        yield "\n".join(["\n```sh", *(line.strip() for line in examples.strip().splitlines()), "```"])
-
-
-def _entries(text: str) -> Iterator[str]:
-    """The rows of a group: an option at an indent of two, its meaning after spaces or on the line below."""
-    for entry in re.split(r"\n(?=  \S)", text):
-        option, *meaning = re.split(r" {2,}|\n\s*", entry.strip(), maxsplit=1)
-        if option not in EVERY_COMMAND:
-            yield f"| {code(option)} | {escaped(' '.join(meaning))} |"
-
-
 # --- the files --------------------------------------------------------------------------------------------------------
 
-PAGES: Mapping[str, Callable[[], str]] = {"docs/options.md": options, "docs/command-reference.md": commands}
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "options": options,
+    "shared-options": shared_options,
+    **{name: partial(of_command, name) for name in SCRIPTS},
+}
 
 
-def page(path: str) -> str:
-    """The beginning of a page, as it is, and the rest anew."""
-    return (ROOT / path).read_text("utf-8").partition(MARKER)[0] + MARKER + PAGES[path]() + "\n"
+def page(text: str) -> str:
+    """A page with its generated parts written again."""
+    return GENERATED.sub(lambda found: f"<!-- generated: {found[1]} -->\n{PARTS[found[1]]()}<!-- end -->", text)
 
 
 if __name__ == "__main__":
     for each in PAGES:
-        (ROOT / each).write_text(page(each), "utf-8")
+        path = ROOT / each
+        path.write_text(page(path.read_text("utf-8")), "utf-8")

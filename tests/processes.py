@@ -1,4 +1,4 @@
-"""Functions run by several processes that are connected as torchrun connects them, each with a time limit."""
+"""Processes that tests start: some that are connected as torchrun connects them, and the environment of ``make``."""
 
 import os
 import signal
@@ -106,3 +106,13 @@ def _body(
 def kill_self() -> None:
     """End this process as the kernel does when memory is short."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def outside_make() -> dict[str, str]:
+    """The environment without what a ``make`` above this process has put there, ``make test ARGS=...`` included."""
+    variables = {"ARGS", "DEMO", "DEMO_JOBS", "DEMO_SET", "JOBS", "SIZE"}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS")) and name not in variables
+    }

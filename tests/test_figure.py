@@ -15,7 +15,7 @@ import yaml
 
 from nmt.cli.experiment import main
 from nmt.config import Config, dump_config
-from tests.outside_make import outside_make
+from tests.processes import outside_make
 from tests.small_run import config, translate
 
 ROOT = Path(__file__).parent.parent
