@@ -190,7 +190,7 @@ def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Iterator[tuple[str
             key = f"`{name}{_default(field)}`"
             if name in inner:
                 key = f"[{key}](#{inner[name].replace('.', '')})"
-            elif values := _values(expected(annotation_of(section, name))):
+            elif values := _values(expected(annotation_of(section, name)), _default(field)):
                 key += f" ({values})"
             owners.setdefault((name, key, _described(section, name)), []).append(tag)
     for (name, key, meaning), tags in owners.items():
@@ -198,11 +198,12 @@ def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Iterator[tuple[str
         yield f"`{name}`", f"- {key}{only}{meaning and f': {escaped(meaning)}'}"
 
 
-def _values(words: str) -> str:
-    """Shorten the description of a key's values. A default shows by itself that null is one of them."""
+def _values(words: str, default: str) -> str:
+    """Shorten the description of a key's values, leaving out what its default shows: null, or a kind of number."""
     for pattern, short in TERSE.items():
         words = re.sub(pattern, short, words)
-    return escaped(words.removesuffix(" or null"))
+    words = words.removesuffix(" or null")
+    return escaped(re.sub(r"^(integer|number) ", "", words) if re.match(r": -?\d", default) else words)
 
 
 def _described(section: type[Section], name: str) -> str:
