@@ -13,13 +13,9 @@ import json
 import os
 import re
 import tomllib
-<<<<<<< HEAD
-from collections.abc import Callable, Iterable, Iterator, Mapping
-=======
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
->>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,16 +55,6 @@ TERSE = {
 
 
 def options() -> str:
-<<<<<<< HEAD
-    """Every section of a configuration with its keys: value, default and meaning."""
-    return "\n".join(_of_section("", {"": Config}, {}, {}))
-
-
-def _of_section(key: str, variants: Variants, described: dict[str, Variants], written: dict[str, str]) -> Iterator[str]:
-    """One key that holds a section: its variants and their keys, then the sections in them.
-
-    ``described`` and ``written`` collect variants and keys that have been written, so that they are only named again.
-=======
     """Every section of a configuration with its keys: default, values and meaning."""
     return "\n".join(_of_section("", {"": Config}, {}, {})) + "\n"
 
@@ -76,8 +62,7 @@ def _of_section(key: str, variants: Variants, described: dict[str, Variants], wr
 def _of_section(key: str, variants: Variants, sections: dict[str, Variants], lines: dict[str, str]) -> Iterator[str]:
     """One key that holds a section: its variants and their keys, then the sections in them.
 
-    ``sections`` and ``lines`` are those above, each line with its section, so that nothing is said twice.
->>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
+    ``sections`` and ``lines`` are those above, each line with its section, so that nothing is printed twice.
     """
     yield f"\n{'#' * min(4, 2 + key.count('.'))} {f'`{key}`' if key else 'At the top level'}\n"
     for earlier, found in sections.items():
@@ -87,115 +72,49 @@ def _of_section(key: str, variants: Variants, sections: dict[str, Variants], lin
     if len(variants) > 1:
         yield from (f"- **{escaped(tag)}**: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
     else:
-<<<<<<< HEAD
-        yield f"{'One of the keys' if are_corpora(variants) else '`type` is one of'}:\n"
-        yield from (f"- {code(tag)}: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
-    inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
-    yield from _keys(key, variants, inner, written)
-    for name, found in _sections_in(variants).items():
-        yield from _of_section(inner[name], found, described, written)
-
-
-def terse(value: str) -> str:
-    """Shorten the description of a value."""
-    for words, short in TERSE.items():
-        value = value.replace(words, short)
-    return escaped(value)
-
-
-def _listed(variants: Iterable[str]) -> str:
-    return ", ".join(map(code, variants))
-
-
-def _sections_in(variants: Variants) -> dict[str, Variants]:
-=======
         yield from (f"{escaped(section.__doc__ or '')}\n" for section in variants.values())
     inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
-    known: dict[str, list[str]] = {}
-    for name, line in _keys_of(variants, inner):
-        if line in lines:
-            known.setdefault(lines[line], []).append(name)
-        else:
-            yield line
-    yield from (f"- {', '.join(dict.fromkeys(names))}: as in `{earlier}`" for earlier, names in known.items())
+    for tags, keys in _keys_of(variants, inner).items():
+        yield "" if len(tags) == len(variants) else f"\nWith {', '.join(tags)}:\n"
+        known: dict[str, list[str]] = {}
+        for name, line in keys.items():
+            if lines.setdefault(line, key) == key:
+                yield line
+            else:
+                known.setdefault(lines[line], []).append(f"`{name}`")
+        yield from (f"- {', '.join(names)}: as in `{earlier}`" for earlier, names in known.items())
     sections[key] = variants
-    lines.update((line, key) for _, line in _keys_of(variants, inner))
     for name, found in _sections_in(variants).items():
         yield from _of_section(inner[name], found, sections, lines)
 
 
 def _sections_in(variants: Variants) -> Mapping[str, Variants]:
->>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
     """The keys that hold sections with keys of their own, or a choice of sections."""
     found = ((name, variants_of(annotation_of(each, name))) for each in variants.values() for name in each.model_fields)
     return {name: inner for name, inner in found if any(each.model_fields for each in inner.values())}
 
 
-<<<<<<< HEAD
-def _keys(section: str, variants: Variants, inner: Mapping[str, str], written: dict[str, str]) -> Iterator[str]:
-    """An item for each key, those of the same variants together.
+def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Mapping[tuple[str, ...], Mapping[str, str]]:
+    """The keys with their lines, by the variants that have them so.
 
     ``inner``: the full names of the keys that hold sections, which have a heading of their own.
     """
     owners: dict[tuple[str, str], list[str]] = {}
-    for tag, variant in variants.items():
-        for name, field in variant.model_fields.items():
-            if name != "type":
-                owners.setdefault((name, _item(variant, name, field, inner.get(name))), []).append(tag)
-    groups: dict[tuple[str, ...], dict[str, str]] = {}
-    for (name, item), tags in owners.items():
-        groups.setdefault(tuple(tags), {})[name] = item
-    for owned, items in groups.items():
-        yield "" if len(owned) == len(variants) else f"\nWith {_listed(owned)}:\n"
-        again: dict[str, list[str]] = {}
-        for name, item in items.items():
-            if item in written:
-                again.setdefault(written[item], []).append(name)
-            else:
-                written[item] = section
-                yield item
-        yield from (f"- {_listed(names)}: as in {code(earlier)}" for earlier, names in again.items())
-
-
-def _item(section: type[Section], name: str, field: FieldInfo, full: str | None) -> str:
-    """A key with its values, its default and its meaning; ``full`` is its name if it holds a section."""
-    values = [] if full else [terse(expected(annotation_of(section, name)).removesuffix(" or null"))]
-    inside = "; ".join(values + _default(field))
-    link = f"[{code(name)}](#{full.replace('.', '')})" if full else code(name)
-    return f"- {link}{f' ({inside})' if inside else ''}: {escaped(_meaning(section, name))}"
-
-
-def _meaning(section: type[Section], name: str) -> str:
-    """The text of a key, which a subclass may leave to its base, or else that of its section."""
-    bases = [base for base in section.__mro__ if issubclass(base, Section) and name in base.model_fields]
-    text = next((base.model_fields[name].description for base in bases if base.model_fields[name].description), None)
-    return text or "a section."
-
-
-def _default(field: FieldInfo) -> list[str]:
-    """The default, as a YAML file would have it; none for a section of defaults."""
-    if field.is_required():
-        return ["required"]
-=======
-def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each key and its line; one that only some variants have, or have otherwise, names them.
-
-    ``inner``: the full names of the keys that hold sections, which have a heading of their own.
-    """
-    owners: dict[tuple[str, str, str], list[str]] = {}
     for tag, section in variants.items():
         for name, field in section.model_fields.items():
             if name == "type":
                 continue
-            key = f"`{name}{_default(field)}`"
+            line = f"`{name}{_default(field)}`"
             if name in inner:
-                key = f"[{key}](#{inner[name].replace('.', '')})"
+                line = f"[{line}](#{inner[name].replace('.', '')})"
             elif values := _values(expected(annotation_of(section, name)), _default(field)):
-                key += f" ({values})"
-            owners.setdefault((name, key, _described(section, name)), []).append(tag)
-    for (name, key, meaning), tags in owners.items():
-        only = "" if len(tags) == len(variants) else f" **{escaped(', '.join(tags))}**"
-        yield f"`{name}`", f"- {key}{only}{meaning and f': {escaped(meaning)}'}"
+                line += f" ({values})"
+            meaning = escaped(_described(section, name))
+            owners.setdefault((name, f"- {line}{meaning and f': {meaning}'}"), []).append(tag)
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for (name, line), tags in owners.items():
+        found.setdefault(tuple(tags), {})[name] = line
+    return found
 
 
 def _values(words: str, default: str) -> str:
@@ -216,21 +135,12 @@ def _default(field: FieldInfo) -> str:
     """The default as a YAML file has it, after a colon; nothing for a key that is required."""
     if field.is_required():
         return ""
->>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
     value = field.get_default(call_default_factory=True, validated_data={})
-    if value is None:
-        return ["optional"]
     if isinstance(value, Section):
-<<<<<<< HEAD
-        return [f"default {code(value.type)}"] if hasattr(value, "type") else []
-    plain: Any = TypeAdapter(Any).dump_python(value, mode="json")
-    return [f"default {code(plain if isinstance(plain, str) else json.dumps(plain))}"]
-=======
         tag = getattr(value, "type", "")
         return f": {{type: {tag}}}" if tag else ": {}"
     plain: Any = TypeAdapter(Any).dump_python(value, mode="json")
     return f": {plain if isinstance(plain, str) else json.dumps(plain)}"
->>>>>>> 93a363b (Fewer pages: options and commands without repetition, provenance beside the figures, recipes instead of experiments)
 
 
 # --- every option of the commands -------------------------------------------------------------------------------------
