@@ -7,6 +7,7 @@ from torch import Tensor
 
 from nmt.config import schema
 from nmt.model import Network, Seq2Seq, build_model
+from nmt.model.attention import ScoredAttention
 
 SOURCE, TARGET = 11, 13
 """Vocabulary sizes."""
@@ -37,7 +38,7 @@ def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[
 RECURRENT: dict[str, dict[str, Any]] = {
     "bahdanau without bias": {"attention": BAHDANAU | {"score": {"bias": False}}},
     "bahdanau location": {"attention": {"type": "bahdanau", "score": {"type": "location", "positions": 9}}},
-    "bahdanau fed, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU | {"input_feeding": True}),
+    "bahdanau, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU),
     "luong low rank": {"attention": LUONG | {"score": {"type": "low_rank", "hidden": 3}}},
     "local-m": {"attention": LUONG | {"scope": {"type": "local_m", "window": 1}}},
     "local-p": {"attention": LUONG | {"scope": {"type": "local_p", "window": 2}}},
@@ -162,6 +163,13 @@ def small_model(variant: str | dict[str, Any] = "bahdanau", seed: int = 1, **sec
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     return model.double().eval()
+
+
+def score(kind: str, state: int = 4, annotation: int = 4, **options: Any) -> ScoredAttention:
+    """An attention over the whole source by one of the scores."""
+    section = schema.SCORES.options[kind].model_validate({"type": kind, **options})
+    made: ScoredAttention = schema.SCORES.build(section, state, annotation)
+    return made.double()
 
 
 def forward(network: Network, source: Tensor, lengths: Tensor, target_input: Tensor) -> tuple[Tensor, Tensor | None]:

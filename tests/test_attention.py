@@ -1,8 +1,8 @@
-"""Attention: hand-worked weights, and the properties that every score has."""
+"""Attention: hand-worked weights, each score against NumPy, several heads, coverage."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,51 +12,29 @@ from torch import Tensor, nn
 from nmt.model import Memory
 from nmt.model.attention import (
     AdditiveAttention,
-    Attention,
     CosineAttention,
-    DotAttention,
     GeneralAttention,
     InitialStateOnly,
     LocationAttention,
     LowRankAttention,
-    MultiHeadAttention,
     NoAttention,
     ScaledDotAttention,
     ScoredAttention,
-    WeightedMean,
 )
 from nmt.model.coverage import CoverageAttention, CoveredMemory, CoveredState
-from tests.models import small_model
+from nmt.model.multi_head import MultiHeadAttention
+from tests.models import score, small_model
 
-
-def memory(annotations: Tensor, lengths: list[int], attention: ScoredAttention) -> Memory:
-    mask = torch.arange(annotations.size(1)) < torch.tensor(lengths).unsqueeze(1)
-    return Memory(annotations, annotations.sum(1), mask, attention.keys(annotations))
-
-
-def read(attention: Attention, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-    contexts, weights = attention(queries, torch.arange(queries.size(1)), memory)
-    return contexts, weights
-
-
-def weigh(attention: ScoredAttention, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    contexts, weights = read(attention, queries, memory)
-    assert weights is not None
-    return contexts, weights
-
-
-SCORES: dict[str, Callable[[], ScoredAttention]] = {
-    "additive": lambda: AdditiveAttention(4, 4, 3),
-    "additive without bias": lambda: AdditiveAttention(4, 4, 3, bias=False),
-    "dot": DotAttention,
-    "scaled dot": ScaledDotAttention,
-    "general": lambda: GeneralAttention(4, 4),
-    "low rank": lambda: LowRankAttention(4, 4, 2),
-    "cosine": lambda: CosineAttention(4, 4),
-    "location": lambda: LocationAttention(4, 9),
+SCORES: dict[str, dict[str, Any]] = {
+    "additive": {"hidden": 3},
+    "concat": {"hidden": 3, "bias": False},
+    "dot": {},
+    "scaled_dot": {},
+    "general": {},
+    "low_rank": {"hidden": 2},
+    "cosine": {},
+    "location": {"positions": 9},
 }
-
-
 COMPARING = [name for name in SCORES if name != "location"]
 """The weights of the location score belong to the positions, not to the annotations."""
 
@@ -64,8 +42,21 @@ COMPARING = [name for name in SCORES if name != "location"]
 @pytest.fixture(params=SCORES)
 def attention(request: pytest.FixtureRequest) -> ScoredAttention:
     torch.manual_seed(3)
-    made: ScoredAttention = SCORES[request.param]().double()
-    return made
+    return score(request.param, **SCORES[request.param])
+
+
+def randoms(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.double)
+
+
+def memory(annotations: Tensor, lengths: list[int]) -> Memory:
+    mask = torch.arange(annotations.size(1)) < torch.tensor(lengths).unsqueeze(1)
+    return Memory(annotations, annotations.sum(1), mask)
+
+
+def weigh(attention: ScoredAttention, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    contexts, weights = attention(queries, torch.arange(queries.size(1)), attention.prepare(memory))
+    return contexts, weights
 
 
 @pytest.mark.parametrize(
@@ -79,59 +70,41 @@ def attention(request: pytest.FixtureRequest) -> ScoredAttention:
 def test_dot_score_gives_the_textbook_weights(energies: tuple[float, ...], weights: tuple[float, ...]) -> None:
     """With the query (1, 0) the energies are the first components of the annotations."""
     annotations = torch.tensor([[[energy, float(j)] for j, energy in enumerate(energies)]])
-    attention = DotAttention()
-    context, alpha = weigh(attention, torch.tensor([[[1.0, 0.0]]]), memory(annotations, [len(energies)], attention))
+    context, alpha = weigh(score("dot"), torch.tensor([[[1.0, 0.0]]]), memory(annotations, [len(energies)]))
     assert alpha[0, 0].tolist() == pytest.approx(weights, abs=5e-5)
-    expected_position = sum(j * weight for j, weight in enumerate(weights))
-    assert context[0, 0, 1].item() == pytest.approx(expected_position, abs=5e-4)
+    assert context[0, 0, 1].item() == pytest.approx(sum(j * weight for j, weight in enumerate(weights)), abs=5e-4)
 
 
 def test_weights_sum_to_one_and_padding_gets_exactly_none(attention: ScoredAttention) -> None:
-    annotations = torch.randn(3, 5, 4, dtype=torch.double)
-    _, alpha = weigh(attention, torch.randn(3, 2, 4, dtype=torch.double), memory(annotations, [5, 1, 3], attention))
+    """Q queries at once (a beam, or all target positions) are Q single ones."""
+    queries, remembered = randoms(3, 2, 4), memory(randoms(3, 5, 4), [5, 1, 3])
+    contexts, alpha = weigh(attention, queries, remembered)
     assert torch.allclose(alpha.sum(-1), torch.ones(3, 2, dtype=torch.double))
-    assert (alpha[1, :, 1:] == 0).all()
-    assert (alpha[2, :, 3:] == 0).all()
-    assert (alpha[0] > 0).all()
+    assert (alpha[1, :, 1:] == 0).all() and (alpha[2, :, 3:] == 0).all() and (alpha[0] > 0).all()
+    for q in range(2):
+        assert torch.allclose(contexts[:, q : q + 1], weigh(attention, queries[:, q : q + 1], remembered)[0])
 
 
 def test_the_softmax_of_bf16_energies_is_taken_in_fp32() -> None:
     """Under autocast energies are bf16 and annotations fp32; weights rounded to bf16 would not sum to one."""
-    annotations = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(1))
-    whole = memory(annotations, [50, 50], DotAttention())
-    assert whole.keys is not None
-    query = torch.ones(2, 1, 4, dtype=torch.bfloat16)
-    _, alpha = weigh(DotAttention(), query, replace(whole, keys=whole.keys.bfloat16()))
+    annotations, dot = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(1)), score("dot")
+    prepared = replace(memory(annotations, [50, 50]), keys=annotations.bfloat16())
+    _, alpha = dot(torch.ones(2, 1, 4, dtype=torch.bfloat16), torch.zeros(1), prepared)
     assert alpha.sum(-1).flatten().tolist() == pytest.approx([1.0, 1.0], abs=1e-6)
 
 
-def test_queries_are_independent(attention: ScoredAttention) -> None:
-    """Q queries at once (a beam, or all target positions) are Q single ones."""
-    annotations, queries = torch.randn(2, 4, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
-    whole = memory(annotations, [4, 2], attention)
-    together, _ = weigh(attention, queries, whole)
-    for q in range(3):
-        assert torch.allclose(together[:, q : q + 1], read(attention, queries[:, q : q + 1], whole)[0])
-
-
-def test_no_attention_gives_the_summary_to_every_query() -> None:
-    remembered = Memory(torch.randn(2, 3, 4), torch.randn(2, 4), torch.ones(2, 3, dtype=torch.bool))
-    context, weights = read(NoAttention(), torch.randn(2, 5, 6), remembered)
-    assert weights is None
-    assert torch.equal(context, remembered.summary.unsqueeze(1).repeat(1, 5, 1))
-
-
-def test_initial_state_only_gives_contexts_without_units() -> None:
-    remembered = Memory(torch.randn(2, 3, 4), torch.randn(2, 4), torch.ones(2, 3, dtype=torch.bool))
-    context, weights = read(InitialStateOnly(), torch.randn(2, 5, 6), remembered)
-    assert weights is None
-    assert context.shape == (2, 5, 0)
+def test_no_attention_gives_the_summary_to_every_query_or_nothing() -> None:
+    remembered, queries = memory(randoms(2, 3, 4), [3, 3]), randoms(2, 5, 6)
+    context, weights = NoAttention()(queries, torch.arange(5), remembered)
+    assert weights is None and torch.equal(context, remembered.summary.unsqueeze(1).repeat(1, 5, 1))
+    context, weights = InitialStateOnly()(queries, torch.arange(5), remembered)
+    assert weights is None and context.shape == (2, 5, 0)
 
 
 # --- each score against NumPy -----------------------------------------------------------------------------------------
 
 
-def energies_by_numpy(attention: ScoredAttention, s: Tensor, h: Tensor) -> float:
+def energy_by_numpy(attention: ScoredAttention, s: Tensor, h: Tensor) -> float:
     """The energy of one query (H,) and one annotation (C,), from the weights."""
     w = {name: parameter.detach().numpy() for name, parameter in attention.named_parameters()}
     query, annotation = s.numpy(), h.numpy()
@@ -154,93 +127,71 @@ def energies_by_numpy(attention: ScoredAttention, s: Tensor, h: Tensor) -> float
 
 @pytest.mark.parametrize("attention", COMPARING, indirect=True)
 def test_energies_against_numpy(attention: ScoredAttention) -> None:
-    annotations, queries = torch.randn(2, 5, 4, dtype=torch.double), torch.randn(2, 3, 4, dtype=torch.double)
-    _, alpha = weigh(attention, queries, memory(annotations, [5, 3], attention))
+    annotations, queries = randoms(2, 5, 4), randoms(2, 3, 4)
+    _, alpha = weigh(attention, queries, memory(annotations, [5, 3]))
     for b, length in enumerate((5, 3)):
         for q in range(3):
-            energies = [energies_by_numpy(attention, queries[b, q], annotations[b, j]) for j in range(length)]
+            energies = [energy_by_numpy(attention, queries[b, q], annotations[b, j]) for j in range(length)]
             expected = np.exp(energies) / np.exp(energies).sum()
             assert np.allclose(alpha[b, q, :length].detach().numpy(), expected)
 
 
 def test_location_by_hand() -> None:
     """Energies are the first rows of W s; words beyond the positions that the score knows get nothing."""
-    attention = LocationAttention(1, 3)
-    attention.position.weight.data = torch.tensor([[0.0], [math.log(2)], [math.log(5)]])
-    query = torch.ones(1, 1, 1)
+    attention = score("location", 1, 2, positions=3)
+    assert isinstance(attention, LocationAttention)
+    attention.position.weight.data = torch.tensor([[0.0], [math.log(2)], [math.log(5)]]).double()
     for length, expected in (
         (1, [1.0]),
         (2, [1 / 3, 2 / 3]),
         (3, [1 / 8, 2 / 8, 5 / 8]),
         (5, [1 / 8, 2 / 8, 5 / 8, 0, 0]),
     ):
-        _, alpha = weigh(attention, query, memory(torch.randn(1, length, 2), [length], attention))
+        query = torch.ones(1, 1, 1).double().requires_grad_()
+        context, alpha = weigh(attention, query, memory(randoms(1, length, 2), [length]))
         assert alpha[0, 0].tolist() == pytest.approx(expected)
-
-
-def test_gradients_of_location_are_finite_beyond_its_positions() -> None:
-    attention = LocationAttention(4, 3)
-    query = torch.randn(1, 2, 4, requires_grad=True)
-    context, _ = weigh(attention, query, memory(torch.randn(1, 6, 4), [6], attention))
-    context.sum().backward()
-    assert query.grad is not None
-    assert query.grad.isfinite().all()
+        (gradient,) = torch.autograd.grad(context.sum(), query)
+        assert gradient.isfinite().all()
 
 
 # --- several heads ----------------------------------------------------------------------------------------------------
 
 
-def heads_of(count: int, score: Callable[[int], WeightedMean], width: int = 8) -> MultiHeadAttention:
+def heads_of(kind: str, **options: Any) -> MultiHeadAttention:
     torch.manual_seed(4)
-    return MultiHeadAttention([score(width // count) for _ in range(count)], width, width).double()
+    return MultiHeadAttention([score(kind, **options) for _ in range(2)], 8, 8).double()
 
 
-@pytest.mark.parametrize("count", [2])
-def test_heads_of_the_scaled_dot_are_pytorchs(count: int) -> None:
-    attention = heads_of(count, lambda _: ScaledDotAttention())
-    expected = nn.MultiheadAttention(8, count, bias=False, batch_first=True).double()
+def test_heads_of_the_scaled_dot_are_pytorchs() -> None:
+    attention = heads_of("scaled_dot")
+    expected = nn.MultiheadAttention(8, 2, bias=False, batch_first=True).double()
     assert isinstance(attention.key, nn.Linear)
-    expected.in_proj_weight.data = torch.cat(
-        [layer.weight for layer in (attention.query, attention.key, attention.value)]
-    )
+    layers = attention.query, attention.key, attention.value
+    expected.in_proj_weight.data = torch.cat([layer.weight for layer in layers])
     expected.out_proj.weight.data = attention.output.weight.data
-    annotations, queries = torch.randn(2, 5, 8, dtype=torch.double), torch.randn(2, 3, 8, dtype=torch.double)
-    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    remembered = attention.prepare(Memory(annotations, annotations.sum(1), mask))
-    context, weights = attention(queries, torch.arange(3), remembered)
-    contexts, means = expected(queries, annotations, annotations, key_padding_mask=~mask)
-    assert torch.allclose(context, contexts)
-    assert torch.allclose(weights, means)
+    annotations, queries = randoms(2, 5, 8), randoms(2, 3, 8)
+    remembered = memory(annotations, [5, 2])
+    context, weights = attention(queries, torch.arange(3), attention.prepare(remembered))
+    contexts, means = expected(queries, annotations, annotations, key_padding_mask=~remembered.source_mask)
+    assert torch.allclose(context, contexts) and torch.allclose(weights, means)
 
 
-SCORES_OF_HEADS: dict[str, Callable[[int], ScoredAttention]] = {
-    "additive": lambda width: AdditiveAttention(width, width, 3),
-    "general": lambda width: GeneralAttention(width, width),
-    "low rank": lambda width: LowRankAttention(width, width, 2),
-    "cosine": lambda width: CosineAttention(width, width),
-    "location": lambda width: LocationAttention(width, 9),
-}
-
-
-@pytest.mark.parametrize("score", SCORES_OF_HEADS)
-def test_each_head_reads_its_own_part(score: str) -> None:
+@pytest.mark.parametrize("kind", ["additive", "low_rank", "location"])
+def test_each_head_reads_its_own_part(kind: str) -> None:
     """Head by head, from the projections' rows and columns."""
-    attention = heads_of(2, SCORES_OF_HEADS[score])
-    annotations, queries = torch.randn(1, 5, 8, dtype=torch.double), torch.randn(1, 3, 8, dtype=torch.double)
-    whole = Memory(annotations, annotations.sum(1), torch.ones(1, 5, dtype=torch.bool))
+    attention = heads_of(kind, **SCORES[kind])
+    annotations, queries = randoms(1, 5, 8), randoms(1, 3, 8)
+    whole = memory(annotations, [5])
     context, weights = attention(queries, torch.arange(3), attention.prepare(whole))
     expected, means = torch.zeros_like(context), torch.zeros_like(weights)
     for k, head in enumerate(attention.each):
         part = slice(4 * k, 4 * k + 4)
-        keyed = attention.key(annotations)[..., part]
-        alone = head.prepare(replace(whole, annotations=keyed))
+        alone = head.prepare(replace(whole, annotations=attention.key(annotations)[..., part]))
         values = annotations @ attention.value.weight[part].T
         read_by_head, alpha = head(attention.query(queries)[..., part], torch.arange(3), replace(alone, values=values))
         expected = expected + read_by_head @ attention.output.weight[:, part].T
         means = means + alpha / 2
-    assert torch.allclose(context, expected)
-    assert torch.allclose(weights, means)
-    assert torch.allclose(weights.sum(-1), torch.ones(1, 3).double())
+    assert torch.allclose(context, expected) and torch.allclose(weights, means)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
@@ -248,19 +199,13 @@ def test_each_head_reads_its_own_part(score: str) -> None:
 
 def test_coverage_by_hand() -> None:
     """One unit: e_j = tanh(s + h_j - covered_j / (2 sigmoid(h_j))), with h = (0, ln 3): fertilities 1 and 3/2."""
-    attention = CoverageAttention(1, 1, 1).double()
-    for layer, value in (
-        (attention.query, 1.0),
-        (attention.key, 1.0),
-        (attention.energy, 1.0),
-        (attention.fertility, 1.0),
-        (attention.coverage, -1.0),
-    ):
-        layer.weight.data.fill_(value)
-    assert attention.key.bias is not None
+    attention = score("coverage", 1, 1)
+    assert isinstance(attention, CoverageAttention)
+    for parameter in attention.parameters():
+        parameter.data.fill_(1.0)
+    attention.coverage.weight.data.fill_(-1.0)
     attention.key.bias.data.zero_()
-    annotations = torch.tensor([[[0.0], [math.log(3)]]]).double()
-    plain = Memory(annotations, annotations.sum(1), torch.ones(1, 2, dtype=torch.bool))
+    plain = memory(torch.tensor([[[0.0], [math.log(3)]]]).double(), [2])
     covered = CoveredMemory(**vars(attention.prepare(plain)), covered=torch.tensor([[[0.5, 0.75]]]).double())
     energies = attention.energies(torch.full((1, 1, 1), 0.25).double(), covered)
     expected = [math.tanh(0.25 - 0.5), math.tanh(0.25 + math.log(3) - 0.75 / 1.5)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from nmt.model import Memory, Seq2Seq
-from nmt.model.attention.multi_head import ByHead, by_head
+from nmt.model.multi_head import ByHead, by_head
 from tests.models import SOURCE, TARGET, TRANSFORMER, VARIANTS, small_model
 
 LENGTHS = torch.tensor([6, 3, 4])

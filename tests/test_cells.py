@@ -10,19 +10,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from nmt.config import schema
 from nmt.model import build_model
-from nmt.model.cells import Cell, DeepTransition, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
-from nmt.model.dropout import Dropout
+from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell, cell_of
 from nmt.model.encoders import RecurrentEncoder
 from tests.models import SOURCE, TARGET, model_config, recurrent, small_model
 
 Array = npt.NDArray[np.float64]
-CELLS: dict[str, Callable[..., Cell]] = {
-    "gru": GruCell,
-    "reset before": ResetBeforeGruCell,
-    "lstm": LstmCell,
-    "ssru": SsruCell,
+CELLS: dict[str, dict[str, Any]] = {
+    "gru": {"type": "gru"},
+    "reset before": {"type": "gru", "reset": "before"},
+    "lstm": {"type": "lstm"},
+    "ssru": {"type": "ssru"},
 }
+
+
+def cell(kind: str, hidden: int, **options: Any) -> Any:
+    """A cell in double precision."""
+    section = model_config(encoder=CELLS[kind] | {"hidden": hidden} | options).encoder
+    assert isinstance(section, schema.Recurrence)
+    return cell_of(section).double()
+
+
+def encoder(**options: Any) -> RecurrentEncoder:
+    """An encoder of embeddings of 3 units, with 4 units in each direction."""
+    sizes: dict[str, Any] = {"embeddings": {"size": 3}, "encoder": {"hidden": 4} | options}
+    made = build_model(model_config(**sizes), SOURCE, TARGET).double().encoder
+    assert isinstance(made, RecurrentEncoder)
+    return made
 
 
 def random(*shape: int, seed: int = 1) -> Tensor:
@@ -46,63 +61,49 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_gru_is_pytorchs() -> None:
-    expected, cell = filled(nn.GRUCell(3, 4)), GruCell(4).double()
-    cell.recurrent.weight, cell.recurrent.bias = expected.weight_hh, expected.bias_hh
+    expected, ours = filled(nn.GRUCell(3, 4)), cell("gru", 4)
+    ours.recurrent.weight, ours.recurrent.bias = expected.weight_hh, expected.bias_hh
     inputs, state = random(5, 3), random(5, 4, seed=3)
-    assert torch.allclose(cell(inputs @ expected.weight_ih.T + expected.bias_ih, state), expected(inputs, state))
+    assert torch.allclose(ours(inputs @ expected.weight_ih.T + expected.bias_ih, state), expected(inputs, state))
 
 
 def test_lstm_is_pytorchs() -> None:
-    expected, cell = filled(nn.LSTMCell(3, 4)), LstmCell(4).double()
-    cell.recurrent.weight, cell.recurrent.bias = expected.weight_hh, expected.bias_hh
+    expected, ours = filled(nn.LSTMCell(3, 4)), cell("lstm", 4)
+    ours.recurrent.weight, ours.recurrent.bias = expected.weight_hh, expected.bias_hh
     inputs, state = random(5, 3), random(5, 8, seed=3)
-    found = cell(inputs @ expected.weight_ih.T + expected.bias_ih, state)
+    found = ours(inputs @ expected.weight_ih.T + expected.bias_ih, state)
     assert torch.allclose(found, torch.cat(expected(inputs, state.chunk(2, -1)), -1))
-    assert torch.equal(cell.output(found), found[:, :4])
+    assert torch.equal(ours.output(found), found[:, :4])
 
 
 def test_reset_before_by_hand() -> None:
     """One unit: s = 2, r = sigmoid(0) = 1/2, z = sigmoid(ln 3) = 3/4, n = tanh(1 + 0.5 * 1/2 * 2) = tanh(1.5)."""
-    cell = ResetBeforeGruCell(1).double()
-    cell.recurrent.weight.data.zero_()
-    cell.recurrent.bias.data.zero_()
-    cell.candidate_recurrent.weight.data.fill_(0.5)
-    cell.candidate_recurrent.bias.data.zero_()
+    ours = cell("reset before", 1)
+    for parameter in ours.parameters():
+        parameter.data.zero_()
+    ours.candidate_recurrent.weight.data.fill_(0.5)
     gates = torch.tensor([[0.0, np.log(3), 1.0]]).double()
-    found = cell(gates, torch.tensor([[2.0]]).double()).item()
+    found = ours(gates, torch.tensor([[2.0]]).double()).item()
     assert found == pytest.approx(0.25 * np.tanh(1.5) + 0.75 * 2)
 
 
 def test_ssru_by_hand() -> None:
     """f = sigmoid(ln 3) = 3/4: c' = 3/4 * 2 + 1/4 * -10 = -1, h' = 0."""
-    cell = SsruCell(1)
-    state = cell(torch.tensor([[float(np.log(3)), -10.0]]), torch.tensor([[2.0]]))
+    ours = cell("ssru", 1)
+    assert list(ours.parameters()) == []
+    state = ours(torch.tensor([[float(np.log(3)), -10.0]]), torch.tensor([[2.0]]))
     assert state.item() == pytest.approx(-1)
-    assert cell.output(state).item() == 0
-    assert cell.output(-state).item() == pytest.approx(1)
-
-
-def test_ssru_has_no_parameters_and_its_closed_form() -> None:
-    """c_t = (prod f) c_0 + sum_k (prod of f after k) (1 - f_k) x_k, for all steps at once."""
-    cell = SsruCell(3)
-    assert list(cell.parameters()) == []
-    gates, start = random(2, 6, 6), random(2, 3, seed=3)
-    f, x = (part.numpy() for part in (gates[..., :3].sigmoid(), gates[..., 3:]))
-    found = cell.unroll(gates, start)
-    for t in range(6):
-        expected = f[:, : t + 1].prod(1) * start.numpy()
-        for k in range(t + 1):
-            expected = expected + f[:, k + 1 : t + 1].prod(1) * (1 - f[:, k]) * x[:, k]
-        assert np.allclose(found[:, t].numpy(), expected)
+    assert ours.output(state).item() == 0
+    assert ours.output(-state).item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalized"])
 def test_unrolling_is_stepping(kind: str, normalize: bool) -> None:
-    cell = filled(CELLS[kind](3, normalize=normalize))
-    gates, state = random(2, 5, cell.gates * 3), random(2, cell.width * 3, seed=3)
-    states = cell.unroll(gates, state)
+    ours = filled(cell(kind, 3, layer_norm=normalize))
+    gates, state = random(2, 5, ours.gates * 3), random(2, ours.width * 3, seed=3)
+    states = ours.unroll(gates, state)
     for t in range(5):
-        state = cell(gates[:, t], state)
+        state = ours(gates[:, t], state)
         assert torch.allclose(states[:, t], state)
 
 
@@ -175,38 +176,21 @@ NORMALIZED: dict[str, Callable[..., Array]] = {
 
 
 def test_layer_normalization_against_numpy(kind: str) -> None:
-    cell = filled(CELLS[kind](4, normalize=True))
-    gates, state = random(5, cell.gates * 4), random(5, cell.width * 4, seed=3)
-    found = cell(gates, state).detach().numpy()
-    assert np.allclose(found, NORMALIZED[kind](cell, gates.numpy(), state.numpy()))
-
-
-def test_normalized_gates_keep_their_precision(kind: str) -> None:
-    """A GPU normalizes in fp32 under autocast; an update of mixed precisions would be an error."""
-    cell = CELLS[kind](4, normalize=True)
-    assert isinstance(cell.input_norm, nn.Module)
-    gates = random(2, cell.gates * 4).bfloat16()
-    assert cell.input_norm.bfloat16()(gates).dtype == torch.bfloat16
+    ours: Cell = filled(cell(kind, 4, layer_norm=True))
+    gates, state = random(5, ours.gates * 4), random(5, ours.width * 4, seed=3)
+    found = ours(gates, state).detach().numpy()
+    assert np.allclose(found, NORMALIZED[kind](ours, gates.numpy(), state.numpy()))
+    # a GPU normalizes in fp32 under autocast; an update of mixed precisions would be an error
+    assert ours.input_norm.bfloat16()(gates.bfloat16()).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("part", [*CELLS, "deep transition"])
 def test_no_bias_has_most_of_the_gradient_at_the_start(part: str) -> None:
     """The first state of an encoder is zero, and a bias normalized by itself would have a gradient without bound."""
-    sections: dict[str, dict[str, Any]] = {
-        "reset before": {"reset": "before"},
-        "deep transition": {"type": "lstm", "transitions": 2},
-    }
-    layers: dict[str, Any] = {"hidden": 32, "layers": 2, "layer_norm": True} | sections.get(part, {"type": part})
-    model = build_model(
-        model_config(
-            "luong dot",
-            encoder=layers | {"directions": "forward"},
-            decoder=layers,
-            embeddings={"size": 32},
-        ),
-        SOURCE,
-        TARGET,
-    )
+    chosen = CELLS.get(part, {"type": "lstm", "transitions": 2})
+    layers: dict[str, Any] = {"hidden": 32, "layers": 2, "layer_norm": True} | chosen
+    sections = {"encoder": layers | {"directions": "forward"}, "decoder": layers, "embeddings": {"size": 32}}
+    model = build_model(model_config("luong dot", **sections), SOURCE, TARGET)
     torch.manual_seed(1)
     source, target = torch.randint(SOURCE, (8, 12)), torch.randint(TARGET, (8, 12))
     readouts, _ = model.unroll(target, model.encode(source, torch.full((8,), 12)))
@@ -225,24 +209,22 @@ def test_deep_transition_is_pytorchs_cells_in_a_row(kind: str) -> None:
     """The upper cells read an input of zero, and their biases."""
     library: type[nn.GRUCell | nn.LSTMCell] = nn.GRUCell if kind == "gru" else nn.LSTMCell
     expected = [filled(library(3, 4), seed) for seed in (1, 2, 3)]
-    cells: list[Any] = [CELLS[kind](4).double() for _ in expected]
-    for cell, each in zip(cells, expected, strict=True):
-        cell.recurrent.weight.data, cell.recurrent.bias.data = each.weight_hh.data, each.bias_hh.data
-    for each in expected[1:]:
-        each.bias_ih.data.zero_()
-    inputs, state = random(5, 3), random(5, cells[0].width * 4, seed=3)
-    found = DeepTransition(cells)(inputs @ expected[0].weight_ih.T + expected[0].bias_ih, state)
+    ours = cell(kind, 4, transitions=3)
+    for each, theirs in zip((ours.first, *ours.others), expected, strict=True):
+        each.recurrent.weight.data, each.recurrent.bias.data = theirs.weight_hh.data, theirs.bias_hh.data
+    for theirs in expected[1:]:
+        theirs.bias_ih.data.zero_()
+    inputs, state = random(5, 3), random(5, ours.width * 4, seed=3)
+    found = ours(inputs @ expected[0].weight_ih.T + expected[0].bias_ih, state)
     value: Any = state if kind == "gru" else state.chunk(2, -1)
-    for place, each in enumerate(expected):
-        value = each(torch.zeros_like(inputs) if place else inputs, value)
+    for place, theirs in enumerate(expected):
+        value = theirs(torch.zeros_like(inputs) if place else inputs, value)
     assert torch.allclose(found, value if kind == "gru" else torch.cat(value, -1))
 
 
 def test_normalized_upper_cells_of_a_deep_transition_normalize_no_zeros() -> None:
-    deep = DeepTransition([GruCell(4, normalize=True) for _ in range(3)])
-    assert [name for name, _ in deep.named_parameters() if "input_norm" in name] == [
-        f"first.input_norm.norms.{group}.{what}" for group in (0, 1) for what in ("weight", "bias")
-    ]
+    deep = cell("gru", 4, transitions=3, layer_norm=True)
+    assert {name.partition(".")[0] for name, _ in deep.named_parameters() if "input_norm" in name} == {"first"}
 
 
 # --- encoders of cells ------------------------------------------------------------------------------------------------
@@ -256,9 +238,10 @@ LENGTHS = torch.tensor([5, 1, 3])
 def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidirectional: bool, mean: bool) -> None:
     """Annotations; the last forward and the first backward one, of which the backward one goes on, or the mean."""
     rnn = filled(library(3, 4, 2, bidirectional=bidirectional, batch_first=True))
-    cell = GruCell if library is nn.GRU else LstmCell
-    encoder = RecurrentEncoder(3, lambda: cell(4), 2, Dropout(0.0), bidirectional=bidirectional, mean=mean).double()
-    for layer, directions in enumerate(encoder.directions):
+    section: dict[str, Any] = {"type": "gru" if library is nn.GRU else "lstm", "layers": 2}
+    section |= {"directions": "both" if bidirectional else "forward", "summary": "mean" if mean else "last"}
+    ours = encoder(**section)
+    for layer, directions in enumerate(ours.directions):
         for suffix, direction in zip(("", "_reverse"), directions, strict=False):
             assert isinstance(direction.cell, GruCell | LstmCell)
             for part, name in ((direction.input_gates, "ih"), (direction.cell.recurrent, "hh")):
@@ -268,60 +251,45 @@ def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidire
     embedded = random(3, 5, 3)
     packed = pack_padded_sequence(embedded, LENGTHS, batch_first=True, enforce_sorted=False)
     expected = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=5)[0]
-    annotations, summary = encoder(embedded, LENGTHS)
+    annotations, summary = ours(embedded, LENGTHS)
     assert torch.allclose(annotations, expected)
     for i, length in enumerate(LENGTHS.tolist()):
         real = expected[i, :length]
         halves = (real[-1, :4], real[0, 4:]) if bidirectional else (real[-1],)
         assert torch.allclose(summary[i], real.mean(0) if mean else torch.cat(halves))
-    bridge = encoder.bridge(summary)
+    bridge = ours.bridge(summary)
     assert torch.equal(bridge, summary[:, 4:] if bidirectional and not mean else summary)
-    assert (encoder.width, encoder.bridge_width) == (annotations.size(2), bridge.size(1))
+    assert (ours.width, ours.bridge_width) == (annotations.size(2), bridge.size(1))
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 def test_under_autocast_in_bf16_states_stay_in_fp32(kind: str) -> None:
     """PyTorch's own recurrences would run in fp16 on a GPU, without the scaling of losses that fp16 needs."""
-    encoder = RecurrentEncoder(3, lambda: CELLS[kind](4), 2, Dropout(0.0))
-    assert not [module for module in encoder.modules() if isinstance(module, nn.RNNBase)]
+    ours = encoder(**CELLS[kind], layers=2).float()
+    assert not [module for module in ours.modules() if isinstance(module, nn.RNNBase)]
     states: list[torch.dtype] = []
-    for way in encoder.directions[0]:
+    for way in ours.directions[0]:
         way.cell.register_forward_hook(lambda cell, inputs, state: states.append(state.dtype))
     with torch.autocast("cpu", torch.bfloat16):
-        annotations, summary = encoder(random(3, 5, 3).float(), LENGTHS)
+        annotations, summary = ours(random(3, 5, 3).float(), LENGTHS)
     assert {*states, annotations.dtype, summary.dtype} == {torch.float32}
 
 
-def residual_encoder(*, residual: bool, dropout: float = 0.0) -> RecurrentEncoder:
-    made: RecurrentEncoder = filled(RecurrentEncoder(3, lambda: GruCell(4), 3, Dropout(dropout), residual=residual))
-    return made
-
-
 def test_residual_layers_add_what_they_read() -> None:
-    """Layer by layer with the same parts."""
-    encoder, embedded = residual_encoder(residual=True), random(3, 5, 3)
+    """Layer by layer with the same parts; what is added is not dropped."""
+    ours, embedded = filled(encoder(layers=3, residual=True)), random(3, 5, 3)
     mask = torch.arange(5) < LENGTHS.unsqueeze(1)
     below = embedded
-    for above, directions in enumerate(encoder.directions):
+    for above, directions in enumerate(ours.directions):
         read = [direction(below, mask, backward=way == 1)[0] for way, direction in enumerate(directions)]
         below = torch.cat(read, -1) + (below if above else 0)
-    annotations, _ = encoder(embedded, LENGTHS)
-    assert torch.allclose(annotations, below * mask.unsqueeze(-1))
-    assert not torch.allclose(annotations, residual_encoder(residual=False)(embedded, LENGTHS)[0])
-
-
-def test_the_residual_connection_is_not_dropped() -> None:
-    """With cells that output zero, all that is left above the first layer is the connection."""
-    encoder = residual_encoder(residual=True, dropout=0.5)
-    embedded = random(3, 5, 3)
-    expected = encoder.eval()
-    for directions in encoder.directions[1:]:
-        for direction in directions:
-            for parameter in direction.parameters():
-                parameter.data.zero_()
-    whole, _ = expected(embedded, LENGTHS)
-    torch.manual_seed(1)
-    assert torch.equal(encoder.train()(embedded, LENGTHS)[0], whole)
+    assert torch.allclose(ours(embedded, LENGTHS)[0], below * mask.unsqueeze(-1))
+    for directions in ours.directions[1:]:  # with cells that output zero, the connection is all that is left
+        for parameter in (each for direction in directions for each in direction.parameters()):
+            parameter.data.zero_()
+    whole, _ = ours(embedded, LENGTHS)
+    ours.dropout.p = 0.5
+    assert torch.equal(ours.train()(embedded, LENGTHS)[0], whole)
 
 
 # --- decoders ---------------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class MinimalCell(Cell):
     groups = (1, 1)  # what layer_norm normalizes
 
     def __init__(self, options: Minimal) -> None:
-        super().__init__(options.hidden, normalize=options.layer_norm)
+        super().__init__(options)
         self.recurrent = nn.Linear(options.hidden, options.hidden)  # U_f
         self.candidate_recurrent = nn.Linear(options.hidden, options.hidden)  # U_n
 

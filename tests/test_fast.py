@@ -14,13 +14,12 @@ from nmt.fast.inference_network import FastSearch
 from nmt.fast.recurrent import reads_by_kernels
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.model import Seq2Seq
-from nmt.model.attention import AdditiveAttention, GeneralAttention
+from nmt.model.attention import AdditiveAttention
 from nmt.model.cells import GruCell
 from nmt.model.decoders import Layer, Maxout, RecurrentDecoder
-from nmt.model.dropout import Dropout
 from nmt.model.encoders import RecurrentEncoder
 from nmt.training.objective import TeacherForcing, hard_objective
-from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model
+from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, score, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
@@ -76,7 +75,6 @@ STEP_BY_STEP = {
     # input feeding with another score than the dot product, general and additive ones, another readout, or layers
     "deep luong",
     "luong, maxout",
-    "bahdanau fed, tanh",
     "luong low rank",
     "local-m",
     "local-p",
@@ -120,7 +118,7 @@ def test_graphs_are_for_fast_kernels_on_a_gpu() -> None:
     cpu, gpu, model = torch.device("cpu"), torch.device("cuda"), small_model()
     assert fast.records_graphs(model, "auto", gpu)
     assert not fast.records_graphs(model, "plain", gpu) and not fast.records_graphs(model, "auto", cpu)
-    model.encoder = Louder(5, lambda: GruCell(4), 1, Dropout(0.0))  # it has no twin, and may synchronize
+    model.encoder.__class__ = Louder  # it has no twin, and may synchronize
     assert not fast.records_graphs(model, "auto", gpu)
     assert not fast.records_graphs(small_model("hard by reinforce"), "auto", gpu)  # nor has its objective
 
@@ -168,7 +166,7 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(attention: str,
     elif part == "attention":
         decoder.attention.__class__ = Sharper
     else:
-        decoder.attention = GeneralAttention(8, 8).double()
+        decoder.attention = score("general", 8, 8)
     check_that_twins_agree(model)
 
 

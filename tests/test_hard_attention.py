@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from nmt.data.batching import Batch
 from nmt.model import Memory, Seq2Seq
-from nmt.model.attention import DotAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import (
     GumbelAttention,
@@ -23,7 +22,7 @@ from nmt.model.hard import (
     marginal_cross_entropy,
 )
 from nmt.training.objective import ExactMarginal, Reinforce, hard_objective, with_noise
-from tests.models import model_config, small_model
+from tests.models import model_config, score, small_model
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
 REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}
@@ -322,9 +321,9 @@ def remembered(noise: Tensor | None) -> tuple[Tensor, Memory]:
 @pytest.mark.parametrize("kind", [HardAttention, SampledAttention, GumbelAttention])
 def test_samples_have_the_probabilities_of_the_soft_attention(kind: type[HardAttention]) -> None:
     made: dict[type[HardAttention], Callable[[], HardAttention]] = {
-        HardAttention: lambda: HardAttention(DotAttention()),
-        SampledAttention: lambda: SampledAttention(DotAttention(), 0),
-        GumbelAttention: lambda: GumbelAttention(DotAttention(), 0.5),
+        HardAttention: lambda: HardAttention(score("dot")),
+        SampledAttention: lambda: SampledAttention(score("dot"), 0),
+        GumbelAttention: lambda: GumbelAttention(score("dot"), 0.5),
     }
     count = 20_000
     noise = -torch.empty(1, count, 4).exponential_(generator=torch.Generator().manual_seed(1)).log()
@@ -338,7 +337,7 @@ def test_samples_have_the_probabilities_of_the_soft_attention(kind: type[HardAtt
     assert (values == 0).sum() == 0  # padding
 
 
-@pytest.mark.parametrize("made", [lambda: HardAttention(DotAttention()), lambda: GumbelAttention(DotAttention(), 0.5)])
+@pytest.mark.parametrize("made", [lambda: HardAttention(score("dot")), lambda: GumbelAttention(score("dot"), 0.5)])
 def test_without_noise_the_likeliest_position_is_read(made: Callable[[], HardAttention]) -> None:
     query, memory = remembered(None)
     context, weights = made()(query, torch.arange(1), memory)
@@ -348,7 +347,7 @@ def test_without_noise_the_likeliest_position_is_read(made: Callable[[], HardAtt
 
 def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax() -> None:
     noise = -torch.empty(1, 1, 4).exponential_(generator=torch.Generator().manual_seed(4)).log().double()
-    attention = GumbelAttention(DotAttention(), 0.5)
+    attention = GumbelAttention(score("dot"), 0.5)
     query, memory = remembered(noise)
     query.requires_grad_()
     context, _ = attention(query, torch.arange(1), memory)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.model import Seq2Seq, build_model
-from nmt.model.attention.multi_head import (
+from nmt.model.multi_head import (
     EncoderDecoderAttention,
     RelativeSelfAttention,
     SelfAttention,
@@ -163,7 +163,9 @@ def test_relative_positions_by_loops(causal: bool) -> None:
 @pytest.mark.parametrize("head", [None, 0, 1])
 def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
     """In each of two layers; the weights are those of the second: of one head, or the mean."""
-    ours = EncoderDecoderAttention(2, 2, 8, 8, layer=1, head=head).double()
+    shown = {"type": "transformer", "layer": 2, "head": None if head is None else head + 1}
+    ours = small_model("transformer", decoder=part(layers=2), attention=shown).decoder.attention
+    assert isinstance(ours, EncoderDecoderAttention)
     queries, annotations = randoms(3, 4, 8), randoms(3, 5, 8)
     memory = ours.prepare(Memory(annotations, annotations.mean(1), MASK))
     for layer in range(2):

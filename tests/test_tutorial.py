@@ -44,7 +44,7 @@ def test_outputs_are_cleared() -> None:
 
 def test_its_page_has_the_sources_and_the_solutions() -> None:
     page = tutorial.to_markdown(tutorial.TUTORIAL)
-    assert "\n# nmt.model.attention.scores.AdditiveAttention.score\ndef score(self" in page
+    assert "\n# nmt.model.attention.AdditiveAttention.score\ndef score(self" in page
     assert "show(" not in page.replace("def show(", "")
     assert page.count("<details><summary>Solution</summary>") == 3
 

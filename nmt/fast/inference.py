@@ -51,8 +51,7 @@ class FastBahdanau(FastSearch):
         inputs = self.from_token(previous)  # (R, G + U)
         if self.reads_context:
             inputs += context
-        gates = self._fed(inputs[:, : self.gates], state)
-        hidden = self.cell(gates, products[:, self.units :], state.hidden)
+        hidden = self.cell(inputs[:, : self.gates], products[:, self.units :], state.hidden)
         output, upper = self._climb(hidden, state)
         return self._read(self.from_state(output).add_(inputs[:, self.gates :]), state, hidden, upper, weights)
 

@@ -34,7 +34,7 @@ from nmt.model.attention import (
     NoAttention,
     ScaledDotAttention,
 )
-from nmt.model.decoders import Maxout, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.decoders import LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
@@ -85,7 +85,7 @@ class FastSearch(Searchable[RecurrentState]):
             for each in (decoder.initial, *(layer.initial for layer in decoder.above))
         ]
         self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
-        feeding = decoder.feeding_gates
+        feeding = decoder.feeding_gates if isinstance(decoder, LuongDecoder) else None
         self.fed = 0 if feeding is None else feeding.in_features
         self.feeding = None if feeding is None else self._layer(*weight_and_bias(feeding))
         self.units = 0

@@ -126,9 +126,9 @@ def _first(decoder: RecurrentDecoder) -> Weights:
 
 def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
     """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
-    for layer, state, kept in zip(decoder.above, start.upper, start.kept, strict=True):
+    for layer, state in zip(decoder.above, start.upper, strict=True):
         weights = weights_of(layer.input_gates, layer.cell)
-        above = _outputs(weights, _gates(weights, layer.dropped(outputs, kept)), state)
+        above = _outputs(weights, _gates(weights, layer.dropout(outputs)), state)
         outputs = above + outputs if layer.residual else above
     return outputs
 
@@ -214,11 +214,15 @@ NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
 """Those that walk a cell and an attention together."""
 
 
+def _is_fed(decoder: Decoder) -> bool:
+    return isinstance(decoder, LuongDecoder) and decoder.feeding_gates is not None
+
+
 def unroll_of(decoder: Decoder) -> Unroll | None:
     """Look up the twin of a decoder's ``unroll``."""
     if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
         return None
-    twins = TRAINING_TWINS.get((type(decoder), decoder.feeding_gates is not None), {})
+    twins = TRAINING_TWINS.get((type(decoder), _is_fed(decoder)), {})
     unroll = twins.get(type(decoder.attention), twins.get(None))
     if unroll in NO_ATTENTION_GRADIENTS and type(decoder.cell) not in WALKED:
         return None
@@ -247,8 +251,7 @@ def _encoder(encoder: Encoder) -> bool:
 def _decoder(decoder: Decoder) -> bool:
     """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and one of their attentions."""
     if type(decoder) is BahdanauDecoder:
-        shape = type(decoder.nonlinearity) is Maxout and decoder.feeding_gates is None
-        shape = shape and isinstance(decoder.context_gates, nn.Linear)
+        shape = type(decoder.nonlinearity) is Maxout and isinstance(decoder.context_gates, nn.Linear)
     elif type(decoder) is LuongDecoder:
         shape = type(decoder.nonlinearity) is Tanh
     else:

@@ -13,18 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
+from nmt.config.schema import CELLS
 
 
 class Cell(nn.Module):
     """One recurrent layer over time.
 
-    Args:
-        hidden: H.
-        normalize: layer normalization of the input's part of the gates and of each product with the state, each by
-            itself, before they are added; of an LSTM also of the memory that is shown (Ba et al. 2016, supplement).
-            Products have no bias then: of a zero state, as before the first step, there would be nothing but the bias
-            to normalize, and its gradient would be that of all others together many times over. The shift of the
-            normalization takes its place.
+    With ``layer_norm``, the input's part of the gates and each product with the state are normalized, each by itself,
+    before they are added; of an LSTM also the memory that is shown (Ba et al. 2016, supplement). The shift of a
+    normalization then takes the place of the bias: in front of it, a bias would be all that there is to normalize while
+    the state is zero, and its gradient would outweigh all others.
     """
 
     gates: int
@@ -34,10 +32,9 @@ class Cell(nn.Module):
     groups: ClassVar[tuple[int, ...]] = ()
     """The gates that are normalized together, in multiples of H."""
 
-    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
+    def __init__(self, options: schema.Recurrence) -> None:
         super().__init__()
-        self.hidden = hidden
-        self.normalized = normalize
+        self.hidden, self.normalized = options.hidden, options.layer_norm
         self.input_norm = self._norm(self.groups)
 
     def of_input(self, width: int) -> nn.Linear:
@@ -73,8 +70,8 @@ class GateNorm(nn.Module):
 
     def __init__(self, hidden: int, groups: Sequence[int]) -> None:
         super().__init__()
-        self.norms = nn.ModuleList([nn.LayerNorm(group * hidden) for group in groups])
         self.sizes = [group * hidden for group in groups]
+        self.norms = nn.ModuleList(map(nn.LayerNorm, self.sizes))
 
     def forward(self, gates: Tensor) -> Tensor:
         """Normalize over the units of each group; autocast does so in fp32, and the gates keep their precision."""
@@ -92,9 +89,9 @@ class GruCell(Cell):
     gates = 3
     groups = (2, 1)
 
-    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
-        super().__init__(hidden, normalize=normalize)
-        self.recurrent = self._of_state(3)
+    def __init__(self, options: schema.Recurrence) -> None:
+        super().__init__(options)
+        self.recurrent = self._of_state(3)  # U_r, U_z, U_n
         self.recurrent_norm = self._norm(self.groups)
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
@@ -116,8 +113,8 @@ class ResetBeforeGruCell(Cell):
     gates = 3
     groups = (2, 1)
 
-    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
-        super().__init__(hidden, normalize=normalize)
+    def __init__(self, options: schema.Recurrence) -> None:
+        super().__init__(options)
         self.recurrent = self._of_state(2)  # U_r, U_z
         self.candidate_recurrent = self._of_state(1)  # U_n
         self.recurrent_norm = self._norm((2,))
@@ -133,6 +130,7 @@ class ResetBeforeGruCell(Cell):
         return torch.lerp(torch.tanh(input_gates[..., both:] + product), state, update)
 
 
+@CELLS.builds(schema.Lstm)
 class LstmCell(Cell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997, Gers et al. 2000), as in PyTorch; the state is [h ; c].
 
@@ -143,8 +141,8 @@ class LstmCell(Cell):
     width = 2
     groups = (4,)
 
-    def __init__(self, hidden: int, *, normalize: bool = False) -> None:
-        super().__init__(hidden, normalize=normalize)
+    def __init__(self, options: schema.Recurrence) -> None:
+        super().__init__(options)
         self.recurrent = self._of_state(4)
         self.recurrent_norm = self._norm(self.groups)
         self.memory_norm = self._norm((1,))
@@ -162,6 +160,7 @@ class LstmCell(Cell):
         return state[..., : self.hidden]
 
 
+@CELLS.builds(schema.Ssru)
 class SsruCell(Cell):
     """Simpler simple recurrent unit (Kim et al. 2019): gates depend on the input alone.
 
@@ -173,21 +172,17 @@ class SsruCell(Cell):
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, 2H), state (R, H) -> (R, H)."""
-        keep, candidate = self.split(input_gates)
-        return torch.lerp(candidate, state, keep)
+        keep, candidate = self.input_norm(input_gates).chunk(2, -1)
+        return torch.lerp(candidate, state, torch.sigmoid(keep))
 
     def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """All gates at once; what is left of a step is one product of each unit."""
+        """Compute all gates at once; one product of each unit is left of a step."""
+        gates, candidates = self.input_norm(input_gates).chunk(2, -1)
         states = []
-        for keep, candidate in zip(*(part.unbind(1) for part in self.split(input_gates)), strict=True):
+        for keep, candidate in zip(torch.sigmoid(gates).unbind(1), candidates.unbind(1), strict=True):
             state = torch.lerp(candidate, state, keep)
             states.append(state)
         return torch.stack(states, 1)
-
-    def split(self, input_gates: Tensor) -> tuple[Tensor, Tensor]:
-        """f and x_c: (..., 2H) -> (..., H) each."""
-        keep, candidate = self.input_norm(input_gates).chunk(2, -1)
-        return torch.sigmoid(keep), candidate
 
     def output(self, state: Tensor) -> Tensor:
         """relu(c)."""
@@ -200,13 +195,13 @@ class DeepTransition(Cell):
     The first reads the input; the others read the state alone: their input gates are zero, and are not normalized.
     """
 
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        super().__init__(cells[0].hidden)
-        self.normalized = cells[0].normalized
-        self.first, self.others = cells[0], nn.ModuleList(cells[1:])
-        for cell in cells[1:]:
+    def __init__(self, options: schema.Transitions) -> None:
+        super().__init__(options)
+        first, *others = (CELLS.build(options) for _ in range(options.transitions))
+        self.gates, self.width = first.gates, first.width
+        self.first, self.others = first, nn.ModuleList(others)
+        for cell in others:
             cell.input_norm = nn.Identity()
-        self.gates, self.width = self.first.gates, self.first.width
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, G), state (R, W) -> (R, W)."""
@@ -217,28 +212,20 @@ class DeepTransition(Cell):
         return state
 
     def output(self, state: Tensor) -> Tensor:
-        """As the cells."""
-        return self.first.output(state)
+        """Select the output of the last cell: (..., W) -> (..., H)."""
+        output: Tensor = self.first.output(state)
+        return output
+
+
+@CELLS.builds(schema.Gru)
+def gru(options: schema.Gru) -> Cell:
+    """Make one of both GRUs."""
+    return ResetBeforeGruCell(options) if options.reset == "before" else GruCell(options)
 
 
 def cell_of(options: schema.Recurrence) -> Cell:
-    """Make one layer of a recurrent part."""
-    transitions = options.transitions if isinstance(options, schema.Transitions) else 1
-    cells: list[Cell] = [schema.CELLS.build(options) for _ in range(transitions)]
-    return DeepTransition(cells) if len(cells) > 1 else cells[0]
-
-
-@schema.CELLS.builds(schema.Gru)
-def _gru(options: schema.Gru) -> Cell:
-    kind = ResetBeforeGruCell if options.reset == "before" else GruCell
-    return kind(options.hidden, normalize=options.layer_norm)
-
-
-@schema.CELLS.builds(schema.Lstm)
-def _lstm(options: schema.Lstm) -> Cell:
-    return LstmCell(options.hidden, normalize=options.layer_norm)
-
-
-@schema.CELLS.builds(schema.Ssru)
-def _ssru(options: schema.Ssru) -> Cell:
-    return SsruCell(options.hidden, normalize=options.layer_norm)
+    """Make the cell of one layer."""
+    if isinstance(options, schema.Transitions) and options.transitions > 1:
+        return DeepTransition(options)
+    cell: Cell = CELLS.build(options)
+    return cell

@@ -5,14 +5,14 @@ width of a query, C width of an annotation, A hidden units of the score.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.model.attention import AdditiveAttention
-from nmt.model.attention.base import masked
+from nmt.config.schema import SCORES
+from nmt.model.attention import AdditiveAttention, masked
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.records import Memory, State
 
@@ -33,6 +33,7 @@ class CoveredState(RecurrentState):
     """Sum of the weights so far, (R, S)."""
 
 
+@SCORES.builds(schema.CoverageScore)
 class CoverageAttention(AdditiveAttention):
     """e_ij = v·tanh(W s_i + U h_j + V C_{i-1,j}) (Tu et al. 2016, section 3.1.1).
 
@@ -42,10 +43,10 @@ class CoverageAttention(AdditiveAttention):
     MOST_WORDS = 2
     """N: the largest fertility, the number of target words that a source word can be worth."""
 
-    def __init__(self, state: int, annotation: int, hidden: int, *, bias: bool = True) -> None:
-        super().__init__(state, annotation, hidden, bias=bias)
+    def __init__(self, options: schema.CoverageScore, state: int, annotation: int) -> None:
+        super().__init__(options, state, annotation)
         self.fertility = nn.Linear(annotation, 1, bias=False)  # U_f
-        self.coverage = nn.Linear(1, hidden, bias=False)  # V_a
+        self.coverage = nn.Linear(1, self.query.out_features, bias=False)  # V_a
 
     def prepare(self, memory: Memory) -> Memory:
         """Add keys with the fertility as their last unit, (B, S, A + 1)."""
@@ -60,11 +61,6 @@ class CoverageAttention(AdditiveAttention):
         coverage = self.coverage((memory.covered / fertility).unsqueeze(-1))  # (B, Q, S, A)
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1) + coverage)
         return masked(cast(Tensor, self.energy(hidden)).squeeze(-1), memory.source_mask)
-
-
-@schema.SCORES.builds(schema.CoverageScore)
-def _coverage(options: schema.CoverageScore, state: int, annotation: int) -> CoverageAttention:
-    return CoverageAttention(state, annotation, options.hidden or state, bias=options.bias)
 
 
 class CoveringDecoder(RecurrentDecoder):
@@ -82,22 +78,11 @@ class CoveringDecoder(RecurrentDecoder):
         covered = state.covered.unflatten(0, (-1, state.width))
         return super().attend(replace(state, memory=CoveredMemory(**vars(state.memory), covered=covered)), query)
 
-    def after(
-        self,
-        state: RecurrentState,
-        hidden: Tensor,
-        upper: tuple[Tensor, ...],
-        weights: Tensor | None,
-        readout: Tensor | None = None,
-    ) -> RecurrentState:
+    def after(self, state: RecurrentState, weights: Tensor | None, **changes: Any) -> RecurrentState:
         """Add the weights of the step."""
         assert isinstance(state, CoveredState)
         assert weights is not None
-        return super().after(replace(state, covered=state.covered + weights), hidden, upper, weights, readout)
-
-    def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Take one step after the other: (B, T, E) -> readouts (B, T, O), weights (B, T, S)."""
-        return Decoder.unroll(self, embedded, state)
+        return super().after(state, weights, covered=state.covered + weights, **changes)
 
 
 class CoveringBahdanau(CoveringDecoder, BahdanauDecoder):
@@ -106,3 +91,7 @@ class CoveringBahdanau(CoveringDecoder, BahdanauDecoder):
 
 class CoveringLuong(CoveringDecoder, LuongDecoder):
     """Luong's decoder with coverage."""
+
+    def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+        """Take one step after the other, fed or not: (B, T, E) -> readouts (B, T, O), weights (B, T, S)."""
+        return Decoder.unroll(self, embedded, state)

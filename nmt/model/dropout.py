@@ -1,7 +1,4 @@
-"""Dropout of units and of words, from a random generator that is fast on CPUs.
-
-Shapes: B sentences, T positions, E units.
-"""
+"""Dropout from a random generator that is fast on CPUs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from nmt.config import schema
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
@@ -40,55 +35,6 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Any shape -> the same."""
         return dropout(x, self.p) if self.training else x
-
-    def mask(self, like: Tensor) -> Tensor | None:
-        """Return what every position is multiplied by, (B, E) as ``like``; None: each one draws its own."""
-        return None
-
-
-class VariationalDropout(Dropout):
-    """Dropout of the same units at every position of a sentence (Gal & Ghahramani 2016, section 4).
-
-    Each sentence, and each call, draws a mask of its own.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, ..., E) -> the same; without positions, (B, E), as ``Dropout``."""
-        if not self.training or x.dim() < 3:
-            return super().forward(x)
-        return x * dropout(x.new_ones(len(x), *[1] * (x.dim() - 2), x.size(-1)), self.p)  # (B, 1, ..., E)
-
-    def mask(self, like: Tensor) -> Tensor | None:
-        """Draw what every position is multiplied by, for networks that take one position after the other."""
-        return dropout(torch.ones_like(like), self.p) if self.training else None
-
-
-def dropout_of(config: schema.Model, probability: float) -> Dropout:
-    """Make the dropout of units that a configuration chooses."""
-    return VariationalDropout(probability) if config.dropout.variational else Dropout(probability)
-
-
-class WordDropout(nn.Module):
-    """Dropout of whole words in training mode (Gal & Ghahramani 2016, section 4.2).
-
-    A word of the vocabulary that is dropped is zero at every position of the sentence where it stands. Each sentence
-    draws a mask over the vocabulary of its own; special symbols are words like others. What stays is scaled by
-    1 / (1 - p).
-    """
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, embedded: Tensor, tokens: Tensor) -> Tensor:
-        """Embeddings (B, T, E) of tokens (B, T) -> the same; or of one position, (B, E) and (B,)."""
-        if not self.training or not self.p:
-            return embedded
-        words = tokens.view(len(tokens), -1)  # (B, T)
-        # one draw for each word that occurs: that of its first position, which argmax finds
-        first = (words.unsqueeze(2) == words.unsqueeze(1)).byte().argmax(2)
-        kept = dropout(embedded.new_ones(words.shape), self.p).gather(1, first)
-        return embedded * kept.view(tokens.shape).unsqueeze(-1)
 
 
 @contextmanager

@@ -6,15 +6,15 @@ Shapes: B sentences, S source positions, E embedding, H hidden, W state, C annot
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.model.cells import Cell, cell_of
-from nmt.model.dropout import Dropout, dropout_of
+from nmt.config.schema import ENCODERS
+from nmt.model.cells import cell_of
+from nmt.model.dropout import Dropout
 from nmt.model.records import source_mask
 
 
@@ -47,41 +47,20 @@ def mean_of(annotations: Tensor, lengths: Tensor) -> Tensor:
     return annotations.sum(1) / lengths.to(annotations.device).unsqueeze(1)
 
 
+@ENCODERS.builds(schema.RecurrentEncoder)
 class RecurrentEncoder(Encoder):
-    """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell (Bahdanau et al. 2015, section 3.2).
+    """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell (Bahdanau et al. 2015, section 3.2)."""
 
-    Args:
-        embedding: E.
-        cell: makes the cell of one direction of one layer.
-        layers: stacked layers.
-        dropout: between layers, the same for both directions.
-        bidirectional: read in both directions.
-        residual: add the input of each layer above the first, before dropout, to its output.
-        mean: the summary is the mean of the annotations, not the last outputs of the last layer's cells.
-    """
-
-    def __init__(
-        self,
-        embedding: int,
-        cell: Callable[[], Cell],
-        layers: int,
-        dropout: Dropout,
-        *,
-        bidirectional: bool = True,
-        residual: bool = False,
-        mean: bool = False,
-    ) -> None:
+    def __init__(self, options: schema.RecurrentEncoder, config: schema.Model) -> None:
         super().__init__()
-        ways = 2 if bidirectional else 1
-        cells = [[cell() for _ in range(ways)] for _ in range(layers)]
-        hidden = cells[0][0].hidden
-        self.residual, self.mean = residual, mean
-        self.width = ways * hidden
-        self.bridge_width = self.width if mean else hidden
-        self.dropout = dropout
+        self.residual, self.mean = options.residual, options.summary == "mean"
+        self.width = options.width
+        self.bridge_width = self.width if self.mean else options.hidden
+        self.dropout = Dropout(config.dropout.annotation)
+        ways = 2 if options.directions == "both" else 1
         self.layers = nn.ModuleList(
-            nn.ModuleList(Direction(self.width if above else embedding, each) for each in both)
-            for above, both in enumerate(cells)
+            nn.ModuleList(Direction(options, self.width if above else config.embeddings.size) for _ in range(ways))
+            for above in range(options.layers)
         )
 
     @property
@@ -114,10 +93,11 @@ class RecurrentEncoder(Encoder):
 
 
 class Direction(nn.Module):
-    """One direction of one layer."""
+    """One direction of one layer, which reads vectors of ``width`` units."""
 
-    def __init__(self, width: int, cell: Cell) -> None:
+    def __init__(self, options: schema.Recurrence, width: int) -> None:
         super().__init__()
+        cell = cell_of(options)
         self.input_gates = cell.of_input(width)
         self.cell = cell
 
@@ -135,17 +115,3 @@ class Direction(nn.Module):
             state = torch.where(mask[:, j].unsqueeze(1), self.cell(gates[:, j], state), state)
             outputs[j] = self.cell.output(state)
         return torch.stack(outputs, 1), self.cell.output(state)
-
-
-@schema.ENCODERS.builds(schema.RecurrentEncoder)
-def recurrent_encoder(options: schema.RecurrentEncoder, config: schema.Model) -> RecurrentEncoder:
-    """Make the encoder of a configuration."""
-    return RecurrentEncoder(
-        config.embeddings.size,
-        lambda: cell_of(options),
-        options.layers,
-        dropout_of(config, config.dropout.annotation),
-        bidirectional=options.directions == "both",
-        residual=options.residual,
-        mean=options.summary == "mean",
-    )

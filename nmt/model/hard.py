@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from nmt.model.attention.base import WeightedMean
+from nmt.model.attention import WeightedMean
 from nmt.model.decoders import LuongDecoder, RecurrentState
 from nmt.model.records import Memory
 from nmt.model.seq2seq import Seq2Seq, smoothed
@@ -44,7 +44,7 @@ class HardAttention(WeightedMean):
         self.soft = soft
 
     def prepare(self, memory: Memory) -> Memory:
-        """As the soft attention."""
+        """Add what the soft attention needs."""
         return self.soft.prepare(memory)
 
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:

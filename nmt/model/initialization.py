@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -31,69 +31,36 @@ class Uninitialized(TorchFunctionMode):
 def initialize(model: nn.Module, config: AnyInitialization) -> None:
     """Fill the parameters of the model, in the order in which it names them, from PyTorch's generator.
 
-    Layer normalizations start as the identity, and single numbers, as the scale of a score, as their module has them.
+    Layer normalizations start as the identity. Single numbers, as the scale of a score, and vectors of custom parts
+    start as their module has them.
     """
-    identities = {
-        parameter for module in model.modules() if isinstance(module, nn.LayerNorm) for parameter in module.parameters()
-    }
-    zero, small = _alignment(model)
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    as_made = {parameter for norm in norms for parameter in norm.parameters()}
+    zero, small = _parameters(model, "zero"), _parameters(model, "small")
+    paper = isinstance(config, PaperInitialization)
     for name, parameter in model.named_parameters():
-        if parameter in identities or parameter.ndim == 0:
+        if parameter in as_made or parameter.ndim == 0:
             continue
         if isinstance(config, UniformInitialization):
             nn.init.uniform_(parameter, -config.range, config.range)
-        elif isinstance(config, PaperInitialization):
-            _paper(name, parameter, zero=parameter in zero, small=parameter in small)
+        elif name.endswith("recurrent.weight"):
+            with torch.no_grad():
+                for block in parameter.split(parameter.size(1)):  # H x H, one for each gate
+                    nn.init.orthogonal_(block)
+        elif "bias" in name.rpartition(".")[2] or (paper and parameter in zero):
+            nn.init.zeros_(parameter)
+        elif parameter.ndim < 2:
+            continue
+        elif paper:
+            nn.init.normal_(parameter, std=0.001 if parameter in small else 0.01)
+        elif "embedding.weight" in name:
+            nn.init.normal_(parameter, std=1 / math.sqrt(parameter.size(1)))
         else:
-            _xavier(name, parameter)
+            nn.init.xavier_uniform_(parameter)
 
 
-def _is_recurrent(name: str) -> bool:
-    return name.endswith("recurrent.weight")
-
-
-def _is_bias(name: str) -> bool:
-    return "bias" in name.rpartition(".")[2]
-
-
-def _orthogonal_blocks(parameter: nn.Parameter) -> None:
-    """Fill the recurrent matrices of the gates, each H x H, that lie one above the other."""
-    with torch.no_grad():
-        for block in parameter.split(parameter.size(1)):
-            nn.init.orthogonal_(block)
-
-
-def _xavier(name: str, parameter: nn.Parameter) -> None:
-    if _is_recurrent(name):
-        _orthogonal_blocks(parameter)
-    elif _is_bias(name):
-        nn.init.zeros_(parameter)
-    elif parameter.ndim < 2:
-        return  # of a custom part, which knows better
-    elif "embedding.weight" in name:
-        nn.init.normal_(parameter, std=1 / math.sqrt(parameter.size(1)))
-    else:
-        nn.init.xavier_uniform_(parameter)
-
-
-def _alignment(model: nn.Module) -> tuple[set[nn.Parameter], set[nn.Parameter]]:
-    """Find the v_a, and the W_a and U_a, of all scores of a network."""
-    zero: set[nn.Parameter] = set()
-    small: set[nn.Parameter] = set()
-    for module in model.modules():
-        if isinstance(module, WeightedMean):
-            for names, found in ((module.zero, zero), (module.small, small)):
-                found.update(each for name in names for each in module.get_submodule(name).parameters())
-    return zero, small
-
-
-def _paper(name: str, parameter: nn.Parameter, *, zero: bool, small: bool) -> None:
-    """Bahdanau et al. 2015, appendix B.1."""
-    if _is_recurrent(name):
-        _orthogonal_blocks(parameter)
-    elif _is_bias(name) or zero:
-        nn.init.zeros_(parameter)
-    elif parameter.ndim < 2:
-        return  # of a custom part, which knows better
-    else:
-        nn.init.normal_(parameter, std=0.001 if small else 0.01)
+def _parameters(model: nn.Module, names: Literal["zero", "small"]) -> set[nn.Parameter]:
+    """Find the parameters of the layers that the attentions of a network list under ``names``."""
+    attentions = [module for module in model.modules() if isinstance(module, WeightedMean)]
+    layers = [each.get_submodule(layer) for each in attentions for layer in getattr(each, names)]
+    return {parameter for layer in layers for parameter in layer.parameters()}

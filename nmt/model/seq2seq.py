@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config import schema
 from nmt.model.decoders import Decoder
+from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder
 from nmt.model.records import Memory, State, source_mask
 
@@ -44,11 +46,7 @@ class Seq2Seq(nn.Module):
         encoder: Encoder,
         decoder: Decoder,
         output: nn.Linear,
-        *,
-        embedding_dropout: nn.Module,
-        annotation_dropout: nn.Module,
-        readout_dropout: nn.Module,
-        word_dropout: nn.Module,
+        dropout: schema.Dropout,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -56,10 +54,9 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
-        self.embedding_dropout = embedding_dropout
-        self.annotation_dropout = annotation_dropout
-        self.readout_dropout = readout_dropout
-        self.word_dropout = word_dropout
+        self.embedding_dropout = Dropout(dropout.embedding)
+        self.annotation_dropout = Dropout(dropout.annotation)
+        self.readout_dropout = Dropout(dropout.readout)
 
     @property
     def attends(self) -> bool:
@@ -109,14 +106,12 @@ class Seq2Seq(nn.Module):
 
     def embed_source(self, tokens: Tensor) -> Tensor:
         """Embed source ids, with dropout: (B, S) -> (B, S, E)."""
-        embedded: Tensor = self.word_dropout(self.source_embedding(tokens), tokens)
-        embedded = self.embedding_dropout(self.encoder.with_positions(embedded))
+        embedded: Tensor = self.embedding_dropout(self.encoder.with_positions(self.source_embedding(tokens)))
         return embedded
 
     def embed_target(self, tokens: Tensor, first: int) -> Tensor:
         """Embed the target ids at the positions from ``first`` on, with dropout: (R, T) -> (R, T, E)."""
-        embedded: Tensor = self.word_dropout(self.target_embedding(tokens), tokens)
-        embedded = self.embedding_dropout(self.decoder.with_positions(embedded, first))
+        embedded: Tensor = self.embedding_dropout(self.decoder.with_positions(self.target_embedding(tokens), first))
         return embedded
 
 

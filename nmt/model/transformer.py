@@ -1,6 +1,6 @@
 """The Transformer (Vaswani et al. 2017): positions, sublayers, encoder and decoder.
 
-Its attentions are in attention/multi_head.py.
+Its attentions are in multi_head.py.
 
 Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source and T target positions, D width of the model, F
 inner width of the feed-forward network.
@@ -8,16 +8,18 @@ inner width of the feed-forward network.
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from nmt.model.attention.multi_head import EncoderDecoderAttention, SelfAttention
+from nmt.config import schema
+from nmt.config.schema import DECODERS, ENCODERS
+from nmt.model.attention import Attention
 from nmt.model.decoders import Decoder
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder, mean_of
+from nmt.model.multi_head import EncoderDecoderAttention, self_attention
 from nmt.model.records import Memory, State, source_mask
 
 # --- positions (sections 3.4 and 3.5) ---------------------------------------------------------------------------------
@@ -35,7 +37,7 @@ class SinusoidalPositions(Positions):
     """Adds sines and cosines whose wavelengths grow from 2 pi to 10000 * 2 pi (section 3.5)."""
 
     def forward(self, embedded: Tensor, first: int) -> Tensor:
-        """As ``Positions``."""
+        """Add the sinusoids: (B, T, D) -> (B, T, D)."""
         return super().forward(embedded, first) + sinusoids(first, embedded)
 
 
@@ -57,11 +59,21 @@ class LearnedPositions(Positions):
         self.position_embedding = nn.Embedding(longest, width)
 
     def forward(self, embedded: Tensor, first: int) -> Tensor:
-        """As ``Positions``."""
+        """Add the vectors: (B, T, D) -> (B, T, D)."""
         positions = torch.arange(first, first + embedded.size(1), device=embedded.device)
         last = self.position_embedding.num_embeddings - 1
         learned: Tensor = self.position_embedding(positions.clamp(max=last))
         return super().forward(embedded, first) + learned
+
+
+def positions_of(options: schema.Transformer) -> Positions:
+    """Make the input of the first layer; relative positions are in the self-attention."""
+    match options.positions:
+        case schema.SinusoidalPositions():
+            return SinusoidalPositions()
+        case schema.LearnedPositions(longest=longest):
+            return LearnedPositions(options.hidden, longest)
+    return Positions()
 
 
 # --- sublayers --------------------------------------------------------------------------------------------------------
@@ -111,6 +123,11 @@ class PreNorm(Residual):
         return x + dropped
 
 
+def residual(options: schema.Transformer) -> Residual:
+    """Make what is around a sublayer."""
+    return {"pre": PreNorm, "post": PostNorm}[options.norm](options.hidden, options.dropout)
+
+
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (eq. 2)."""
 
@@ -131,10 +148,11 @@ class FeedForward(nn.Module):
 class TransformerEncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(self, self_attention: SelfAttention, feed_forward: FeedForward, residuals: Sequence[Residual]) -> None:
+    def __init__(self, options: schema.Transformer) -> None:
         super().__init__()
-        self.self_attention, self.feed_forward = self_attention, feed_forward
-        self.around_self_attention, self.around_feed_forward = residuals
+        self.self_attention = self_attention(options)
+        self.feed_forward = FeedForward(options.hidden, options.feedforward)
+        self.around_self_attention, self.around_feed_forward = residual(options), residual(options)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
@@ -143,22 +161,21 @@ class TransformerEncoderLayer(nn.Module):
         return self.around_feed_forward.after(x, self.feed_forward(self.around_feed_forward.before(x)))
 
 
+def last_norm(options: schema.Transformer) -> nn.Module:
+    """Make the layer normalization of the last layer's output, which pre-norm layers need."""
+    return nn.LayerNorm(options.hidden) if options.norm == "pre" else nn.Identity()
+
+
+@ENCODERS.builds(schema.TransformerEncoder)
 class TransformerEncoder(Encoder):
-    """A stack of layers; the summary is the mean of the annotations.
+    """A stack of layers; the summary is the mean of the annotations."""
 
-    Args:
-        width: D.
-        positions: what is added to the embeddings.
-        layers: from the first to the last.
-        norm: of the last layer's output: the layer normalization that pre-norm layers need, or nothing.
-    """
-
-    def __init__(
-        self, width: int, positions: Positions, layers: Sequence[TransformerEncoderLayer], norm: nn.Module
-    ) -> None:
+    def __init__(self, options: schema.TransformerEncoder, config: schema.Model) -> None:
         super().__init__()
-        self.width = self.bridge_width = width
-        self.positions, self.layers, self.norm = positions, nn.ModuleList(layers), norm
+        self.width = self.bridge_width = options.hidden
+        self.positions = positions_of(options)
+        self.layers = nn.ModuleList(TransformerEncoderLayer(options) for _ in range(options.layers))
+        self.norm = last_norm(options)
 
     def with_positions(self, embedded: Tensor) -> Tensor:
         """(B, S, D) -> (B, S, D), scaled and with positions (sections 3.4 and 3.5)."""
@@ -189,36 +206,30 @@ class TransformerState(State):
 class TransformerDecoderLayer(nn.Module):
     """Self-attention, attention to the annotations (which belongs to the decoder), then the feed-forward network."""
 
-    def __init__(self, self_attention: SelfAttention, feed_forward: FeedForward, residuals: Sequence[Residual]) -> None:
+    def __init__(self, options: schema.Transformer) -> None:
         super().__init__()
-        self.self_attention, self.feed_forward = self_attention, feed_forward
-        self.around_self_attention, self.around_attention, self.around_feed_forward = residuals
+        self.self_attention = self_attention(options)
+        self.feed_forward = FeedForward(options.hidden, options.feedforward)
+        self.around_self_attention, self.around_attention, self.around_feed_forward = (
+            residual(options) for _ in range(3)
+        )
 
 
+@DECODERS.builds(schema.TransformerDecoder)
 class TransformerDecoder(Decoder):
-    """A stack of layers; the keys and values of the positions so far are in the state.
-
-    Args:
-        width: D.
-        positions: what is added to the embeddings.
-        layers: from the first to the last.
-        norm: of the last layer's output: the layer normalization that pre-norm layers need, or nothing.
-        attention: to the annotations, of all layers.
-    """
+    """A stack of layers; the keys and values of the positions so far are in the state."""
 
     attends = True
 
     def __init__(
-        self,
-        width: int,
-        positions: Positions,
-        layers: Sequence[TransformerDecoderLayer],
-        norm: nn.Module,
-        attention: EncoderDecoderAttention,
+        self, options: schema.TransformerDecoder, config: schema.Model, encoder: Encoder, attention: Attention
     ) -> None:
         super().__init__()
-        self.readout_width = width
-        self.positions, self.layers, self.norm = positions, nn.ModuleList(layers), norm
+        assert isinstance(attention, EncoderDecoderAttention)
+        self.readout_width = options.hidden
+        self.positions = positions_of(options)
+        self.layers = nn.ModuleList(TransformerDecoderLayer(options) for _ in range(options.layers))
+        self.norm = last_norm(options)
         self.attention = attention
 
     def with_positions(self, embedded: Tensor, first: int) -> Tensor:

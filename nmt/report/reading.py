@@ -19,7 +19,7 @@ from nmt.data.links import Link, piece_words
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.metrics import sentence_scores
 from nmt.evaluation.writing import Unit, unit_of, units
-from nmt.model.attention.multi_head import by_head
+from nmt.model.multi_head import by_head
 from nmt.report.collecting import Collected
 from nmt.report.measuring import failures_of
 from nmt.report.rendering import Reading, Sentence, Words

@@ -18,7 +18,7 @@ from nmt.data.dataset import PreparedData
 from nmt.device import format_of, resolve_precision
 from nmt.messages import Caution, Say, step
 from nmt.model import Seq2Seq
-from nmt.model.dropout import Dropout, WordDropout
+from nmt.model.dropout import Dropout
 from nmt.training.gradients import SENTENCES, gradients_on
 from nmt.training.objective import objective_of
 from nmt.training.world import World
@@ -98,7 +98,7 @@ def _without_zeros(model: Seq2Seq) -> Seq2Seq:
             bound = 1 / max(parameter.shape[-1:], default=1) ** 0.5
             parameter.add_(torch.empty_like(parameter).uniform_(-bound, bound))
     for module in model.modules():
-        if isinstance(module, Dropout | WordDropout):
+        if isinstance(module, Dropout):
             module.p = 0.0
         elif isinstance(module, nn.RNNBase):
             module.dropout = 0.0

@@ -71,10 +71,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((*TRANSFORMER[:2], "model.decoder={type: transformer, heads: 3}"), {"model.decoder.heads": "256"}),
     ((attention("{type: transformer, layer: 7}"), *TRANSFORMER[1:]), {"model.attention.layer": r"layers \(6\)"}),
     ((attention("{type: transformer, head: 9}"), *TRANSFORMER[1:]), {"model.attention.head": r"heads \(8\)"}),
-    (
-        ("model.dropout={variational: true, embedding: 0, annotation: 0, readout: 0}",),
-        {"model.dropout.variational": "leave it out"},
-    ),
     # embeddings and vocabularies
     (("model.embeddings.tie=all",), {"model.embeddings.tie": "tokenizer.shared: true"}),
     (
@@ -160,7 +156,6 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
-        ("model.dropout.variational=true",),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
         ("training.scheduled_sampling={type: linear, offset: 0.5, slope: 0}",),
         ("training.validation.metric=aer", "evaluation.gold={source: s, target: t, links: l}"),

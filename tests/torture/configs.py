@@ -81,8 +81,6 @@ EXTREMES = {
     "model.dropout.embedding": ["0", "0.9999999999"],
     "model.dropout.annotation": ["0", "0.9999999999"],
     "model.dropout.readout": ["0", "0.9999999999"],
-    "model.dropout.word": ["0.9999999999"],
-    "model.dropout.variational": ["true"],
     "model.initialization": ["{type: uniform, range: 100}", "{type: uniform, range: 1e-300}", "{type: bahdanau}"],
     "training.updates": ["1", str(10**18 - 1)],
     "training.batch_tokens": ["1", str(1 << 24)],

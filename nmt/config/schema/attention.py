@@ -215,17 +215,10 @@ class ScoredAttention(Attention):
     """Attentions side by side (Vaswani et al. 2017)."""
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
-    input_feeding: bool
-    """Feed the readout, Luong's attentional vector, into the next update."""
     hard: AnyEstimator | None = None
     """Read one position at each step (Xu et al. 2015), trained by this estimator."""
 
     _usual_scope = usual_type("global", "scope")
-
-    @property
-    def feeds(self) -> bool:
-        """``input_feeding``."""
-        return self.input_feeding
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
@@ -243,7 +236,7 @@ class ScoredAttention(Attention):
         if isinstance(self.hard, ExactMarginal | Reinforce) and not isinstance(decoder, RecurrentDecoder):
             text = f"'{self.hard.type}' needs a recurrent decoder of the package; use one, or 'gumbel'"
             yield Problem(f"{key}.hard.type", text)
-        if isinstance(self.hard, ExactMarginal) and (not self.after_update or self.input_feeding):
+        if isinstance(self.hard, ExactMarginal) and (not self.after_update or self.feeds):
             wrong = "input_feeding" if self.after_update else "hard.type"
             text = "'marginal' sums over the positions of one word, on which later words must not depend; use type"
             yield Problem(f"{key}.{wrong}", f"{text} 'luong' with input_feeding: false, or another estimator")
@@ -255,7 +248,6 @@ class BahdanauAttention(ScoredAttention):
 
     type: Literal["bahdanau"]
     score: Annotated[Score, Choice(SCORES, usual="additive")] = AdditiveScore(type="additive")
-    input_feeding: bool = False
 
 
 @ATTENTIONS.register
@@ -265,11 +257,17 @@ class LuongAttention(ScoredAttention):
     type: Literal["luong"]
     score: Annotated[Score, Choice(SCORES, usual="general")] = GeneralScore(type="general")
     input_feeding: bool = True
+    """Feed the readout, Luong's attentional vector, into the next update."""
 
     @property
     def after_update(self) -> bool:
         """True."""
         return True
+
+    @property
+    def feeds(self) -> bool:
+        """``input_feeding``."""
+        return self.input_feeding
 
 
 @ATTENTIONS.register

@@ -11,7 +11,7 @@ from nmt.config.schema.network import AnyDecoder, AnyEncoder, Embeddings, GruDec
 
 
 class Dropout(Section):
-    """Probability that a unit, or a word, is dropped during training."""
+    """Probability that a unit is dropped during training."""
 
     embedding: Fraction = 0.2
     """Embeddings of both sides; a Transformer's with their positions added."""
@@ -19,10 +19,6 @@ class Dropout(Section):
     """Outputs of each encoder layer, and inputs of decoder layers above the first."""
     readout: Fraction = 0.2
     """Input of the output layer."""
-    word: Fraction = 0.0
-    """Whole words of either side, everywhere in a sentence (Gal & Ghahramani 2016, section 4.2)."""
-    variational: bool = False
-    """Drop the same units at every position of a sentence."""
 
 
 class UniformInitialization(Section):
@@ -69,7 +65,3 @@ class Model(Section):
         if self.embeddings.tie != "none" and (readout := self.decoder.readout_width(embedding)) != embedding:
             text = f"{readout} does not fit tied embeddings; must be model.embeddings.size ({embedding})"
             yield Problem("model.decoder.readout", f"{text} or null")
-        dropout = self.dropout
-        if dropout.variational and not (dropout.embedding or dropout.annotation or dropout.readout):
-            text = "has no effect where embedding, annotation and readout are 0; leave it out"
-            yield Problem("model.dropout.variational", text)

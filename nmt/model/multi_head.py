@@ -14,7 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.attention.base import Attention, WeightedMean
+from nmt.config import schema
+from nmt.config.schema import ATTENTIONS
+from nmt.model.attention import Attention, WeightedMean
+from nmt.model.encoders import Encoder
 from nmt.model.records import Memory
 
 
@@ -176,22 +179,32 @@ class RelativeSelfAttention(SelfAttention):
         return weights @ value + torch.einsum("rnqk,qkd->rnqd", weights, self.distance_values[clipped])
 
 
+def self_attention(options: schema.Transformer) -> SelfAttention:
+    """Make the self-attention of one layer."""
+    if isinstance(options.positions, schema.RelativePositions):
+        return RelativeSelfAttention(options.hidden, options.heads, options.positions.distance)
+    return SelfAttention(options.hidden, options.heads)
+
+
+@ATTENTIONS.builds(schema.TransformerAttention)
 class EncoderDecoderAttention(Attention):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
-    Args:
-        layers, heads, width: of the decoder; D.
-        annotation: C.
-        layer: the layer, from 0, whose weights are returned.
-        head: the head, from 0, whose weights are returned; None: the mean of the heads.
+    The weights that it returns are those of one layer: the next to last, unless the configuration says otherwise, whose
+    mean head aligns best (Garg et al. 2019, table 2).
     """
 
-    def __init__(self, layers: int, heads: int, width: int, annotation: int, *, layer: int, head: int | None) -> None:
+    def __init__(self, options: schema.TransformerAttention, config: schema.Model, encoder: Encoder) -> None:
         super().__init__()
-        self.heads, self.layer, self.head = heads, layer, head
-        self.queries = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))  # W^Q
-        self.keys_values = nn.ModuleList(nn.Linear(annotation, 2 * width) for _ in range(layers))  # W^K, W^V
-        self.outputs = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))  # W^O
+        decoder, annotation = config.decoder, encoder.width
+        assert isinstance(decoder, schema.TransformerDecoder)
+        layers, width = range(decoder.layers), decoder.hidden
+        self.heads = decoder.heads
+        self.layer = (max(1, len(layers) - 1) if options.layer is None else options.layer) - 1
+        self.head = None if options.head is None else options.head - 1
+        self.queries = nn.ModuleList(nn.Linear(width, width) for _ in layers)  # W^Q
+        self.keys_values = nn.ModuleList(nn.Linear(annotation, 2 * width) for _ in layers)  # W^K, W^V
+        self.outputs = nn.ModuleList(nn.Linear(width, width) for _ in layers)  # W^O
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and values of all layers, in one product: (B, L, N, S, d) each."""

@@ -1,0 +1,248 @@
+"""Attention: how a decoder reads the annotations. The interface, no attention, and the scores of the papers.
+
+Windows of the source are in local_attention.py, several heads and the attention of a Transformer in multi_head.py.
+
+Shapes: B sentences, S source positions, Q queries of each sentence (hypotheses at one target position, or all target
+positions of one hypothesis), H width of a query, C width of an annotation and of a context, A width of a key.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmt.config import schema
+from nmt.config.schema import SCORES
+from nmt.model.records import Memory
+
+
+class Attention(nn.Module):
+    """One way to read the memory. "No attention" is one of them, so the baseline shares every other line."""
+
+    attends: ClassVar[bool] = True
+    """Whether it returns weights."""
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Add the keys, and values other than the annotations, which no query changes."""
+        return replace(memory, keys=self.keys(memory.annotations))
+
+    def keys(self, annotations: Tensor) -> Tensor | None:
+        """Compute what queries are compared with: (B, S, C) -> (B, S, A), or None."""
+        return None
+
+    @abstractmethod
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Read the memory for each query.
+
+        Args:
+            queries: (B, Q, H).
+            positions: the target position of each query, (Q,), from 0.
+            memory: prepared.
+
+        Returns:
+            Contexts (B, Q, C), and weights (B, Q, S) or None. With several heads, the weights are their mean.
+        """
+
+
+class NoAttention(Attention):
+    """The encoder's summary is the context of every step (Cho et al. 2014, section 2.2)."""
+
+    attends = False
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
+        """Repeat the summary for each query: (B, Q, H) -> (B, Q, C)."""
+        return memory.summary.unsqueeze(1).expand(-1, queries.size(1), -1), None
+
+
+class InitialStateOnly(NoAttention):
+    """The decoder sees the source through its first state alone (Sutskever et al. 2014): contexts have no units."""
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
+        """(B, Q, H) -> (B, Q, 0)."""
+        return queries[..., :0], None
+
+
+class WeightedMean(Attention):
+    """c_i = sum_j alpha_ij v_j; a subclass says what the weights alpha are.
+
+    The values v are the annotations, unless the memory has others, as that of a head.
+    """
+
+    compares: ClassVar[bool] = True
+    """Whether the weights depend on the annotations, beyond their number."""
+    zero: ClassVar[tuple[str, ...]] = ()
+    """Layers that ``initialization: bahdanau`` fills with zeros (Bahdanau et al. 2015, appendix B.1: v_a)."""
+    small: ClassVar[tuple[str, ...]] = ()
+    """Layers that it fills with N(0, 0.001²): W_a and U_a."""
+
+    @abstractmethod
+    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
+        """Compute alpha_ij, zero on padding: (B, Q, H) -> (B, Q, S)."""
+
+    @staticmethod
+    def values(memory: Memory) -> Tensor:
+        """Select what is weighed, (B, S, C)."""
+        return memory.annotations if memory.values is None else memory.values
+
+    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S)."""
+        values = self.values(memory)
+        weights = self.weights(queries, positions, memory).to(values.dtype)
+        return weights @ values, weights
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+class ScoredAttention(WeightedMean):
+    """alpha_ij = softmax_j(score(s_i, h_j)) over real j."""
+
+    @abstractmethod
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Compute the energies e_ij: queries (B, Q, H), keys (B, S, A) -> (B, Q, S)."""
+
+    def energies(self, queries: Tensor, memory: Memory) -> Tensor:
+        """Compute e_ij, minus infinity on padding: (B, Q, H) -> (B, Q, S), fp32 or finer."""
+        assert memory.keys is not None
+        return masked(self.score(queries, memory.keys), memory.source_mask)
+
+    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
+        """Normalize the energies: (B, Q, H) -> (B, Q, S), zero on padding."""
+        return self.energies(queries, memory).softmax(-1)
+
+
+def masked(energies: Tensor, source_mask: Tensor) -> Tensor:
+    """Exclude padding: energies (B, Q, S), mask (B, S) -> (B, Q, S), minus infinity on padding, fp32 or finer."""
+    energies = energies.masked_fill(~source_mask.unsqueeze(1), -torch.inf)
+    return energies.to(torch.promote_types(energies.dtype, torch.float32))
+
+
+@SCORES.builds(schema.AdditiveScore)
+class AdditiveAttention(ScoredAttention):
+    """e_ij = v·tanh(W s_i + U h_j): Bahdanau et al. 2015, A.1.2; Luong et al. 2015, section 3.1 ("concat")."""
+
+    zero = ("energy",)
+    small = ("query", "key")
+
+    def __init__(self, options: schema.AdditiveScore, state: int, annotation: int) -> None:
+        super().__init__()
+        hidden = options.hidden or state
+        self.query = nn.Linear(state, hidden, bias=False)  # W_a
+        self.key = nn.Linear(annotation, hidden, bias=options.bias)  # U_a
+        self.energy = nn.Linear(hidden, 1, bias=False)  # v_a
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """U h_j: (B, S, C) -> (B, S, A)."""
+        return cast(Tensor, self.key(annotations))
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, H), (B, S, A) -> (B, Q, S)."""
+        hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # (B, Q, S, A)
+        return cast(Tensor, self.energy(hidden)).squeeze(-1)
+
+
+@SCORES.builds(schema.DotScore)
+class DotAttention(ScoredAttention):
+    """e_ij = s_i·h_j (Luong et al. 2015, section 3.1); queries and annotations are equally wide."""
+
+    def __init__(self, options: schema.Score, state: int, annotation: int) -> None:
+        super().__init__()
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """Take the annotations themselves."""
+        return annotations
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, A), (B, S, A) -> (B, Q, S)."""
+        return queries @ keys.transpose(1, 2)
+
+
+@SCORES.builds(schema.ScaledDotScore)
+class ScaledDotAttention(DotAttention):
+    """e_ij = s_i·h_j / sqrt(C) (Vaswani et al. 2017, eq. 1)."""
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, C), (B, S, C) -> (B, Q, S)."""
+        return super().score(queries / math.sqrt(queries.size(-1)), keys)
+
+
+@SCORES.builds(schema.GeneralScore)
+class GeneralAttention(DotAttention):
+    """e_ij = s_i·W h_j (Luong et al. 2015, section 3.1)."""
+
+    small = ("key",)
+
+    def __init__(self, options: schema.Score, state: int, annotation: int) -> None:
+        super().__init__(options, state, annotation)
+        self.key = nn.Linear(annotation, state, bias=False)
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """W h_j: (B, S, C) -> (B, S, H)."""
+        return cast(Tensor, self.key(annotations))
+
+
+@SCORES.builds(schema.LowRankScore)
+class LowRankAttention(DotAttention):
+    """e_ij = (W s_i)·(U h_j): the general score with a matrix of rank A (low-rank bilinear, Kim et al. 2017)."""
+
+    def __init__(self, options: schema.LowRankScore, state: int, annotation: int) -> None:
+        super().__init__(options, state, annotation)
+        rank = options.hidden or state
+        self.query = nn.Linear(state, rank, bias=False)
+        self.key = nn.Linear(annotation, rank, bias=False)
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """U h_j: (B, S, C) -> (B, S, A)."""
+        return cast(Tensor, self.key(annotations))
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, H), (B, S, A) -> (B, Q, S)."""
+        return super().score(self.query(queries), keys)
+
+
+@SCORES.builds(schema.CosineScore)
+class CosineAttention(GeneralAttention):
+    """e_ij = beta cos(s_i, W h_j) with a learned beta > 0 (Graves et al. 2014, eq. 5 and 6)."""
+
+    FIRST = 10.0
+    """beta before training: cosines lie between -1 and 1, too close for a softmax to tell them apart."""
+
+    def __init__(self, options: schema.Score, state: int, annotation: int) -> None:
+        super().__init__(options, state, annotation)
+        self.log_scale = nn.Parameter(torch.tensor(math.log(self.FIRST)))
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """W h_j of length one: (B, S, C) -> (B, S, H)."""
+        return functional.normalize(super().keys(annotations), dim=-1)
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, H), (B, S, H) -> (B, Q, S)."""
+        return self.log_scale.exp() * super().score(functional.normalize(queries, dim=-1), keys)
+
+
+@SCORES.builds(schema.LocationScore)
+class LocationAttention(ScoredAttention):
+    """e_ij = (W s_i)_j: the energy of a position depends on the state alone (Luong et al. 2015, section 3.1, eq. 8).
+
+    Words beyond the number of positions get no weight.
+    """
+
+    compares = False
+
+    def __init__(self, options: schema.LocationScore, state: int, annotation: int) -> None:
+        super().__init__()
+        self.position = nn.Linear(state, options.positions, bias=False)  # W_a
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """Keep nothing but the number of positions: (B, S, C) -> (B, S, 0)."""
+        return annotations[..., :0]
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, Q, H), (B, S, 0) -> (B, Q, S)."""
+        energies: Tensor = self.position(queries)
+        lacking = max(0, keys.size(1) - energies.size(-1))
+        return functional.pad(energies[..., : keys.size(1)], (0, lacking), value=-torch.inf)
