@@ -7,10 +7,10 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nmt.errors import FileError, tried
 
@@ -50,17 +50,16 @@ def why_unwritable(path: Path) -> str:
     return ""
 
 
-@contextmanager
-def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
+def write_bytes(path: Path, data: bytes) -> None:
     """Write a file atomically: under another name, synced to disk, then renamed; an error leaves ``path`` as it was.
 
-    Links are replaced, not followed. ``writer`` tells apart processes that may write the same file at the same time.
+    Links are replaced, not followed.
     """
-    aside = path.with_name(f".{path.name}{writer}.new")
+    aside = path.with_name(f".{path.name}.new")
     try:
         aside.unlink(missing_ok=True)
         with aside.open("xb") as file:  # fails if somebody else has created it
-            yield file
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
@@ -71,12 +70,6 @@ def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     sync(path.parent)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically, as :func:`replacing` does."""
-    with replacing(path) as file:
-        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -104,34 +97,18 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fingerprint(path: Path) -> dict[str, int] | None:
-    """What changes with the content of a file; None if there is none."""
-    try:
+def fingerprint(path: Path) -> tuple[int, ...] | None:
+    """What changes with the content of a file or directory; None if there is none."""
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return {
-        "size": found.st_size,
-        "device": found.st_dev,
-        "inode": found.st_ino,
-        "modified": found.st_mtime_ns,
-        "changed": found.st_ctime_ns,
-    }
+        return found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    return None
 
 
 def write_checksums(folder: Path) -> None:
     """Write the SHA-256 of every file below a folder to its ``sha256.json``."""
-    write_json(folder / CHECKSUMS, _checksums(folder))
-
-
-def unchanged(folder: Path, digest_of: Callable[[Path], str] = digest) -> bool:
-    """Whether the files below a folder match its ``sha256.json``. Raises FileError if that cannot be read."""
-    return bool(read_json(folder / CHECKSUMS) == _checksums(folder, digest_of))
-
-
-def _checksums(folder: Path, digest_of: Callable[[Path], str] = digest) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CHECKSUMS)
-    return {str(path.relative_to(folder)): digest_of(path) for path in files}
+    write_json(folder / CHECKSUMS, {str(path.relative_to(folder)): digest(path) for path in files})
 
 
 def sync(path: Path) -> None:

@@ -21,18 +21,12 @@ class Result(str):
 
 
 class Detail(str):
-    """A message that is shown with ``--verbose`` alone."""
+    """A message that is shown only with ``--verbose``."""
 
     __slots__ = ()
 
 
-class Highlight(str):
-    """A message that stands out on a terminal."""
-
-    __slots__ = ()
-
-
-class Caution(Highlight):
+class Caution(str):
     """A message that something may be wrong: a dry run shows it, too."""
 
     __slots__ = ()

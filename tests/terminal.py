@@ -10,14 +10,14 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 
 class Terminal:
     """A process whose three streams are a terminal."""
 
-    def __init__(self, program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, program: str, arguments: Sequence[str]) -> None:
         self.screen = ""
         """Everything that was written."""
         self._master, slave = pty.openpty()
@@ -27,7 +27,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", **environment},
+            env={**os.environ, "TERM": "xterm-256color"},
             start_new_session=True,
         )
         os.close(slave)
@@ -66,7 +66,7 @@ class Terminal:
 
 
 def visible(screen: str) -> list[str]:
-    """The lines that a person sees at the end, without colors and blank lines."""
+    """The lines that a person sees at the end, without blank lines."""
     lines: list[list[str]] = [[]]
     row = column = 0
     for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|.|\n", screen):
@@ -87,9 +87,9 @@ def visible(screen: str) -> list[str]:
 
 
 @contextmanager
-def terminal(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+def terminal(program: str, *arguments: str) -> Iterator[Terminal]:
     """Run Python code in a terminal."""
-    found = Terminal(program, arguments, environment or {})
+    found = Terminal(program, arguments)
     try:
         yield found
     finally:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nmt.cli import display
+from nmt.cli import common
 from nmt.cli.translate import main
 from nmt.config import Config
 from nmt.config.schema import WordTokenizer
@@ -227,7 +227,7 @@ def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, m
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "")
-    monkeypatch.setattr(display, "SHOWN_AFTER", 0.0)
+    monkeypatch.setattr(common, "SHOWN_AFTER", 0.0)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "") and f"{tmp_path}/text: " in err and f"/{len(LINES)} lines [" in err
     code, out, err = translate(TEXT)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.cli.display import Terminal, Verbosity
+from nmt.cli.common import Terminal, Verbosity
 from nmt.messages import Detail, Result, counted, duration, step
 from tests.small_translator import ATTENTIONS, LINES
 from tests.terminal import terminal, visible
@@ -16,12 +16,12 @@ from tests.test_cli_translate import save_run
 
 PROGRAM = """
 import argparse, sys
-from nmt.cli import display
+from nmt.cli import common
 from nmt.cli.common import command, say
 from nmt.errors import DataError
-from nmt.messages import Detail, Highlight, Result, counted, step
+from nmt.messages import Detail, Result, counted, step
 
-display.SHOWN_AFTER = display.SAY_EVERY = 0.0
+common.SHOWN_AFTER = common.SAY_EVERY = 0.0
 
 def body(arguments):
     say("a message")
@@ -30,7 +30,7 @@ def body(arguments):
         outer.note("loss 1.25")
         for number in counted(range(4), "inner work", 4, "pairs"):
             outer.advance()
-        say(Highlight("the best row"))
+        say("the best row")
     with step("unknown work", None, "texts", 0):
         import time
         time.sleep(0.1)
@@ -52,9 +52,9 @@ def piped(*arguments: str) -> tuple[list[str], list[str]]:
     return done.stdout.splitlines(), done.stderr.splitlines()
 
 
-def in_terminal(*arguments: str, **environment: str) -> str:
+def in_terminal(*arguments: str) -> str:
     """What the program leaves and has shown in a terminal."""
-    with terminal(PROGRAM, *arguments, environment=environment) as shown:
+    with terminal(PROGRAM, *arguments) as shown:
         assert shown.end() == 2
         return shown.screen
 
@@ -92,22 +92,13 @@ def test_dated_lines_where_there_is_no_terminal() -> None:
 
 
 def test_quiet_and_verbose() -> None:
-    for shown in (piped("--quiet")[1], in_terminal("--quiet", NO_COLOR="1").splitlines()):
+    for shown in (piped("--quiet")[1], in_terminal("--quiet").splitlines()):
         assert [line for line in shown if line != "42"] == ["a result", "nmt-test: error: a.txt: empty"]
     _, err = piped("--verbose")
     assert "a detail" in err and "Traceback (most recent call last):" in err
     assert any(re.fullmatch(r"outer work: 4 updates in \d+s", line) for line in err)
     done = subprocess.run([sys.executable, "-c", PROGRAM, "--quiet", "--verbose"], capture_output=True, check=False)
     assert b"not allowed with argument" in done.stderr
-
-
-@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_colors_are_for_terminals_that_want_them(variable: str, value: str) -> None:
-    colors = re.compile(r"\x1b\[[0-9;]+m")
-    found = in_terminal()
-    assert "\x1b[1;32mthe best row\x1b[0m" in found and "\x1b[1;31merror:\x1b[0m" in found
-    assert not colors.search(in_terminal(**{variable: value}))
-    assert colors.search(in_terminal(NO_COLOR=""))  # set, but empty: no-color.org
 
 
 def test_a_message_and_its_end_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

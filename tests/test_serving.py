@@ -26,9 +26,9 @@ import uvicorn
 
 from nmt.cli import serve
 from nmt.errors import Stopped
-from nmt.serving.app import LOCAL, application
-from nmt.serving.batches import Answer, Batches, Limits, Refused, Request, parse
-from nmt.serving.server import About, known_of, listen, make_server
+from nmt.serving.app import About, application
+from nmt.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
+from nmt.serving.server import LOCAL, known_hosts, listen, make_server
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import Translator
@@ -36,7 +36,7 @@ from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers,
 from tests.test_cli_translate import save_run
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
-ABOUT = About("tiny", ("low", "up"), [{"name": "tiny", "update": 1200, "scores": "BLEU 31.25", "scored_on": "test"}])
+ABOUT = About("tiny", "low", "up")
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -154,7 +154,6 @@ def asked(*lines: str, **options: Any) -> Request:
         ({"text": "a"}, asked("a")),
         ({"text": ["a", ""], "beam_size": 3, "attention": True}, asked("a", "", beam_size=3, attention=True)),
         ({"text": [], "beam_size": None}, asked()),
-        ({"text": "a", "sampling_temperature": 2, "seed": 7}, asked("a", sampling_temperature=2.0, seed=7)),
         ({"text": "tab\tand\u2028separator é 日本"}, asked("tab\tand\u2028separator é 日本")),
     ],
 )
@@ -176,9 +175,6 @@ HOSTILE: dict[str, tuple[bytes, int]] = {
     "beam of no hypothesis": (b'{"text": "a", "beam_size": 0}', 400),
     "beam of truth": (b'{"text": "a", "beam_size": true}', 400),
     "not a number": (b'{"text": "a", "beam_size": NaN}', 400),
-    "heat": (b'{"text": "a", "sampling_temperature": Infinity}', 400),
-    "a seed without samples": (b'{"text": "a", "seed": 1}', 400),
-    "a beam of samples": (b'{"text": "a", "sampling_temperature": 1, "beam_size": 2}', 400),
     "attention of text": (b'{"text": "a", "attention": "yes"}', 400),
     "10,000 lines": (json.dumps({"text": ["a"] * 10000}).encode(), 413),
     "a long line": (json.dumps({"text": "a" * 2001}).encode(), 413),
@@ -235,7 +231,7 @@ def test_foreign_host_names_are_refused(client: Client, host: str) -> None:
     ],
 )
 def test_every_loopback_address_refuses_foreign_names(asked: str, address: str, known: set[str] | None) -> None:
-    assert serve.known_hosts(asked, address, LOCAL) == known
+    assert known_hosts(asked, address) == known
 
 
 def test_pages_of_other_sites_are_not_allowed_to_read(client: Client) -> None:
@@ -347,7 +343,6 @@ def test_health(client: Client) -> None:
         "model": "tiny",
         "source_language": "low",
         "target_language": "up",
-        "runs": [{"name": "tiny", "update": 1200, "scores": "BLEU 31.25", "scored_on": "test"}],
         "waiting": 0,
     }
 
@@ -422,10 +417,10 @@ SMALL = replace(LIMITS, batch=10)
     [
         (LIMITS, [asked(f"{i}", f"{i}x") for i in range(4)], [["0", "0x"], ["1", "1x", "2", "2x", "3", "3x"]]),
         (
-            LIMITS,  # only requests for the same share a batch; samples have batches of their own
+            LIMITS,  # only requests for the same share a batch
             [asked("0"), asked("1"), asked("2", beam_size=3), asked("3", attention=True), asked("4"),
-             asked("5", beam_size=3), asked("6", sampling_temperature=1.0), asked("7", sampling_temperature=1.0)],
-            [["0"], ["1", "4"], ["2", "5"], ["3"], ["6"], ["7"]],
+             asked("5", beam_size=3)],
+            [["0"], ["1", "4"], ["2", "5"], ["3"]],
         ),
         (SMALL, [asked(letter * 4) for letter in "abcd"], [["aaaa"], ["bbbb", "cccc"], ["dddd"]]),
     ],
@@ -496,7 +491,7 @@ def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered(
 
 def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    translate = serve.translating(translator, {})
+    translate = translating(translator, {})
     how = SearchOptions.from_config(translator.decoding, attention=True)
     alone = {line: next(translator.stream([line], how)) for line in LINES}
     with serving(translate, replace(LIMITS, seconds=60.0)) as client, ThreadPoolExecutor(16) as pool:
@@ -509,38 +504,6 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
         assert found["score"] == pytest.approx(expected.score, abs=1e-4)
         assert expected.attention is not None
         assert found["attention"] == pytest.approx(expected.attention, abs=2e-4)
-
-
-def test_samples_depend_on_the_request_and_its_seed_alone() -> None:
-    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    translate = serve.translating(translator, {})
-
-    def sampled(client: Client, seed: int) -> list[str]:
-        content = {"text": LINES[:3], "sampling_temperature": 1.5, "seed": seed}
-        return [each["text"] for each in client.translate(content).content["translations"]]
-
-    with serving(translate, replace(LIMITS, seconds=60.0)) as client:
-        alone = {seed: sampled(client, seed) for seed in (1, 2)}
-        with ThreadPoolExecutor(12) as pool:
-            others = [pool.submit(client.translate, {"text": line}) for line in LINES]
-            together = [(seed, pool.submit(sampled, client, seed)) for seed in (1, 2, 1, 2, 1, 2)]
-            assert all(found.result() == alone[seed] for seed, found in together)
-            assert all(each.result().status == 200 for each in others)
-    assert alone[1] != alone[2]
-
-
-def test_a_run_is_described_as_far_as_its_metrics_go(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    assert known_of(run) == {"name": "run", "update": None, "scores": None, "scored_on": None}
-    lines = [{"split": "validation", "step": 2, "bleu": 1.0, "best": True}]
-    lines += [{"split": "validation", "step": 4, "bleu": 0.5, "best": False}]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert known_of(run) == {"name": "run", "update": 2, "scores": "BLEU 1.00", "scored_on": "validation"}
-    average = {"split": "average", "step": 4, "updates": [1, 3], "bleu": 1.5, "best": True}
-    lines += [average, {"split": "test", "step": 4, "bleu": 3.0}]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert known_of(run) == {"name": "run", "update": 3, "scores": "BLEU 3.00", "scored_on": "test"}
 
 
 def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
@@ -562,7 +525,7 @@ def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
     arguments = {"beam_size": 4, "coverage_penalty": 0.1}
-    with serving(serve.translating(translator, arguments)) as client:
+    with serving(translating(translator, arguments)) as client:
         assert client.translate({"text": "a"}).status == 200
         reply = client.translate({"text": "a", "beam_size": 1})
     assert reply.status == 400 and "coverage_penalty: has no effect" in reply.content["error"]

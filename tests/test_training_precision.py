@@ -10,7 +10,7 @@ import torch
 from nmt.config import Config
 from nmt.device import FORMATS, name_of
 from nmt.files import write_json
-from nmt.messages import Highlight
+from nmt.messages import Caution
 from nmt.runs.directory import RunDirectory
 from nmt.training.machine import settled
 from nmt.training.world import ONE_PROCESS, OneProcess
@@ -99,7 +99,7 @@ def test_bf16_by_name_is_kept_with_a_warning_where_it_is_slower(
     said = list[str]()
     assert settled(of(tmp_path, "bf16"), CPU, ONE_PROCESS, said.append).precision == "bf16"
     [warning] = said
-    assert isinstance(warning, Highlight)
+    assert isinstance(warning, Caution)
     assert "bf16 is slower than fp32 on this processor: matrix products at 215 GFLOP/s, in fp32 350" in warning
     for rates in (FASTER, CLOSE, {torch.float32: 216e9, torch.bfloat16: 200e9}):
         machine(monkeypatch, capabilities, rates)

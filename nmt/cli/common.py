@@ -1,22 +1,24 @@
-"""How every command begins and ends: exit codes, error lines, stop requests, and messages on standard error."""
+"""How every command begins and ends: exit codes and error lines; and what it shows on standard error: messages, and
+progress, as bars at a terminal, elsewhere as dated lines."""
 
 import argparse
 import contextlib
 import functools
+import io
 import os
-import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType, TracebackType
-from typing import Any, Self
+from datetime import datetime
+from enum import IntEnum
+from typing import Any
 
 from nmt import __version__
-from nmt.cli.display import BOLD, RED, Terminal, Verbosity, colored
 from nmt.cores import share_cores
 from nmt.errors import NmtError, NmtWarning
-from nmt.messages import Result, shown_on
+from nmt.files import printable
+from nmt.messages import HIDDEN, Detail, Result, Step, duration, shown_on
 
 FAILED = 2
 """Exit code of an error that the user can correct (argparse uses it too)."""
@@ -135,7 +137,7 @@ def _fail(arguments: argparse.Namespace, problems: Iterable[str]) -> int:
     several = os.environ.get("WORLD_SIZE", "1") != "1"  # set by torchrun
     who = f"{arguments.command}: rank {os.environ.get('RANK')}" if several else arguments.command
     for problem in problems:
-        say(Result(f"{who}: {colored('error:', BOLD, RED)} {problem}"))
+        say(Result(f"{who}: error: {problem}"))
     return FAILED
 
 
@@ -149,44 +151,108 @@ def _flush_standard_output() -> None:
         os.close(nowhere)
 
 
-class StopRequest:
-    """A stop request by Ctrl-C, SIGTERM or SIGHUP.
+# --- messages and progress -------------------------------------------------------------------------------------------
 
-    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
-    SIGTERM.
-    """
+SHOWN_AFTER = 1.0
+"""Seconds after which a step gets a bar."""
+SAY_EVERY = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+LINE = "{desc}: {n_fmt} of {total_fmt}{unit} ({percentage:.0f}%), {rate_noinv_fmt}, {remaining} left{postfix}"
+UNKNOWN = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
+"""Of a step whose amount of work is not known."""
 
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Self:
-        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, *heard)}
-        return self
+class Verbosity(IntEnum):
+    """How much a command shows."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    QUIET = 0
+    """Errors and results."""
+    NORMAL = 1
+    """Messages and progress, too."""
+    VERBOSE = 2
+    """Details, too."""
 
-    def __call__(self) -> bool:
-        """Whether a stop was requested."""
-        return self.signal is not None
 
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self.signal = number
-        if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s
-            if os.environ["RANK"] == "0":
-                say("stopping after this step")
+class Terminal:
+    """The messages and steps of a command on standard error."""
+
+    def __init__(self, verbosity: Verbosity = Verbosity.NORMAL) -> None:
+        self.verbosity = verbosity
+        self._bars = 0
+
+    def say(self, line: str) -> None:
+        """Print a message if it is to be shown; a closed stream is no reason to stop."""
+        least = {Result: Verbosity.QUIET, Detail: Verbosity.VERBOSE}.get(type(line), Verbosity.NORMAL)
+        if self.verbosity >= least:
+            self.write(printable(line))
+
+    def write(self, text: str) -> None:
+        """Print a line above the bars."""
+        with contextlib.suppress(OSError):
+            if self._bars:
+                from tqdm import tqdm  # noqa: PLC0415  (only slow commands need it)
+
+                tqdm.write(text, file=sys.stderr)
+                sys.stderr.flush()
+            else:
+                print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once: several processes may share a log
+
+    @contextlib.contextmanager
+    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
+        """Show a step; see :func:`nmt.messages.step`."""
+        if self.verbosity == Verbosity.QUIET:
+            yield HIDDEN
             return
-        for each in self._before:
-            signal.signal(each, signal.SIG_DFL)
-        with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
-            say("stopping after this step; press Ctrl-C again to stop immediately")
+        bar, at_terminal = self._bar(what, total, unit, done), sys.stderr.isatty()
+        self._bars += at_terminal
+        try:
+            yield _Shown(bar)
+        finally:
+            self._bars -= at_terminal
+            bar.close()
+        self.say(Detail(f"{what}: {bar.n - done:,.0f} {unit} in {duration(bar.format_dict['elapsed'])}"))
+
+    def _bar(self, what: str, total: float | None, unit: str, done: float) -> Any:
+        from tqdm import tqdm  # noqa: PLC0415
+
+        tqdm.monitor_interval = 0  # no thread of its own, since processes may be forked
+        common = {"desc": what, "total": total, "initial": done, "unit": f" {unit}", "miniters": 1, "leave": False}
+        if sys.stderr.isatty():
+            delay = 0 if total is None else SHOWN_AFTER  # without a total, there may never be a count
+            form = UNKNOWN if total is None else BAR
+            return tqdm(**common, bar_format=form, file=sys.stderr, delay=delay, dynamic_ncols=True)
+        form = UNKNOWN if total is None else LINE
+        return tqdm(**common, bar_format=form, file=_Log(self), delay=SAY_EVERY, mininterval=SAY_EVERY, position=0)
 
 
-# --- messages for a person --------------------------------------------------------------------------------------------
+class _Shown:
+    """A step that tqdm shows."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def advance(self, amount: float = 1) -> None:
+        self._bar.update(amount)
+
+    def expect(self, total: float) -> None:
+        self._bar.total = total
+
+    def note(self, text: str) -> None:
+        self._bar.set_postfix_str(text, refresh=False)
+
+
+class _Log(io.StringIO):
+    """What tqdm writes as dated lines; what it writes to clear a line is left out."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        if line := text.strip():
+            self._terminal.write(printable(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}"))
+        return len(text)
 
 
 _terminal = Terminal()

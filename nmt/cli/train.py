@@ -1,13 +1,16 @@
 """nmt-train: from raw text to a trained run."""
 
+import contextlib
 import os
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import Annotated
+from types import FrameType, TracebackType
+from typing import Annotated, Any, Self
 
-from nmt.cli.common import INTERRUPTED, StopRequest, say
+from nmt.cli.common import INTERRUPTED, say
 from nmt.cli.signature import Command, InputFile, Overrides, Value
 from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
@@ -20,6 +23,43 @@ from nmt.runs.directory import RunDirectory, run_directory
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
 the second copy takes 300 MB in bf16 and saves no time."""
+
+
+class StopRequest:
+    """A stop request by Ctrl-C, SIGTERM or SIGHUP.
+
+    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
+    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
+    SIGTERM.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, *heard)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __call__(self) -> bool:
+        """Whether a stop was requested."""
+        return self.signal is not None
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.signal = number
+        if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s
+            if os.environ["RANK"] == "0":
+                say("stopping after this step")
+            return
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+        with contextlib.suppress(RuntimeError):  # the signal may arrive while another line is printed
+            say("stopping after this step; press Ctrl-C again to stop immediately")
 
 
 def next_commands(config: Config) -> list[str]:

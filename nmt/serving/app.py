@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import AsyncIterator, Collection, MutableMapping
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,11 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import has_words
 from nmt.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
-from nmt.serving.server import About
+from nmt.serving.server import LOCAL
 from nmt.translation.results import Translation
 
-LOCAL = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, for itself."""
 CLIENT_GONE = 499
 """The status of an answer to a client that went away; nobody receives it."""
 POLICY = "default-src 'none'; {} connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -43,12 +42,21 @@ def page() -> tuple[str, str]:
     return text, POLICY.format(sources)
 
 
+@dataclass(frozen=True)
+class About:
+    """The model behind a server, as ``/health`` describes it."""
+
+    model: str
+    source_language: str
+    target_language: str
+
+
 def application(translate: Translate, about: About, limits: Limits, hosts: Collection[str] | None = LOCAL) -> ASGIApp:
     """Make the application.
 
     Args:
         translate: what translates a batch, in a thread of its own.
-        about: the model, of which ``/health`` tells.
+        about: the model.
         limits: how much a client may ask for.
         hosts: names by which clients may call the server; None: any. A page of another site that has its name point
             to this machine (DNS rebinding) calls it by that name.
@@ -72,10 +80,10 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
             return Response(status_code=CLIENT_GONE)
-        return await asyncio.to_thread(_response, answer, wanted.attention, limits, about.languages)
+        return await asyncio.to_thread(_response, answer, wanted.attention, limits, about)
 
     async def health(_: HttpRequest) -> Response:
-        return JSONResponse({"status": "ok", **about.as_dict(), "waiting": batches.waiting})
+        return JSONResponse({"status": "ok", **asdict(about), "waiting": batches.waiting})
 
     app = Starlette(
         routes=[
@@ -126,7 +134,7 @@ async def _wait(request: HttpRequest, answer: Any, limits: Limits) -> Answer:
             task.cancel()
 
 
-def _response(answer: Answer, attention: bool, limits: Limits, languages: tuple[str, str]) -> Response:
+def _response(answer: Answer, attention: bool, limits: Limits, about: About) -> Response:
     contents, weights = [], 0
     for translation, problem in answer:
         content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
@@ -137,28 +145,23 @@ def _response(answer: Answer, attention: bool, limits: Limits, languages: tuple[
             if found is not None and (weights := weights + found.size) > limits.weights:
                 found = None
                 content.setdefault("warning", f"no attention: an answer has up to {limits.weights:,} weights")
-            content |= _attention(translation, found, languages)
+            content |= _attention(translation, found, about)
         contents.append(content)
     return JSONResponse({"translations": contents})
 
 
-def _attention(translation: Translation, weights: Weights | None, languages: tuple[str, str]) -> dict[str, Any]:
-    """What a client receives for a line: weights are (pieces, source pieces), and those of words (target, source)."""
-    return {
-        "source_pieces": translation.source_pieces,
-        "pieces": translation.pieces,
-        "attention": None if weights is None else _rounded(weights),
-        "words": None if weights is None else _words(translation, weights, languages),
-    }
-
-
-def _words(translation: Translation, weights: Weights, languages: tuple[str, str]) -> dict[str, Any]:
-    """Join pieces to words: added over a source word's, averaged over a target word's. Pieces stay where the language
-    has no spaces."""
-    source, target = translation.source, translation.text
-    words = has_words(languages[0], source), has_words(languages[1], target)
-    joined = labelled_weights(weights, translation.source_pieces, translation.pieces, source, target, words=words)
-    return {"source": joined.source, "target": joined.target, "attention": _rounded(joined.weights)}
+def _attention(translation: Translation, weights: Weights | None, about: About) -> dict[str, Any]:
+    """Return what a client receives for a line: weights are (pieces, source pieces), and those of words (target,
+    source): added over a source word's pieces, averaged over a target word's. Pieces stay where the language has no
+    spaces."""
+    source, target, pieces = translation.source, translation.text, (translation.source_pieces, translation.pieces)
+    found: dict[str, Any] = {"source_pieces": pieces[0], "pieces": pieces[1], "attention": None, "words": None}
+    if weights is not None:
+        words = has_words(about.source_language, source), has_words(about.target_language, target)
+        joined = labelled_weights(weights, *pieces, source, target, words=words)
+        found["attention"] = _rounded(weights)
+        found["words"] = {"source": joined.source, "target": joined.target, "attention": _rounded(joined.weights)}
+    return found
 
 
 def _rounded(weights: Weights) -> list[list[float]]:

@@ -5,15 +5,17 @@ In fp32 a translation does not depend on its batch, so that nobody can tell with
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from nmt.errors import Stopped
+from nmt.errors import ConfigError, Stopped
+from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
 
 LOG = logging.getLogger(__name__)
 LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "attention": true}'
@@ -71,10 +73,6 @@ class Request(BaseModel):
     """None: that of the server."""
     attention: bool = False
     """Whether the answer has the weights."""
-    sampling_temperature: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Temperature of sampling; None: search."""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
-    """Seed of the samples."""
 
     @property
     def characters(self) -> int:
@@ -82,10 +80,8 @@ class Request(BaseModel):
         return sum(len(line) + 1 for line in self.text)
 
     def shares(self, other: "Request") -> bool:
-        """Whether both can be translated in one batch. A request that samples is a batch of its own: random numbers
-        depend on the seed and the place of a line, so that the answer is always the same."""
-        searched = self.sampling_temperature is None and other.sampling_temperature is None
-        return searched and (self.beam_size, self.attention) == (other.beam_size, other.attention)
+        """Whether both can be translated in one batch."""
+        return (self.beam_size, self.attention) == (other.beam_size, other.attention)
 
 
 def parse(body: bytes, limits: Limits) -> Request:
@@ -96,10 +92,6 @@ def parse(body: bytes, limits: Limits) -> Request:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, problem["loc"]))
         raise Refused(400, f"{place[:60] or 'the body'}: {problem['msg'][:200]}; send {LIKE}") from None
-    if request.sampling_temperature is None and "seed" in request.model_fields_set:
-        raise Refused(400, "seed: has no effect without sampling_temperature")
-    if request.sampling_temperature is not None and (request.beam_size or 1) > 1:
-        raise Refused(400, f"beam_size: sampling needs 1, not {request.beam_size}; leave it out")
     if len(request.text) > limits.lines:
         raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")
     for number, line in enumerate(request.text, 1):
@@ -107,8 +99,7 @@ def parse(body: bytes, limits: Limits) -> Request:
             size = f"{len(line):,} characters; it may have up to {limits.characters:,}"
             raise Refused(413, f"text: line {number} has {size}")
         if "\n" in line or "\0" in line:
-            what = "a line end; send a list with a string for each line" if "\n" in line else "a NUL character"
-            raise Refused(400, f"text: line {number} has {what}")
+            raise Refused(400, f"text: line {number} has a line end or NUL; send a list with a string for each line")
     if request.attention and request.characters > limits.shown + len(request.text):
         raise Refused(
             413, f"text: with attention a request may have up to {limits.shown:,} characters; send fewer lines"
@@ -128,6 +119,24 @@ class Translate(Protocol):
     def __call__(self, lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
         """``asked`` is one of the requests; ``check_stop`` is called now and then, and raises Stopped when nobody waits
         any more."""
+
+
+def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
+    """Return what translates a batch with the options ``chosen`` of the search."""
+
+    def translate(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+        beam = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
+        try:
+            options = SearchOptions.from_config(translator.decoding, **{**chosen, **beam}, attention=asked.attention)
+        except ConfigError as error:
+            if not beam:
+                raise
+            raise Refused(400, f"beam_size {asked.beam_size}: {error}") from None
+        problems: dict[int, str] = {}
+        found = translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop)
+        return [(each, problems.get(place)) for place, each in enumerate(list(found), 1)]
+
+    return translate
 
 
 @dataclass(eq=False)

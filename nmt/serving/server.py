@@ -1,27 +1,22 @@
-"""The server: a socket, limits of a connection, a graceful stop, and the description of the runs behind it."""
+"""The server: a socket, limits of a connection, and a graceful stop."""
 
 import asyncio
 import math
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from ipaddress import ip_address
 from types import FrameType
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from nmt.config import load_run_config
 from nmt.errors import ConfigError
-from nmt.evaluation.metrics import format_values
-from nmt.files import run_name
-from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import best_validation, read_metrics, updates_of_best
 from nmt.serving.batches import Limits
 
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, for itself."""
 LARGEST_HEAD = 1 << 14
 """Bytes of the head of a request."""
 FULL = (
@@ -41,6 +36,12 @@ def listen(host: str, port: int) -> socket.socket:
             f"--host {host} --port {port}: cannot listen: {error.strerror}; choose another port, or an address of "
             "this machine"
         ) from None
+
+
+def known_hosts(asked: str, address: str) -> set[str] | None:
+    """Return the names by which clients may call a server at a loopback address, which ``--host`` names as ``asked``;
+    None, any name, at another address."""
+    return {*LOCAL, asked.lower(), address} if ip_address(address).is_loopback else None
 
 
 def protocol(limits: Limits) -> type[H11Protocol]:
@@ -132,40 +133,3 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@dataclass(frozen=True)
-class About:
-    """The model behind a server."""
-
-    name: str
-    languages: tuple[str, str]
-    """Of source and target."""
-    runs: Sequence[Mapping[str, Any]] = ()
-    """A description of each run; see :func:`known_of`."""
-
-    @classmethod
-    def of(cls, paths: Sequence[str]) -> "About":
-        """Describe run directories that translate together. Raises ConfigError, FileError."""
-        data = load_run_config(paths[0]).data
-        languages = (data.source_language, data.target_language)
-        return cls(" + ".join(map(run_name, paths)), languages, [known_of(Path(path)) for path in paths])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the description of the model in ``/health``."""
-        source, target = self.languages
-        return {"model": self.name, "source_language": source, "target_language": target, "runs": list(self.runs)}
-
-
-def known_of(path: Path) -> dict[str, Any]:
-    """Describe a run: its name, the update of its best weights, and their scores on the test set, or else on the
-    validation set, as text; None for what its metrics do not say."""
-    records = read_metrics(RunDirectory(path).metrics)
-    best = best_validation(records)
-    scored = [best, *(each for each in records if each.get("split") == "test")][-1]
-    return {
-        "name": run_name(path),
-        "update": max(updates_of_best(records), default=None),
-        "scores": format_values(scored) or None,
-        "scored_on": "test" if scored.get("split") == "test" else "validation" if scored else None,
-    }

@@ -14,7 +14,7 @@ from nmt.cores import cores, time_limit
 from nmt.data.dataset import PreparedData
 from nmt.device import format_of, peak_memory, resolve_precision
 from nmt.evaluation.metrics import METRICS
-from nmt.messages import Caution, Detail, Highlight, Step, duration
+from nmt.messages import Caution, Detail, Step, duration
 from nmt.model import Seq2Seq
 from nmt.training.log import Log
 from nmt.training.optimizer import state_of_one
@@ -142,7 +142,7 @@ class Reports:
         if self._heading:
             self.log.say(heading)
             self._heading = False
-        self.log.say(Highlight(row) if best else row)
+        self.log.say(row)
 
     def end(self, progress: Progress) -> None:
         """Say why training has ended early, if it has."""

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from nmt.cli.common import StopRequest
-from nmt.cli.train import main
+from nmt.cli.train import StopRequest, main
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
 from tests.small_run import metrics
