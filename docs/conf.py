@@ -2,9 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -36,17 +34,10 @@ smartquotes = False  # two hyphens begin an option
 toc_object_entries = False
 pygments_style, pygments_dark_style = "tango", "monokai"
 
-# --- pages that are filled while the site is built --------------------------------------------------------------------
-
-FILLED: Mapping[str, Callable[[], str]] = {
-    "tutorial": lambda: tutorial.to_markdown(tutorial.TUTORIAL),
-}
-"""What is added to the end of a page."""
-
 
 def fill(_: Sphinx, page: str, source: list[str]) -> None:
-    """Complete a page, and lead its links into the site."""
-    text = f"{source[0]}\n{FILLED[page]()}" if page in FILLED else source[0]
+    """Add the notebook to the page of the tutorial, and lead the links of each page into the site."""
+    text = f"{source[0]}\n{tutorial.to_markdown()}" if page == "tutorial" else source[0]
     source[0] = re.sub(r"\[([^\]]+)\]\((?:\.\./)+([^)#]*)(#[^)]*)?\)", _within, text)
 
 
@@ -56,18 +47,6 @@ def _within(link: re.Match[str]) -> str:
     if path.startswith("docs/"):
         return f"[{text}]({path.removeprefix('docs/')}{anchor or ''})"
     return f"`{path}`" if path.rstrip("/") in text else f"{text} (`{path}`)"
-
-
-def plain_bars(_app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
-    """Keep the bars of |A| in docstrings, which would mark a substitution."""
-    lines[:] = [re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines]
-
-
-def own_signature(
-    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, given: str, returns: str
-) -> Any:
-    """Leave out the signature that a class inherits from torch.nn.Module."""
-    return ("", None) if given == "(*args: Any, **kwargs: Any)" else (given, returns)
 
 
 # --- equations without a script ---------------------------------------------------------------------------------------
@@ -88,6 +67,4 @@ def displayed_math(translator: HTML5Translator, node: nodes.math_block) -> None:
 def setup(app: Sphinx) -> None:
     """Register the above."""
     app.connect("source-read", fill)
-    app.connect("autodoc-process-docstring", plain_bars)
-    app.connect("autodoc-process-signature", own_signature)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))

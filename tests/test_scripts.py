@@ -8,7 +8,6 @@ import tarfile
 import tomllib
 import venv
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
@@ -28,10 +27,6 @@ def script(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_the_demo_corpus_is_written_in_the_sizes_asked_for(tmp_path: Path) -> None:
@@ -56,24 +51,6 @@ def test_the_lowest_versions_are_those_that_are_claimed(capsys: pytest.CaptureFi
     assert {f"{name}>={version}" for name, version in pins.items()} >= {
         each for each in claimed if not each.startswith("torch")
     }
-
-
-def as_tested(line: str) -> bool:
-    """Whether the package of a line of constraints.txt is here, in this version."""
-    name, _, tested = line.partition("==")
-    try:
-        return version(name).partition("+")[0] == tested
-    except PackageNotFoundError:
-        return False
-
-
-def test_every_package_has_its_licence_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    packages = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if "==" in line]
-    if not all(map(as_tested, packages)):
-        pytest.skip("the versions here are not those of constraints.txt")
-    assert script("licences").main([]) == 0
-    printed = capsys.readouterr().out
-    assert len(printed.splitlines()) == 2 + len(packages) and "unknown" not in printed
 
 
 @pytest.mark.slow
