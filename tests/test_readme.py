@@ -115,7 +115,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("configs/small.yaml").write_text(dump_config(small), "utf-8")
     mix, experiment = blocks(COMMANDS, "yaml")
     assert set(yaml.safe_load(mix)["data"]["train"]["mix"]) == set(yaml.safe_load(mix)["data"]["corpora"])
-    Path("attention.yaml").write_text(experiment, "utf-8")
+    short = experiment.replace("[11, 20]", "[1, 2]").replace("[51, 70]", "[3, 4]")  # as the text of the tests
+    Path("attention.yaml").write_text(short, "utf-8")
     return tmp_path
 
 

@@ -29,6 +29,10 @@ def script(name: str) -> ModuleType:
     return module
 
 
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def test_the_demo_corpus_is_written_in_the_sizes_asked_for(tmp_path: Path) -> None:
     main = script("make_demo_corpus").main
     sizes = ("--train", "7", "--validation", "3", "--test-per-bin", "1", "--seed", "2")
