@@ -17,7 +17,7 @@ import torch
 from benchmarks.decoding import measure_decoding
 from machine import commit, machine
 from nmt.cli.common import command, say
-from nmt.config import Config, load_run_config
+from nmt.config import Config
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
@@ -28,7 +28,6 @@ from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import run_facts
 from nmt.experiments.schema import load_experiment
 from nmt.files import read_json, write_json
-from nmt.model.cost import cost
 from nmt.plots.files import markdown
 from nmt.runs.directory import RunDirectory
 
@@ -37,9 +36,8 @@ END = "<!-- end of results -->"
 NOTHING = "–"
 MARK = "†"
 ABOUT = """BLEU of {source}: `{signature}`, with the 95% interval of the bootstrap; p against {against}: paired
-bootstrap, two-sided. Perplexity is that of the validation set. Multiply-adds are those of teacher forcing for a target
-token of a mean pair, without what is computed once for each source token. [Provenance]({provenance})."""
-HARD = f"{MARK} Validation reads the likeliest position alone, as translation does; training minimizes another loss."
+bootstrap, two-sided. Perplexity is that of the validation set. [Provenance]({provenance})."""
+HARD = f"{MARK} Validation reads the likeliest position only, as translation does; training minimizes another loss."
 AER = "AER is that of the likeliest source words on the gold links of evaluation.gold."
 SPEED = "Sentences/s: the same file translated in fp32 by one thread, with a beam of {beams}."
 Speeds = Mapping[str, Mapping[str, Any]]
@@ -83,19 +81,6 @@ def statistics(plan: Plan, runs: Sequence[Run], test: str) -> Integers:
     return training_statistics(translations, references, tokenizer_of_run(runs[0].config).tokenizer)
 
 
-def multiply_adds(config: Config, path: Path) -> str:
-    """For one target token of a pair of the training set's mean lengths, without the work for each source token."""
-    report = read_json(RunDirectory(path).path / "data_report.json")
-    train = report["splits"]["train"]
-    source, target = (train[side]["pieces"] / train["kept"] for side in ("source", "target"))
-    try:
-        each = cost(config.model, report["vocabulary"]["target"])
-    except RuntimeError:
-        return NOTHING
-    count = each.target_token + source * each.pair + (target + 1) / 2 * each.target_pair
-    return f"{(count + each.sentence / target) / 1e6:.2f} M"
-
-
 def mean_of(values: Iterable[float | None], form: str) -> str:
     """The mean of the values that there are, formatted."""
     present = [value for value in values if value is not None]
@@ -129,7 +114,6 @@ def row(
         "system": system,
         "seeds": str(len(runs)),
         "parameters": f"{facts[0]['parameters'] / 1e6:.2f} M",
-        "multiply-adds": multiply_adds(load_run_config(runs[0].path), runs[0].path),
         "sentences/s": mean_of((speeds.get(run.label, {}).get("rate") for run in runs), ".1f"),
         "perplexity": mean("perplexity", ".2f") + MARK * validates_by_argmax(runs[0].config),
         "BLEU": f"{bleu:.2f} [{low:.2f}, {high:.2f}]",

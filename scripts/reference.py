@@ -72,7 +72,7 @@ def _of_section(key: str, variants: Variants, sections: dict[str, Variants], lin
     if len(variants) > 1:
         yield from (f"- **{escaped(tag)}**: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
     else:
-        yield from (f"{escaped(section.__doc__ or '')}\n" for section in variants.values())
+        yield from (escaped(section.__doc__ or "") for section in variants.values())
     inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
     for tags, keys in _keys_of(variants, inner).items():
         yield "" if len(tags) == len(variants) else f"\nWith {', '.join(tags)}:\n"

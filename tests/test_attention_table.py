@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from attention_table import BEGIN, END, between_markers, main, multiply_adds
+from attention_table import BEGIN, END, between_markers, main
 from nmt.errors import DataError
 from nmt.experiments.plan import Plan
 from nmt.experiments.results import run_facts
 from nmt.files import read_json
-from nmt.model.cost import cost
 from tests.test_experiments import plan_of, trained, write_experiment
 from tests.test_scripts import cells
 
@@ -74,17 +73,6 @@ def test_the_speed_of_decoding_is_kept_beside_the_page(finished: tuple[Path, Pla
     assert [row["sentences/s"] for row in table_of(page)] == [
         f"{kept[name]['rate']:.1f}" for name in ("bahdanau", "none")
     ]
-
-
-def test_multiply_adds_of_a_target_token(finished: tuple[Path, Plan]) -> None:
-    """Those of a whole mean pair, without the encoder's, divided by its target tokens."""
-    run = finished[1].runs[0]
-    train = read_json(run.path / "data_report.json")
-    side = train["splits"]["train"]
-    source, target = (side[name]["pieces"] / side["kept"] for name in ("source", "target"))
-    each = cost(run.config.model, train["vocabulary"]["target"])
-    pair = each.sentence + each.target_token * target + each.pair * source * target
-    assert multiply_adds(run.config, run.path) == f"{pair / target / 1e6:.2f} M"
 
 
 @pytest.mark.parametrize("page", ["nothing", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"])
