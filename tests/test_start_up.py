@@ -65,7 +65,7 @@ WRONG = [
     (["evaluate", "--model", "run", *TEXT, "--gold", "nowhere.align"], "nowhere.align: "),
     (["length_curve", "--system", "a=untrained", *TEXT, "--output", "curve"], "untrained/checkpoints/best: "),
     (["report", "nowhere", "--output", "page.html"], "nowhere: "),
-    (["report", "run", "--test", "text", "nowhere.fr", "--output", "page.html"], "nowhere.fr: "),
+    (["report", "run", "--source", "text", "--reference", "nowhere.fr", "--output", "page.html"], "nowhere.fr: "),
     (["serve", "--model", "nowhere"], "nowhere: "),
 ]
 
