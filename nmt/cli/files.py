@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -105,19 +104,10 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
 
 # --- lines in ---------------------------------------------------------------------------------------------------------
 
-PROMPT = "> "
-
 
 def open_input(path: str | None) -> tuple[str, Iterator[str]]:
-    """Return the name for messages and the lines of a file, of standard input without one.
-
-    Raises DataError at once for a file that cannot be read.
-    """
-    if path is None:
-        return "standard input", standard_input()
-    lines = read_lines(path)
-    first = next(lines, None)
-    return path, iter(()) if first is None else chain([first], lines)
+    """Return the name for messages and the lines of a file, of standard input without one."""
+    return (path, read_lines(path)) if path else ("standard input", standard_input())
 
 
 def standard_input() -> Iterator[str]:

@@ -6,16 +6,7 @@ from pydantic import BeforeValidator
 
 from nmt.cli.common import say
 from nmt.cli.files import Role, System
-from nmt.cli.signature import (
-    Bins,
-    BleuTokenizer,
-    Command,
-    Device,
-    InputFile,
-    Precision,
-    Value,
-    refuse_useless,
-)
+from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value, refuse_useless
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.retention import Range
 from nmt.files import printable
@@ -98,9 +89,7 @@ def length_curve(
     make_folder(output)  # errors must come before the slow part
     if why:
         systems.refuse_files()
-    curve = compare_by_length_of(
-        systems, bins=bins, bin_by=bin_by, bleu_tokenizer=bleu_tokenizer, short=short, long=long
-    )
+    curve = compare_by_length_of(systems, bins, bin_by, bleu_tokenizer, short, long)
     paths = curve.write(output)
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):

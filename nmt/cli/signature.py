@@ -9,7 +9,6 @@ described in SHARED.
 import argparse
 import inspect
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -224,25 +223,12 @@ def refuse_useless(given: Mapping[str, Any], why: str) -> None:
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors name the nearest option of each that it does not have."""
 
-    _words: Sequence[str] = ()
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does."""
-        self._words = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args(args, namespace)
-
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with code 2."""
-        if message.startswith(("unrecognized arguments", "the following arguments are required")):
-            message = "; ".join([message, *self._misspelt()])
-        super().error(message)
-
-    def _misspelt(self) -> list[str]:
-        """Name the nearest option of each word that looks like one and is none."""
-        known = list(self._option_string_actions)
-        words = (word.partition("=")[0] for word in self._words if word.startswith("--"))
-        unknown = [word for word in words if not any(option.startswith(word) for option in known)]
-        return [f"{word}: {hint}" for word in unknown for hint in nearest(word, known)]
+        words = message.split() if message.startswith("unrecognized arguments") else []
+        unknown = [word.partition("=")[0] for word in words if word.startswith("--")]
+        hints = [f"{word}: {hint}" for word in unknown for hint in nearest(word, self._option_string_actions)]
+        super().error("; ".join([message, *hints]))
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer, Evaluation
 from nmt.data.corpus import Text, read_aligned, read_test_set
-from nmt.errors import ConfigError, DataError, NmtWarning, tried
+from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.writing import BinnedBy, scoring
@@ -103,8 +103,7 @@ class Systems:
         changes: options of the search that differ from the runs'.
         say: receives messages.
 
-    Raises ConfigError for a system that is given twice, and for hypotheses without a
-    run; DataError for a path that is no system and for wrong texts; CheckpointError for an unusable run.
+    Raises ConfigError for hypotheses without a run, DataError for wrong texts, CheckpointError for an unusable run.
     """
 
     def __init__(
@@ -122,11 +121,7 @@ class Systems:
             raise ConfigError("systems: none is given; name at least one, such as {'bahdanau': 'runs/demo/bahdanau'}")
         self.named, self.source, self.changes = named, source, changes or {}
         self.device, self.precision, self.say = device, precision, say
-        paths = [(name, path) for name, path in named if isinstance(path, str | os.PathLike)]
-        places = [(name, Path(path).resolve()) for name, path in paths]
-        if repeated := [pair for number, pair in enumerate(paths) if places[number] in places[:number]]:
-            raise ConfigError(*(f"{name}={path}: is given twice" for name, path in repeated))
-        self.configs = [self._config(name, system) for name, system in named]
+        self.configs = [config_of(system) for _, system in named]
         self.sources, self.references = read_test_set(source, reference)
         self._ready = [
             None if config else read_aligned(system, source, len(self.sources))
@@ -149,14 +144,6 @@ class Systems:
         if files := [name for (name, _), config in zip(self.named, self.configs, strict=True) if config is None]:
             raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
 
-    @staticmethod
-    def _config(name: str, system: System) -> Config | None:
-        if isinstance(system, str | os.PathLike) and not Path(system).exists():
-            raise DataError(f"{name}: {system}: no such run directory or file of translations{tried(Path(system))}")
-        if is_run(system) and not (Path(system) / "config.yaml").is_file():
-            raise DataError(f"{name}: {system}: is not a run directory: config.yaml is missing")
-        return config_of(system)
-
     @property
     def runs(self) -> dict[str, Config]:
         """The configuration of each run, by NAME=PATH."""
@@ -166,14 +153,14 @@ class Systems:
     @property
     def evaluation(self) -> Evaluation:
         """The section ``evaluation`` of the first run; its defaults without a run."""
-        return next((config.evaluation for config in self.configs if config is not None), Evaluation())
+        return next((config.evaluation for config in self.runs.values()), Evaluation())
 
     @cached_property
     def translations(self) -> list[list[str]]:
         """The translations of each system; all runs are loaded before the first translates."""
         how = self.changes, self.device, self.precision
         loaded = [
-            ready or translations_of([os.fspath(run)], self.source, self.sources, *how)  # type: ignore[arg-type]
+            ready or translations_of([str(run)], self.source, self.sources, *how)
             for (_, run), ready in zip(self.named, self._ready, strict=True)
         ]
         return [list(each) for each in loaded]
@@ -183,28 +170,19 @@ class Systems:
         origins: dict[str, list[Origin]] = {name: [] for name, _ in self.named}
         for (name, run), config, ready in zip(self.named, self.configs, self._ready, strict=True):
             if config is not None:
-                origins[name].append(origin_of(os.fspath(run), config, {} if ready else self.changes))  # type: ignore[arg-type]
+                decoding = config.decoding.model_copy(update={} if ready else dict(self.changes))
+                origin = Origin(
+                    config.data.source_language,
+                    config.data.target_language,
+                    decoding.beam_size,
+                    decoding.length_penalty,
+                    updates_of_best(read_metrics(Path(str(run)) / "metrics.jsonl")),
+                    decoding.describe(),
+                )
+                origins[name].append(origin)
         is_file = isinstance(self.source, str | os.PathLike)
-        test_set = printable(Path(self.source).name) if is_file else "test set"  # type: ignore[arg-type]
+        test_set = printable(Path(str(self.source)).name) if is_file else "test set"
         return About(test_set, resamples, binned_by, origins=origins)
-
-
-def origin_of(
-    run: str | os.PathLike[str], config: Config, changes: Mapping[str, Any], *, searched: bool = True
-) -> Origin:
-    """Describe the run behind a translation that it found, or that it was given if not ``searched``.
-
-    ``changes`` are the options of search that differ from its own.
-    """
-    decoding = config.decoding.model_copy(update=dict(changes))
-    return Origin(
-        config.data.source_language,
-        config.data.target_language,
-        decoding.beam_size if searched else None,
-        decoding.length_penalty,
-        updates_of_best(read_metrics(Path(run) / "metrics.jsonl")),
-        decoding.describe() if searched else "",
-    )
 
 
 def evaluate(
@@ -249,15 +227,9 @@ def evaluate(
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     how = scoring(bleu_tokenizer, {} if config is None else {name: config}, sources, references, warn)
     section = Evaluation() if config is None else config.evaluation
-    return how.score(
-        name,
-        sources,
-        list(
-            translations_of([system], source, sources, changes, device, precision)
-            if is_run(system)
-            else read_aligned(system, source, len(sources))
-        ),
-        references,
-        bins=bins or section.bins,
-        resamples=section.bootstrap,
-    )
+    if is_run(system):
+        found = list(translations_of([system], source, sources, changes, device, precision))
+    else:
+        found = read_aligned(system, source, len(sources))
+    bins, resamples = bins or section.bins, section.bootstrap
+    return how.score(name, sources, found, references, bins=bins, resamples=resamples)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
@@ -93,7 +94,6 @@ class LengthCurve:
 
 def compare_by_length_of(
     systems: Systems,
-    *,
     bins: Sequence[int] = (),
     bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
@@ -113,18 +113,9 @@ def compare_by_length_of(
     hypotheses: dict[str, list[list[str]]] = {}
     for (name, _), lines in zip(systems.named, systems.translations, strict=True):
         hypotheses.setdefault(name, []).append(lines)
+    score = partial(score_system, tokenizer=how.tokenizer, bins=bins, resamples=resamples)
     scored = tuple(
-        score_system(
-            name,
-            measured,
-            first,
-            references,
-            tokenizer=how.tokenizer,
-            bins=bins,
-            resamples=resamples,
-            others=others,
-        )
-        for name, (first, *others) in hypotheses.items()
+        score(name, measured, first, references, others=others) for name, (first, *others) in hypotheses.items()
     )
     compared = [each for each in scored if each.comparable]
     return LengthCurve(
@@ -181,14 +172,7 @@ def length_curve(
     compared = Systems(named, source, reference, (), device, precision, changes, warn)
     if not compared.translating:
         refuse_useless(changes)
-    return compare_by_length_of(
-        compared,
-        bins=bins,
-        bin_by=bin_by,
-        bleu_tokenizer=bleu_tokenizer,
-        short=short,
-        long=long,
-    )
+    return compare_by_length_of(compared, bins, bin_by, bleu_tokenizer, short, long)
 
 
 # --- why long sentences are worse ------------------------------------------------------------------------------------
