@@ -84,7 +84,7 @@ def _body(
 ) -> None:
     import torch
 
-    from nmt.training.processes import joined
+    from nmt.training.world import joined
 
     torch.set_num_threads(1)
     os.environ |= {

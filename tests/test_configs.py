@@ -19,9 +19,7 @@ from tests.small_run import write_corpus
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "configs"
 EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.yaml"))
-CLUSTER = FOLDER / "cluster"
-"""Jobs for schedulers, see test_cluster.py."""
-SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS) - set(CLUSTER.iterdir()))
+SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
 PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
 """Networks of the published sizes."""
 WMT14 = [path for path in SHIPPED if path.parent.name == "wmt14"]

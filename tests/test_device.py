@@ -1,17 +1,16 @@
 """Devices: which a process takes, how it computes there, and what means out of memory. GPUs are imitated."""
 
-import os
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, Mock
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from nmt.device import out_of_memory, resolve_device
 from nmt.errors import ConfigError
-from nmt.training import processes
-from nmt.training.processes import joined
+from nmt.training import world
+from nmt.training.world import joined
 
 
 @pytest.mark.parametrize(
@@ -75,43 +74,21 @@ def test_a_process_takes_its_own_gpu(
     """The only one that it sees, whatever its number among the processes of the machine."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     monkeypatch.setenv("LOCAL_RANK", str(local))
-    assert processes._own_device("auto") == torch.device(expected) and gpus == [torch.device(expected)]
+    assert world._own_device("auto") == torch.device(expected) and gpus == [torch.device(expected)]
 
 
 def test_more_processes_than_gpus_are_refused(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_RANK", "8")
     with pytest.raises(ConfigError, match="PyTorch sees 8"):
-        processes._own_device("auto")
+        world._own_device("auto")
 
 
-@pytest.fixture
-def nccl(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Imitate the connections of two processes on GPUs; -> the module that makes them."""
-    store: dict[str, bytes] = {"gpu/1": b"other"}
-    place = MagicMock(set=lambda key, value: store.update({key: value.encode()}), get=store.get)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(processes, "_store", Mock())
-    monkeypatch.setattr(processes, "_meet", lambda *_: place)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=os.environ["UUID"]))
+def test_gpus_are_connected_before_the_first_batch(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum on the GPU is made at the start."""
+    device, made = torch.device("cuda:0"), Mock()
+    monkeypatch.setattr(world, "_store", Mock())
     monkeypatch.setattr(torch, "zeros", lambda size, device: device)
-    monkeypatch.setenv("UUID", "mine")
-    made = Mock()
-    made.new_group.side_effect = lambda backend, timeout: backend
-    monkeypatch.setattr(processes, "distributed", made)
-    return made
-
-
-def test_gpus_are_connected_before_the_first_batch(nccl: Mock) -> None:
-    """Each group has made a sum on the GPU."""
-    device = torch.device("cuda:0")
+    monkeypatch.setattr(world, "distributed", made)
     with joined("cuda", 5.0):
-        assert nccl.init_process_group.call_args.kwargs["device_id"] == device
-        sums = [(call.args[0], call.kwargs.get("group")) for call in nccl.all_reduce.call_args_list]
-        assert sums == [(device, None), (device, "cpu:gloo,cuda:nccl")]
-
-
-def test_two_processes_on_one_gpu_are_refused(nccl: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UUID", "other")
-    with pytest.raises(ConfigError, match="ranks 0, 1"), joined("cuda", 5.0):
-        pass
-    assert not nccl.init_process_group.called
+        assert made.init_process_group.call_args.kwargs["device_id"] == device
+        assert [call.args[0] for call in made.all_reduce.call_args_list] == [device]

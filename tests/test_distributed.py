@@ -121,47 +121,26 @@ def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path) -
             assert one == pytest.approx(other, rel=1e-6)
 
 
-class Recorded(type(ONE_PROCESS)):  # type: ignore[misc]
-    """One of two equal processes; counts the sums that begin before all gradients are there."""
+class OfTwo(type(ONE_PROCESS)):  # type: ignore[misc]
+    """One of two equal processes."""
 
     size = 2
 
-    def __init__(self) -> None:
-        self.begun: list[int] = []
-
-    def sum_later(self, tensor: Tensor) -> Any:
+    def sum(self, tensor: Tensor) -> Tensor:
         """Twice the tensor."""
-        self.begun.append(tensor.numel())
-        tensor.mul_(2)
-        return lambda: None
+        return tensor.mul_(2)
 
 
-def test_sums_begin_during_the_backward_pass(folder: Path) -> None:
-    """In the last pass of an update alone, in one order, each bucket once."""
-    layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
-    unused = torch.nn.Parameter(torch.ones(3))
-    world = Recorded()
-    each = GradientSum([*layers.parameters(), unused], world, bucket_bytes=4 * 20)
-    alone = layers(torch.ones(2, 4)).sum()
-    alone.backward()
-    assert world.begun == []
-    before = [parameter.grad.clone() for parameter in layers.parameters() if parameter.grad is not None]
-    with each.overlapping():
-        layers(torch.ones(2, 4)).sum().backward()
-        during = list(world.begun)
+def test_gradients_are_summed_over_batches_and_processes() -> None:
+    """A parameter that this process has not used may have a gradient in another."""
+    used, unused = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    each = GradientSum([used, unused], OfTwo(), 2)
+    for factor in (1.0, 2.0):
+        (factor * used).sum().backward()
+        each.add()
     each.finish()
-    assert during == []  # the first bucket has the unused parameter, and the sums keep one order
-    assert sum(world.begun) == sum(parameter.numel() for parameter in layers.parameters()) + 3
-    for parameter, one in zip(layers.parameters(), before, strict=True):
-        torch.testing.assert_close(parameter.grad, 4 * one)  # two passes in two processes
+    assert used.grad is not None and used.grad.tolist() == [2 * 3.0] * 3
     assert unused.grad is not None and not unused.grad.any()
-    world = Recorded()
-    each = GradientSum(layers.parameters(), world, bucket_bytes=4 * 20)
-    with each.overlapping():
-        layers(torch.ones(2, 4)).sum().backward()
-        assert len(world.begun) == 4
-    each.finish()
-    assert len(world.begun) == 4
 
 
 @pytest.mark.parametrize(("precision", "expected"), [(torch.float32, 1.0), (torch.bfloat16, 0.0)])
@@ -170,11 +149,9 @@ def test_gradients_in_fp32_are_summed_in_float64(precision: torch.dtype, expecte
     parameter = torch.nn.Parameter(torch.zeros(2))
     each = GradientSum([parameter], ONE_PROCESS, 3, precision)
     for update in range(2):
-        for batch, gradient in enumerate((1e8, 1.0, -1e8)):
-            with each.overlapping() if batch == 2 else nullcontext():
-                (gradient * parameter).sum().backward()
-            if batch < 2:
-                each.add()
+        for gradient in (1e8, 1.0, -1e8):
+            (gradient * parameter).sum().backward()
+            each.add()
         each.finish()
         assert parameter.grad is not None
         assert parameter.grad.tolist() == [expected] * 2, update
@@ -184,10 +161,10 @@ def test_gradients_in_fp32_are_summed_in_float64(precision: torch.dtype, expecte
 def test_what_one_process_adds_up_itself_has_no_sum() -> None:
     """A sum takes memory: 8 bytes a parameter in float64, 4 in fp32."""
     parameter = torch.nn.Parameter(torch.zeros(2))
-    assert GradientSum([parameter], ONE_PROCESS, 2).buckets
-    assert not GradientSum([parameter], ONE_PROCESS, 1).buckets
-    assert not GradientSum([parameter], ONE_PROCESS, 2, torch.bfloat16).buckets
-    assert GradientSum([parameter], Recorded(), 1, torch.bfloat16).buckets
+    assert GradientSum([parameter], ONE_PROCESS, 2).total is not None
+    assert GradientSum([parameter], ONE_PROCESS, 1).total is None
+    assert GradientSum([parameter], ONE_PROCESS, 2, torch.bfloat16).total is None
+    assert GradientSum([parameter], OfTwo(), 1, torch.bfloat16).total is not None
 
 
 EPOCHS = {"updates": None, "epochs": 2}

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError, DataError, Stopped
-from nmt.training import processes
-from nmt.training.processes import joined
-from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.training import world as world_module
+from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, joined, on_writer, share_tensors
 from tests.processes import free_port, run_processes, try_processes
 
 HOST = platform.node()
@@ -22,7 +21,7 @@ HOST = platform.node()
 
 def hangs(world: World) -> bool:
     """The second process sleeps while the others wait for it."""
-    processes.SIGN_SECONDS = 1.0
+    world_module.SIGN_SECONDS = 1.0
     if world.rank == 1:
         time.sleep(5)
     return world.any(False)
@@ -137,7 +136,6 @@ def test_no_thread_of_a_world_outlives_it() -> None:
     variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with patch.dict(os.environ, variables), joined("cpu", 60.0) as world:
         assert world.gather(1, patiently=True) == [1]
-        world.sum_later(torch.ones(1))()
         assert gloo_threads()
     assert gloo_threads() == []
 

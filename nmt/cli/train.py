@@ -18,7 +18,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.files import run_name
 from nmt.library.training import look_at_corpora
 from nmt.messages import Result
-from nmt.runs.directory import RunDirectory, run_directory
+from nmt.runs.directory import run_directory
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
@@ -106,29 +106,19 @@ def train(
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
     loaded = configuration(config, set or (), output, resume=resume)
     look_at_corpora(loaded)
-    if "RANK" not in os.environ:  # torchrun repeats the command where a run has begun
-        run_directory(loaded, resume=resume, overwrite=overwrite)
-    from nmt.training import processes  # noqa: PLC0415  (slow to import: invalid keys must not wait)
-    from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415
-    from nmt.training.pipeline import BEGUN, train_run  # noqa: PLC0415
-    from nmt.training.world import on_writer  # noqa: PLC0415
-
-    def how() -> tuple[bool, bool]:
-        """Whether to resume, and whether to overwrite: torchrun repeats the first command after a failure."""
-        if not loaded.output or not world.remembers(BEGUN):
-            return resume, overwrite
-        begun = RunDirectory(loaded.output).has("last")
-        return begun, not begun
+    run_directory(loaded, resume=resume, overwrite=overwrite)
+    from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415  (slow to import: invalid keys come first)
+    from nmt.training.pipeline import train_run  # noqa: PLC0415
+    from nmt.training.world import joined  # noqa: PLC0415
 
     stop = StopRequest()
-    with processes.joined(loaded.device, loaded.training.timeout) as world:
+    with joined(loaded.device, loaded.training.timeout) as world:
         if dry_run:
             if world.size > 1:
                 raise ConfigError("--dry-run: rehearses training in one process; start it without torchrun")
             rehearse(loaded, resume=resume, overwrite=overwrite, say=say)
             return 0
-        resumes, overwrites = on_writer(world, how)
-        if train_run(loaded, resume=resumes, overwrite=overwrites, say=say, stop_request=stop, world=world):
+        if train_run(loaded, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world):
             if world.writes:
                 say(f"next:\n{indent(chr(10).join(next_commands(loaded)), '  ')}")
             return 0

@@ -41,9 +41,6 @@ from nmt.translation.translator import CheckStop, Translator
 Say = Callable[[str], None]
 NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
 
-BEGUN = "begun"
-"""What a launch remembers as soon as its run has been created or opened."""
-
 
 def train_run(
     config: Config,
@@ -96,7 +93,6 @@ def train_run(
 
         update, steps, epoch_again = on_writer(world, opened)
         ending = Ending(**steps)
-        world.remember(BEGUN)
         if ending.complete:
             _say_finished(run, config, update, say)
             return True

@@ -60,7 +60,7 @@ class Trainer:
         precision = resolve_precision(config.precision, device)
         self.objective = objective_of(config, self.model, self.specials)
         self.gradients = gradients_on(self.model, self.objective, device, precision, self.specials, config.kernels)
-        self.accumulate = Accumulation(self.model, world, self.config.accumulation, precision, log)
+        self.accumulate = Accumulation(self.model, world, self.config.accumulation, precision, log.say)
         self.optimizer = build_optimizer(model.parameters(), self.config.optimizer)
         self.validator = Validator(config, prepared, model, device, log, world)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)

@@ -1,23 +1,36 @@
 """The processes that train one model together, and how they agree.
 
 Every process makes the same calls in the same order. What all of them need is computed once and passed on as JSON or
-tensors; nothing is pickled.
+tensors; nothing is pickled. Tensors on GPUs travel by NCCL, everything else by gloo.
 """
 
+import json
+import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
 from nmt import errors
-from nmt.errors import NmtError, Stopped
+from nmt.device import out_of_memory, resolve_device
+from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 
 Item = TypeVar("Item")
 Json = Any
-Wait = Callable[[], None]
+PATIENCE = timedelta(hours=24)
+"""How long a process waits for another that prepares data or starts late."""
+SIGN_SECONDS = 5.0
+"""Seconds in which the other processes report that they are waiting, too."""
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun, or another launcher, sets for each process."""
 
 
 class World(Protocol):
@@ -42,9 +55,6 @@ class World(Protocol):
     def sum(self, tensor: Tensor) -> Tensor:
         """Add up a tensor over all processes, in place, and return it; the same bits in all of them."""
 
-    def sum_later(self, tensor: Tensor) -> Wait:
-        """Start to add up a tensor over all processes, in place; return a function that waits for the sum."""
-
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in at least one process: the same answer in all of them."""
 
@@ -53,12 +63,6 @@ class World(Protocol):
 
     def broadcast(self, tensor: Tensor) -> None:
         """Copy the tensor of the process that writes into that of every process."""
-
-    def remember(self, fact: str) -> None:
-        """Note a fact for this launch: also for the processes that torchrun starts after a failure."""
-
-    def remembers(self, fact: str) -> bool:
-        """Whether a fact was noted in this launch, perhaps by processes that have ended since."""
 
 
 class OneProcess:
@@ -69,10 +73,6 @@ class OneProcess:
     def sum(self, tensor: Tensor) -> Tensor:
         """The tensor itself."""
         return tensor
-
-    def sum_later(self, tensor: Tensor) -> Wait:
-        """Nothing is to be done."""
-        return lambda: None
 
     def any(self, flag: bool) -> bool:
         """The flag itself."""
@@ -85,15 +85,11 @@ class OneProcess:
     def broadcast(self, tensor: Tensor) -> None:
         """The tensor stays."""
 
-    def remember(self, fact: str) -> None:
-        """Nobody starts this process again."""
-
-    def remembers(self, fact: str) -> bool:
-        """There was no process before."""
-        return False
-
 
 ONE_PROCESS = OneProcess()
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
 
 
 def on_writer(world: World, action: Callable[[], Json]) -> Json:
@@ -192,3 +188,157 @@ def _value(outcome: Json, where: str = "") -> Json:
         kind = getattr(errors, outcome["error"], NmtError)
         raise kind(*(where + problem for problem in outcome["problems"]))
     return outcome["value"]
+
+
+# --- processes that torchrun starts -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def joined(device: str, seconds: float) -> Iterator[World]:
+    """The world that this process was started in; one process where nobody else was.
+
+    Args:
+        device: as the configuration names it; ``auto`` and ``cuda`` become the GPU of this process.
+        seconds: how long a process waits for the others between two updates.
+
+    Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
+    if another process does not come.
+    """
+    if not all(name in os.environ for name in VARIABLES):
+        yield ONE_PROCESS
+        return
+    world = _Processes(_own_device(device), timedelta(seconds=seconds))
+    try:
+        yield world
+    finally:
+        world.leave()
+
+
+def _own_device(name: str) -> torch.device:
+    """The device of this process, which becomes the current one: the only GPU that it sees, as launchers with one GPU
+    a task show it, or the one with the number of its local rank."""
+    device, local, count = resolve_device(name), int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if device.type == "cpu":
+        return device
+    if device.index is not None:
+        raise ConfigError(f"device: '{name}' would be used by all processes; use cuda, of which each takes its own")
+    if 1 < count <= local:
+        raise ConfigError(
+            f"device: process {local} of this machine has no GPU of its own, PyTorch sees {count}; "
+            "start fewer with --nproc-per-node, or set device: cpu"
+        )
+    return resolve_device(f"cuda:{local if count > 1 else 0}")
+
+
+class _Processes:
+    """The processes of ``torch.distributed``; see ``World``."""
+
+    def __init__(self, device: torch.device, patience: timedelta) -> None:
+        self.seconds = patience.total_seconds()
+        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+            raise ConfigError(f"RANK={rank}, WORLD_SIZE={size}: must be a number below WORLD_SIZE, as torchrun sets it")
+        self.rank, self.size = int(rank), int(size)
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.writes = self.rank == 0
+        self._store = _store(self.seconds)
+        gpu = device.type == "cuda"
+        with self._watched():
+            distributed.init_process_group(
+                "cpu:gloo,cuda:nccl" if gpu else "gloo",
+                store=self._store,
+                rank=self.rank,
+                world_size=self.size,
+                timeout=patience,
+                device_id=device if gpu else None,
+            )
+            self._patient = distributed.new_group(backend="gloo", timeout=PATIENCE)
+        # NCCL connects at the first sum: now, not in the first backward pass, which has the largest batch
+        self.sum(torch.zeros(1, device=device))
+
+    def leave(self) -> None:
+        """Close the connections, and wait for the threads that serve them.
+
+        Such a thread frees the tensors of its last call after that call has returned, for which it may need the lock
+        of the interpreter. Once the interpreter ends, nobody gets that lock, and the process aborts.
+        """
+        distributed.destroy_process_group()
+        del self._patient  # a group ends with its last reference
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """See ``World``."""
+        with self._watched():
+            distributed.all_reduce(tensor)
+        return tensor
+
+    def any(self, flag: bool) -> bool:
+        """See ``World``."""
+        return bool(self.sum(torch.tensor(int(flag))))
+
+    def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
+        """See ``World``: as bytes of JSON, filled up to the longest."""
+        group = self._patient if patiently else None
+        mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        with self._watched():
+            distributed.all_gather(lengths, torch.tensor([len(mine)]), group=group)
+            longest = int(max(lengths))
+            padded = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+            distributed.all_gather(padded, torch.cat((mine, mine.new_zeros(longest - len(mine)))), group=group)
+        texts = (row[: int(length)].numpy().tobytes() for row, length in zip(padded, lengths, strict=True))
+        return [json.loads(text) for text in texts]
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """See ``World``."""
+        with self._watched():
+            distributed.broadcast(tensor, 0)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Say which process is missing."""
+        try:
+            yield
+        except RuntimeError as error:  # gloo has no other
+            raise ProcessError(f"rank {self.rank} on {platform.node()}: {self._why(str(error))}") from error
+
+    def _why(self, problem: str) -> str:
+        if out_of_memory(RuntimeError(problem)):
+            return "the GPU has no memory left for NCCL; a smaller training.batch_tokens leaves it more"
+        if not re.search("timed out|time ?out", problem, re.IGNORECASE):
+            reason = re.sub(r"\[\S+\] *", "", problem, count=1).partition("\n")[0].partition(". ")[0]
+            return (
+                f"another process of the run has ended ({reason}); its own message says why, and without one the "
+                "line of torchrun that has its exit code (-9 is often a lack of memory)"
+            )
+        silent = ", ".join(f"rank {rank}" for rank in self._silent()) or "the others"
+        return (
+            f"waited {self.seconds:g} seconds in vain for {silent}; is the process or its machine stuck? "
+            "A higher training.timeout allows for slower ones"
+        )
+
+    def _silent(self) -> list[int]:
+        """The processes that are not waiting as this one is: each of those leaves a sign."""
+        self._store.set(f"waited/{self.rank}", "1")
+        end = time.monotonic() + SIGN_SECONDS
+        silent = list(range(self.size))
+        while silent and time.monotonic() < end:
+            silent = [rank for rank in silent if not self._store.check([f"waited/{rank}"])]
+            time.sleep(0.1)
+        return silent
+
+
+def _store(seconds: float) -> Any:
+    """The store of torchrun, or of the first process. Raises ConfigError."""
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
+    except ValueError as error:
+        raise ConfigError(f"torch.distributed: {error}; start the processes with torchrun") from None
+    except RuntimeError as error:
+        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        reason = str(error).partition("\n")[0]
+        others = "have the other ranks" if os.environ["RANK"] == "0" else "has rank 0"
+        raise ConfigError(
+            f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason}); {others} been started? "
+            "Otherwise choose another port, or start the processes with torchrun --standalone"
+        ) from None
+    return store

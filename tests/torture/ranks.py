@@ -19,13 +19,13 @@ LAST_MOMENT = 1.0
 
 
 def kill_ranks(folder: TrialFolder, times: int) -> Result:
-    """Send SIGKILL to a random rank at random moments; torchrun starts all ranks again until the run is finished.
+    """Send SIGKILL to a random rank at random moments, and resume the run until it is finished.
 
     Training goes on from the newest checkpoint, which is never older than the time before.
     """
-    tally, generator = Tally(f"SIGKILL of one of {RANKS} ranks at a random moment, restarted"), random.Random(7)
+    tally, generator = Tally(f"SIGKILL of one of {RANKS} ranks at a random moment, resumed"), random.Random(7)
     undisturbed = folder.fresh("undisturbed-ranks")
-    problems = _finished(begin(folder, undisturbed.name, 0), "")
+    problems = _finished(begin(folder, undisturbed.name), "")
     number = 0
     while tally.tried < times and not problems:
         run = folder.fresh(f"ranks-{number}")
@@ -38,10 +38,10 @@ def kill_ranks(folder: TrialFolder, times: int) -> Result:
     return tally.result()
 
 
-def begin(folder: TrialFolder, name: str, restarts: int) -> "subprocess.Popen[str]":
-    """Start the ranks of a run with torchrun."""
+def begin(folder: TrialFolder, name: str) -> "subprocess.Popen[str]":
+    """Start the ranks of a run with torchrun, or resume it if it has a checkpoint."""
     command = str(Path(sys.executable).with_name("nmt-train"))
-    options = ["--standalone", "--nproc-per-node", str(RANKS), "--max-restarts", str(restarts), "--no-python"]
+    options = ["--standalone", "--nproc-per-node", str(RANKS), "--no-python"]
     return start("torchrun", *options, command, *folder.arguments(name), env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
@@ -56,18 +56,20 @@ def _killed_until_finished(
     folder: TrialFolder, run: Path, most: int, generator: random.Random
 ) -> tuple[int, list[str]]:
     """Kill ranks of a new run up to ``most`` times; -> how often, and the problems."""
-    process, kills, saved, problems = begin(folder, run.name, most), 0, NOTHING, list[str]()
+    process, kills, saved, problems = begin(folder, run.name), 0, NOTHING, list[str]()
     while kills < most and wait_for(process, "model: ", "resumed after", "update "):
         time.sleep(generator.uniform(0, LAST_MOMENT))
         ranks = children(process)
-        if len(ranks) < RANKS:  # they are being restarted, or have finished
+        if len(ranks) < RANKS:  # they have finished
             continue
         with suppress(ProcessLookupError):
             os.kill(generator.choice(ranks), signal.SIGKILL)
             kills += 1
+        process.communicate()
         before, saved = saved, folder.saved(run)
         if saved < before:
             problems.append(f"{run}: update {before} was saved, and after the next SIGKILL {saved}")
+        process = begin(folder, run.name)
     return kills, problems + _finished(process, f"{run}: ")
 
 
