@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+from nmt.config.problems import Variants, annotation_of, expected, variants_of
 from nmt.config.schema import Config, Section
-from nmt.config.schema_map import Variants, annotation_of, expected, variants_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/options.md", "docs/commands.md")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config.schema_map import keys_by_name
+from nmt.config.problems import keys_by_name
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

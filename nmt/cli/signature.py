@@ -19,8 +19,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from nmt.cli.common import EXAMPLES, command
 from nmt.cli.files import NamedPath, Role, System, look_at
 from nmt.config import schema
+from nmt.config.problems import choices, expected
 from nmt.config.schema import Decoding
-from nmt.config.schema_map import choices, expected
 from nmt.errors import ConfigError, nearest
 
 

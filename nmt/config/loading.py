@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from nmt.config.problems import explain, show
 from nmt.config.schema import Config, Problem
-from nmt.config.yaml12 import LARGEST_YAML, format_yaml, parse_yaml
+from nmt.config.yaml12 import format_yaml, parse_yaml
 from nmt.errors import CheckpointError, ConfigError, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
 EITHER = {"training.updates": "epochs", "training.epochs": "updates"}
 """Keys that an override sets in place of another key of their section."""
-MOST_PROBLEMS = 50
-"""Problems that are listed; a file with more is no configuration."""
+LARGEST_YAML = 1 << 15
+"""Bytes of a file; configurations have a tenth of it."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -44,14 +44,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         try:
             config = Config.model_validate(data)
         except ValidationError as error:
-            found = [explain(detail) for detail in error.errors(include_url=False)[: MOST_PROBLEMS + 1]]
+            found = [explain(detail) for detail in error.errors(include_url=False)]
         else:
             found = list(config.contradictions())
             if not found:
                 return config
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
-    if len(problems) > MOST_PROBLEMS:
-        problems[MOST_PROBLEMS:] = [f"{path}: more problems are not listed"]
     raise ConfigError(*map(one_line, problems))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from nmt.config.loading import MOST_PROBLEMS, one_line, read_mapping
+from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
 from nmt.config.schema import Count, Section, Size, Text
 from nmt.errors import ConfigError
@@ -107,5 +107,5 @@ def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        found = [explain(detail, Experiment) for detail in error.errors(include_url=False)[:MOST_PROBLEMS]]
+        found = [explain(detail, Experiment) for detail in error.errors(include_url=False)]
         raise ConfigError(*(one_line(f"{path}: {problem}") for problem in found)) from None

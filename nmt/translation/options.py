@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self, TypedDict
 from pydantic import Field, ValidationError
 
 from nmt.config.problems import explain
-from nmt.config.schema import OF_SEVERAL, Decoding, search_contradictions
+from nmt.config.schema import OF_SEVERAL, Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
 
@@ -65,7 +65,7 @@ class SearchOptions(Decoding):
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
                 f"use beam size {self.n_best} or more"
             )
-        yield from map(str, search_contradictions(self))
+        yield from map(str, self.contradictions())
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:

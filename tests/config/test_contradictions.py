@@ -22,12 +22,9 @@ def attention(options: str) -> str:
 # overrides; the keys that are reported, each with a word of what would be right
 CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # scores and widths
-    *(
-        (
-            (NARROW, attention(f"{{type: luong, score: {{type: low_rank, hidden: {rank}}}, heads: {heads}}}")),
-            {"model.attention.score.hidden": f"rank {rank} at most"},
-        )
-        for rank, heads in ((512, 1), (256, 2))
+    (
+        (NARROW, attention("{type: luong, score: {type: low_rank, hidden: 256}, heads: 2}")),
+        {"model.attention.score.hidden": "rank 256 at most"},
     ),
     ((attention("{type: luong, score: dot}"),), {"model.decoder.hidden": r"twice model.encoder.hidden \(512\)"}),
     (
@@ -36,13 +33,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ),
     ((attention(LUONG % ", heads: 3"),), {"model.attention.heads": "decoder.hidden .256.*annotations .512"}),
     # scopes, coverage, hard attention
-    *(
-        (
-            (attention(f"{{type: luong, score: location, scope: {{type: {kind}}}}}"),),
-            {"model.attention.scope.type": "global"},
-        )
-        for kind in ("local_m", "local_p")
-    ),
+    ((attention("{type: luong, score: location, scope: {type: local_p}}"),), {"model.attention.scope.type": "global"}),
     *(
         (
             (attention(f"{{type: bahdanau, score: coverage, {other}}}"),),
@@ -108,12 +99,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("data.train.links=a.links",), {"data.train.links": "guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # search
-    (
-        ("decoding={min_length_factor: 3.0}",),
-        {
-            "decoding.min_length_factor": r"max_length_factor \(2\)",
-        },
-    ),
+    (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
     (("decoding={coverage_penalty: 0.2, beam_size: 1}",), {"decoding.coverage_penalty": "beam_size"}),
 ]
 

@@ -12,7 +12,5 @@ from nmt.config.schema.base import *
 from nmt.config.schema.data import *
 from nmt.config.schema.model import *
 from nmt.config.schema.network import *
-from nmt.config.schema.registry import *
 from nmt.config.schema.run import *
-from nmt.config.schema.tokenizer import *
 from nmt.config.schema.training import *

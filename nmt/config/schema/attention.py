@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import NotNegative, Positive, Problem, Section, Size, Width, usual_type
+from nmt.config.schema.base import Choice, NotNegative, Positive, Problem, Registry, Section, Size, Width, usual_type
 from nmt.config.schema.network import Network, Part, RecurrentDecoder, RecurrentEncoder, TransformerDecoder
-from nmt.config.schema.registry import Choice, Registry
 
 ATTENTIONS, SCORES = Registry(), Registry()
 

@@ -1,9 +1,24 @@
-"""Types of values that several sections of the schema share."""
+"""What the sections of the schema share: types of values, and the door of every part that is chosen by its ``type``.
 
-from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+A part is a class of options and what builds it. The options are here, so that reading a configuration needs no
+PyTorch; a module of the same name in ``nmt.model`` builds it::
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+    @ENCODERS.register
+    class ForwardEncoder(Encoder):
+        type: Literal["forward"]
+
+    @ENCODERS.builds(schema.ForwardEncoder)
+    class ForwardEncoder(nn.Module): ...
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, TypeAdapter, field_validator
+from pydantic_core import CoreSchema, core_schema
 
 Size = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -13,22 +28,10 @@ Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("contains the character NUL, which is not allowed in a name")
-    return text
-
-
-def _in_fp32(number: float) -> float:
-    if number > LARGEST_NUMBER:
-        raise ValueError(f"{number:g} is more than {LARGEST_NUMBER:g}, beyond which fp32 would overflow")
-    return number
-
-
 LARGEST_NUMBER = 1e30
-Positive = Annotated[float, Field(gt=0), AfterValidator(_in_fp32)]
-NotNegative = Annotated[float, Field(ge=0), AfterValidator(_in_fp32)]
-Text = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
 LARGEST_BEAM, LARGEST_BATCH = 1000, 1 << 24
 LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
@@ -72,3 +75,71 @@ def usual_type(usual: str, *options: str) -> Any:
     return field_validator(*options, mode="before")(
         lambda value: {"type": usual, **value} if isinstance(value, dict) else value
     )
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+Options = TypeVar("Options", bound=Section)
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+class Registry:
+    """The variants of one kind of part: the options of each by its ``type``, and the builder of each."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, type[Section]] = {}
+        self.builders: dict[type[Section], Callable[..., Any]] = {}
+
+    def register(self, options: type[Options]) -> type[Options]:
+        """Allow these options, under each word of their field ``type``. Raises ValueError for a word in use."""
+        for name in get_args(options.model_fields["type"].annotation):
+            if name in self.options:
+                raise ValueError(f"type '{name}' is taken by {self.options[name].__name__}")
+            self.options[name] = options
+        return options
+
+    def builds(self, options: type[Section]) -> Callable[[Builder], Builder]:
+        """Name what builds the part of these options, and of subclasses without a builder of their own.
+
+        The builder is a class or function of the options and of what the part is built around, as
+        :mod:`nmt.model.build` passes it.
+        """
+
+        def add(builder: Builder) -> Builder:
+            self.builders[options] = builder
+            return builder
+
+        return add
+
+    def build(self, options: Section, *around: Any) -> Any:
+        """Build the part. Raises LookupError if nothing builds these options."""
+        for kind in type(options).__mro__:
+            if kind in self.builders:
+                return self.builders[kind](options, *around)
+        raise LookupError(f"nothing builds {type(options).__name__}; import the module that does")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Annotation of a key: a section with a ``type`` of the registry. A word alone is a type with its defaults."""
+
+    registry: Registry
+    usual: str | None = None
+    """The type of a section that names none; None: it has to name one."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+    def validate(self, value: Any) -> Any:
+        """Make the options of a section; the types are those that are registered by now."""
+        if isinstance(value, str):
+            value = {"type": value}
+        elif isinstance(value, dict) and self.usual is not None:
+            value = {"type": self.usual, **value}
+        return _adapter(tuple(dict.fromkeys(self.registry.options.values()))).validate_python(value)
+
+
+@cache
+def _adapter(kinds: tuple[type[Section], ...]) -> TypeAdapter[Any]:
+    union: Any = Annotated[reduce(or_, kinds), Discriminator("type")]
+    return TypeAdapter(union)

@@ -6,8 +6,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Discriminator, Field
 
-from nmt.config.schema.base import Fraction, Layers, Problem, Section, Size, Width, usual_type
-from nmt.config.schema.registry import Choice, Registry
+from nmt.config.schema.base import Choice, Fraction, Layers, Problem, Registry, Section, Size, Width, usual_type
 
 
 class Embeddings(Section):

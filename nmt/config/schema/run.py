@@ -19,9 +19,8 @@ from nmt.config.schema.base import (
     Size,
     Text,
 )
-from nmt.config.schema.data import Data
+from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer
 from nmt.config.schema.model import Model
-from nmt.config.schema.tokenizer import AnyTokenizer, GivenTokenizer
 from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 
 Kernels = Literal["auto", "plain"]
@@ -60,18 +59,15 @@ class Decoding(Section):
         usual = {name: type(self).model_fields[name].default for name in names}
         return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value != usual[name])
 
-
-def search_contradictions(search: Decoding) -> list[Problem]:
-    """Find every contradiction, each under the key to change first."""
-    problems = []
-    if search.min_length_factor > search.max_length_factor:
-        most = f"decoding.max_length_factor ({search.max_length_factor:g})"
-        text = f"{search.min_length_factor:g} is more than {most}; must be up to that"
-        problems.append(Problem("decoding.min_length_factor", text))
-    if search.coverage_penalty and search.beam_size == 1:
-        text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
-        problems.append(Problem("decoding.coverage_penalty", text))
-    return problems
+    def contradictions(self) -> Iterator[Problem]:
+        """Options that contradict each other, each under the key to change first."""
+        if self.min_length_factor > self.max_length_factor:
+            most = f"decoding.max_length_factor ({self.max_length_factor:g})"
+            text = f"{self.min_length_factor:g} is more than {most}; must be up to that"
+            yield Problem("decoding.min_length_factor", text)
+        if self.coverage_penalty and self.beam_size == 1:
+            text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
+            yield Problem("decoding.coverage_penalty", text)
 
 
 class GoldAlignment(Section):
@@ -147,7 +143,7 @@ class Config(Section):
         if isinstance(self.model.attention, NoAttention):
             yield from self._without_attention()
         yield from self._of_links()
-        yield from search_contradictions(self.decoding)
+        yield from self.decoding.contradictions()
 
     def _without_attention(self) -> Iterator[Problem]:
         """Options that need attention weights."""

@@ -8,17 +8,18 @@ from pydantic import Discriminator, Field, ValidationInfo, field_validator
 from nmt.config.schema.base import (
     LARGEST_NUMBER,
     Beam,
+    Choice,
     Count,
     Fraction,
     NotNegative,
     Pieces,
     Positive,
     Problem,
+    Registry,
     Section,
     Size,
     usual_type,
 )
-from nmt.config.schema.registry import Choice, Registry
 
 OPTIMIZERS = Registry()
 
