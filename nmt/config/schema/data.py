@@ -26,9 +26,9 @@ class Corpus(Section):
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
     links: Text | None = None
-    """Of the training set: file with the word links ``i-j`` of each pair, counted from 0, for guided attention."""
+    """File with the word links ``i-j`` of each training pair, counted from 0, for guided attention."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
-    """Of a training corpus: a piece put before each source sentence, such as ``<bt>`` (Caswell et al. 2019)."""
+    """Piece put before each source sentence of a training corpus, such as ``<bt>`` (Caswell et al. 2019)."""
 
 
 class FileCorpus(Corpus):
