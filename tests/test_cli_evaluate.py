@@ -118,7 +118,7 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pyt
 
 def test_evaluate_an_ensemble(models: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
-    options = ("--device", "cpu", "--coverage-penalty", "0.2", "--no-repeat-ngram", "3")
+    options = ("--device", "cpu", "--no-repeat-ngram", "3")
 
     def evaluated(*runs: str) -> tuple[str, str]:
         code, out, err = run(evaluate.main, *TEST_SET, "--model", *runs, *options, "--verbose")

@@ -175,7 +175,7 @@ def test_a_prefix_for_each_line(translate: Translate, tmp_path: Path) -> None:
 
 
 def test_runs_translate_together(translate: Translate, run: str, run_without_attention: str, tmp_path: Path) -> None:
-    options = ("--beam-size", "3", "--coverage-penalty", "0.1", "--no-repeat-ngram", "2", "--scores")
+    options = ("--beam-size", "3", "--no-repeat-ngram", "2", "--scores")
     code, out, err = translate(TEXT, *options)
     assert (code, err) == (0, "")
 
@@ -194,12 +194,6 @@ def test_runs_translate_together(translate: Translate, run: str, run_without_att
     weights = Path(run_without_attention, "checkpoints/best/model.safetensors")
     code, _, err = together(run_without_attention, "--output", str(weights))
     assert code == 2 and f"is inside the run directory {run_without_attention}" in err
-
-
-def test_coverage_needs_attention(translate: Translate, run_without_attention: str) -> None:
-    code, out, err = translate(TEXT, "--coverage-penalty", "0.2", model=run_without_attention)
-    assert (code, out) == (2, "")
-    assert "decoding.coverage_penalty: 0.2 needs attention weights" in err
 
 
 def test_a_line_at_a_terminal_is_answered_at_once(

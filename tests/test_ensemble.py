@@ -170,7 +170,6 @@ RULED = SearchOptions(
     beam_size=4,
     batch_tokens=400,
     min_length_factor=0.5,
-    coverage_penalty=0.2,
     no_repeat_ngram=3,
 )
 

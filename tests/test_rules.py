@@ -20,10 +20,10 @@ from nmt.search import (
     Sampling,
     beam_search,
     greedy_search,
+    length_penalty,
     obeying,
     sample_search,
 )
-from nmt.search.ranking import length_penalty
 from tests.toy_model import BOS, EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 CPU = torch.device("cpu")

@@ -2,20 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search import Coverage, Hypothesis, Limits, beam_search, greedy_search
-from nmt.search.ranking import LEAST_COVERAGE, best, best_tokens, length_penalty
-from nmt.search.types import AttentionBuffer
-from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, ToyState, emitted, limits
+from nmt.search import Limits, beam_search, greedy_search, length_penalty
+from nmt.search.beam import best, best_tokens
+from nmt.search.interface import AttentionBuffer
+from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 
 def exhaustive(model: ToyModel, sentence: int, words: tuple[int, ...], most: int, alpha: float) -> list[Any]:
@@ -121,22 +119,13 @@ Found = list[tuple[float, tuple[int, ...]]]
 """Log-probabilities or scores, and what was emitted."""
 
 
-def reference_beam(
-    model: ToyModel,
-    sentence: int,
-    most: int,
-    width: int,
-    alpha: float,
-    n_best: int,
-    *,
-    covered: Callable[[tuple[int, ...]], float] = lambda emitted: 0.0,
-) -> Found:
+def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha: float, n_best: int) -> Found:
     """The rule in the module's docstring, written with lists, and without the early stop that changes nothing."""
     live: Found = [(0.0, ())]
     finished: Found = []
 
     def scored(hypotheses: Found) -> Found:
-        return [(total / length_penalty(len(each), alpha) + covered(each), each) for total, each in hypotheses]
+        return [(total / length_penalty(len(each), alpha), each) for total, each in hypotheses]
 
     def ranked(hypotheses: Found) -> Found:
         return sorted(scored(hypotheses), key=lambda each: -each[0])[:n_best]
@@ -169,63 +158,6 @@ def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: fl
     for sentence, hypotheses in enumerate(found):
         wanted = reference_beam(model, sentence, most, width, alpha, n_best)
         assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
-
-
-class CoveringModel(ToyModel):
-    """Its attention is a distribution over as many positions as the sentence has: it is surer, the sharper."""
-
-    def __init__(self, seed: int, lengths: list[int], sharpness: float = 1.0) -> None:
-        super().__init__(seed, len(lengths), sharpness=sharpness)
-        energies = 3 * torch.randn(
-            *self.table.shape[:3], max(lengths), generator=torch.Generator().manual_seed(seed + 1)
-        )
-        padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
-        self.weights = energies.masked_fill(padding[:, None, None], -torch.inf).softmax(-1)
-
-    def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
-        position = min(state.history.size(1), self.table.size(1) - 1)
-        log_probs, after, _ = super().step(previous, state)
-        return log_probs, after, self.weights[state.sentences, position, previous]
-
-    def penalty(self, sentence: int, length: int, beta: float, emitted: tuple[int, ...]) -> float:
-        """beta sum_i log min(sum_j alpha_ji, 1), in fp64, with the least coverage for the sum if that is more."""
-        rows = [
-            self.weights[sentence, min(position, 7), before].double()
-            for position, before in zip(range(len(emitted)), (BOS, *emitted), strict=False)
-        ]
-        total = torch.stack(rows).sum(0)[:length]
-        return beta * sum(math.log(min(max(each, LEAST_COVERAGE), 1.0)) for each in total.tolist())
-
-
-@given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from([0.05, 0.4]), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
-def test_beam_search_with_coverage_equals_its_plain_statement(seed: int, width: int, beta: float, most: int) -> None:
-    lengths, n_best = [5, 3, 1], 1 + seed % width
-    model = CoveringModel(seed, lengths)
-
-    def search(*sentences: int) -> list[list[Hypothesis]]:
-        rows = torch.tensor(sentences)
-        coverage = Coverage.none_yet(beta, torch.tensor(lengths)).select(rows)
-        how: Any = {"beam_size": width, "length_penalty": 0.7, "n_best": n_best, "coverage": coverage}
-        return beam_search(model, model.start(3).select(rows), limits([most] * len(rows)), **how)
-
-    found = search(0, 1, 2)
-    for sentence, hypotheses in enumerate(found):
-
-        def covered(emitted: tuple[int, ...], sentence: int = sentence) -> float:
-            return model.penalty(sentence, lengths[sentence], beta, emitted)
-
-        wanted = reference_beam(model, sentence, most, width, 0.7, n_best, covered=covered)
-        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-4)
-        assert search(sentence) == [hypotheses]
-
-
-def test_coverage_by_hand() -> None:
-    """Position 0 has had 0.5, position 1 has had 1.25 and counts as 1, position 2 nothing; position 3 is padding."""
-    coverage = Coverage.none_yet(2.0, torch.tensor([3, 4])).select(torch.tensor([0]))
-    for weights in ([0.25, 0.5, 0.0, 0.0], [0.25, 0.75, 0.0, 0.0]):
-        coverage = coverage.add(torch.tensor([weights]))
-    assert coverage.penalty().tolist() == pytest.approx([2 * (math.log(0.5) + math.log(LEAST_COVERAGE))])
 
 
 @given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))

@@ -524,11 +524,11 @@ def test_pieces_are_joined_to_words_where_the_language_has_them() -> None:
 
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
     translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
-    arguments = {"beam_size": 4, "coverage_penalty": 0.1}
+    arguments = {"beam_size": 4, "n_best": 2}
     with serving(translating(translator, arguments)) as client:
         assert client.translate({"text": "a"}).status == 200
         reply = client.translate({"text": "a", "beam_size": 1})
-    assert reply.status == 400 and "coverage_penalty: has no effect" in reply.content["error"]
+    assert reply.status == 400 and "n-best 2" in reply.content["error"]
 
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:

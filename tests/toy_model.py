@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from nmt.records import Record
 from nmt.search import Hypothesis, Limits
 
 PAD, BOS, EOS, A, B, C = range(6)
 
 
 @dataclass(frozen=True)
-class ToyState:
+class ToyState(Record):
     """Each row's sentence and what it has emitted so far, newest last."""
 
     sentences: Tensor
@@ -21,12 +22,6 @@ class ToyState:
     @property
     def rows(self) -> int:
         return self.sentences.size(0)
-
-    def expand(self, width: int) -> "ToyState":
-        return ToyState(self.sentences.repeat_interleave(width, 0), self.history.repeat_interleave(width, 0))
-
-    def select(self, rows: Tensor) -> "ToyState":
-        return ToyState(self.sentences[rows], self.history[rows])
 
 
 class ToyModel:

@@ -1,14 +1,11 @@
 """Search for translations: pure steps over small records, blind to the network behind them."""
 
 from nmt.search.beam import beam_search
-from nmt.search.ensemble import Ensemble, together
 from nmt.search.greedy import Sampling, greedy_search, sample_search
-from nmt.search.ranking import Coverage
+from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, StepModel, length_penalty, together
 from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, Rule, obeying
-from nmt.search.types import Hypothesis, Limits, Searchable, StepModel, StepState
 
 __all__ = [
-    "Coverage",
     "Ensemble",
     "Hypothesis",
     "LeastLength",
@@ -19,9 +16,9 @@ __all__ = [
     "Sampling",
     "Searchable",
     "StepModel",
-    "StepState",
     "beam_search",
     "greedy_search",
+    "length_penalty",
     "obeying",
     "sample_search",
     "together",

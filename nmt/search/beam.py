@@ -9,7 +9,7 @@ win would read most sentences to their greatest length. With K = 1 this is greed
 no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
 log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
 
-A coverage penalty is part of every score; which hypotheses live on is decided by log-probabilities alone.
+Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.records import Record
-from nmt.search.ranking import Coverage, best, best_tokens
-from nmt.search.ranking import length_penalty as penalty
-from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
+from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
+from nmt.search.interface import length_penalty as penalty
 
 
 @dataclass(frozen=True)
@@ -57,32 +56,25 @@ class Extensions(Record):
     tokens: Tensor
     log_probs: Tensor
 
-    def scores(self, length: int, alpha: float, coverage: Tensor | None) -> Tensor:
-        """log p / lp + cp, (B, N); ``coverage`` has the penalty cp of each parent's row, (R,)."""
-        scores = self.log_probs / penalty(length, alpha)
-        return scores if coverage is None else scores + coverage[self.parents]
+    def scores(self, length: int, alpha: float) -> Tensor:
+        """log p / lp, (B, N)."""
+        return self.log_probs / penalty(length, alpha)
 
 
 def beam_step(
-    beam: Beam,
-    log_probs: Tensor,
-    length: int,
-    limits: Limits,
-    width: int,
-    alpha: float,
-    coverage: Tensor | None = None,
+    beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
     """Extend each live hypothesis by one token, to ``length`` tokens.
 
-    log_probs: a row for each live hypothesis, (B * K, V), or (B, V) at the first step; ``width`` is K; coverage: the
-    coverage penalty of each row. Returns the beam, its live hypotheses (B, K), the finished ones (B, at most 2K; -inf
-    where a place is empty), and which sentences are done (B,).
+    log_probs: a row for each live hypothesis, (R, V), or (B, V) at the first step; ``width`` is K. Returns the beam,
+    its live hypotheses (B, K), the finished ones (B, at most 2K; -inf where a place is empty), and which sentences are
+    done (B,).
     """
     last = beam.max_lengths <= length
     live, ended = _extend(beam, log_probs, limits, width, last)
     finished = beam.finished + ended.log_probs.isfinite().sum(1)
-    kept = torch.cat((beam.kept, ended.scores(length, alpha, coverage)), 1).topk(beam.kept.size(1)).values
-    beaten = (finished >= width) & (live.scores(length, alpha, coverage).amax(1) <= kept[:, 0])
+    kept = torch.cat((beam.kept, ended.scores(length, alpha)), 1).topk(beam.kept.size(1)).values
+    beaten = (finished >= width) & (live.scores(length, alpha).amax(1) <= kept[:, 0])
     hopeless = live.log_probs.amax(1) / penalty(beam.max_lengths, alpha) <= kept[:, -1]
     done = last | beaten | hopeless
     return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
@@ -126,8 +118,6 @@ class _BeamStep:
     """Hypotheses of the sentences that go on: row r of the next step is the r-th of these."""
     attention: Tensor | None
     """(B * K, S)"""
-    coverage: Tensor | None
-    """The coverage penalty of each row, (B * K,)."""
 
 
 def beam_search(
@@ -139,12 +129,10 @@ def beam_search(
     length_penalty: float,
     n_best: int = 1,
     keep_attention: bool = False,
-    coverage: Coverage | None = None,
 ) -> list[list[Hypothesis]]:
     """Return up to n_best hypotheses of each sentence, best score first.
 
-    ``state`` and ``coverage``, which is given for a coverage penalty, have a row for each sentence; ``n_best`` is at
-    most ``beam_size``.
+    ``state`` has a row for each sentence; ``n_best`` is at most ``beam_size``.
     """
     beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
@@ -152,22 +140,17 @@ def beam_search(
     kept = AttentionBuffer()
     while True:
         log_probs, state, attention = model.step(previous, state)
-        coverage = None if coverage is None else coverage.add(attention)
-        covered = None if coverage is None else coverage.penalty()
         sentences = beam.sentences
-        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty, covered)
+        beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
         going = (~done).nonzero().squeeze(1)
         live = live.select(going)
-        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None, covered))
+        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         beam = beam.select(going)
-        if len(steps) == 1:  # a sentence had one hypothesis, which all of its present ones continue
-            state = state.select(going).expand(beam_size)
-            coverage = None if coverage is None else coverage.select(going).expand(beam_size)
-        else:  # each live hypothesis continues the state of its parent
-            state = state.select(live.parents.flatten())
-            coverage = None if coverage is None else coverage.select(live.parents.flatten())
+        # each live hypothesis continues the state of its parent, which at the first step is that of its sentence
+        one = len(steps) == 1
+        state = state.select(going).expand(beam_size) if one else state.select(live.parents.flatten())
         previous = live.tokens.flatten()
 
 
@@ -177,29 +160,81 @@ def _hypotheses(steps: list[_BeamStep], limits: Limits, alpha: float, n_best: in
     tokens = [step.live.tokens.flatten().tolist() for step in steps]
     attention = [None if step.attention is None else step.attention.cpu() for step in steps]
 
-    def read(end: int, row: int, token: int, log_probability: float, covered: float) -> Hypothesis:
+    def read(end: int, row: int, token: int, log_probability: float) -> Hypothesis:
         emitted, rows = [token], [row]
         for step in range(end - 1, -1, -1):
             emitted.append(tokens[step][row])
             row = parents[step][row]
             rows.append(row)
         looked = [weights[row] for weights, row in zip(attention, reversed(rows), strict=False) if weights is not None]
-        return Hypothesis.from_emitted(emitted[::-1], log_probability, looked, limits.eos_id, alpha, covered)
+        return Hypothesis.from_emitted(emitted[::-1], log_probability, looked, limits.eos_id, alpha)
 
-    found: list[list[tuple[float, int, int, int, float, float]]] = [[] for _ in range(limits.sentences)]
+    found: list[list[tuple[float, int, int, int, float]]] = [[] for _ in range(limits.sentences)]
     for end, step in enumerate(steps):
         ended = step.ended
-        covered = None if step.coverage is None else step.coverage.tolist()
         where = ended.log_probs.isfinite().nonzero()
         columns = (
             step.sentences[where[:, 0]],
             *(each[where[:, 0], where[:, 1]] for each in (ended.parents, ended.tokens, ended.log_probs)),
         )
         for sentence, row, token, total in zip(*(column.tolist() for column in columns), strict=True):
-            cover = 0.0 if covered is None else covered[row]
-            found[sentence].append((total / penalty(end + 1, alpha) + cover, end, row, token, total, cover))
+            found[sentence].append((total / penalty(end + 1, alpha), end, row, token, total))
     if not all(found):
         raise no_finite_probability()
     # A stable sort: equal scores stay in the order in which they were found.
     best_first = (sorted(ends, key=lambda end: -end[0]) for ends in found)
     return [[read(*end[1:]) for end in ends[:n_best]] for ends in best_first]
+
+
+# --- the largest few of many values, in one order whatever the device, the batch and the ties -------------------------
+
+BLOCK = 64
+
+
+def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` largest of values (R, N) fp32 and their positions, both (R, count), largest first.
+
+    Equal values are ordered by position, which ``torch.topk`` does not promise. One pass over N and no sort: the
+    largest ``count`` lie in the ``count`` blocks with the largest maxima.
+    """
+    rows, size = values.shape
+    blocks = size // BLOCK
+    if blocks <= count:
+        return _best(values, count)
+    maxima = values[:, : blocks * BLOCK].view(rows, blocks, BLOCK).amax(2)  # (R, blocks)
+    chosen = _best(maxima, count)[1].sort(1).values  # (R, count), ascending, so that positions stay in order
+    within = torch.arange(BLOCK, device=values.device)
+    tail = torch.arange(blocks * BLOCK, size, device=values.device)  # the rest after the last whole block
+    positions = torch.cat(((chosen.unsqueeze(2) * BLOCK + within).flatten(1), tail.expand(rows, -1)), 1)
+    values, indices = _best(values.gather(1, positions), count)
+    return values, positions.gather(1, indices)
+
+
+def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Find them among all values."""
+    some, indices = values.topk(min(count + 1, values.size(1)), dim=1)
+    # without equal values and NaN there is only one order; checking on a GPU would synchronize
+    if not values.is_cuda and bool((some[:, 1:] < some[:, :-1]).all()):
+        return some[:, :count], indices[:, :count]
+    return _best_with_ties(values, count)
+
+
+def _best_with_ties(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Find them by a 64-bit key with the value in its upper and the position in its lower half."""
+    bits = (values + 0.0).view(torch.int32).long()  # adding zero makes -0.0 the equal of 0.0
+    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # fp32's bits, ordered as the numbers are
+    keys = (ascending << 32) - torch.arange(values.size(1), device=values.device)
+    indices = keys.topk(count, dim=1).indices
+    return values.gather(1, indices), indices
+
+
+def best_tokens(log_probs: Tensor, count: int, forbidden: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The likeliest tokens of log_probs (R, V): values and ids, (R, C), likeliest first, C at least min(count, V).
+
+    The permitted ones among the first ``count`` are all there; forbidden and NaN values come out as -inf.
+    """
+    values, tokens = best(log_probs, min(count + len(forbidden), log_probs.size(1)))
+    banned = values.isnan()
+    for token in forbidden:
+        banned |= tokens == token
+    return values.masked_fill(banned, -torch.inf), tokens

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.search.ranking import best_tokens
-from nmt.search.types import AttentionBuffer, Hypothesis, Limits, S, StepModel
+from nmt.search.beam import best_tokens
+from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, StepModel
 
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
 """(log_probs (R, V), sentences (R,), step) -> the next token of each row, (R,)."""
@@ -30,17 +30,6 @@ def greedy_search(
     return follow(model, state, limits, likeliest, alpha=length_penalty, keep_attention=keep_attention)
 
 
-@dataclass(frozen=True)
-class _GreedyStep:
-    """The output of one step for R unfinished sentences."""
-
-    sentences: Tensor
-    tokens: Tensor
-    log_probs: Tensor
-    """Totals over all tokens of each sentence so far."""
-    attention: Tensor | None
-
-
 def follow(
     model: StepModel[S], state: S, limits: Limits, choose: Chooser, *, alpha: float, keep_attention: bool
 ) -> list[list[Hypothesis]]:
@@ -49,38 +38,32 @@ def follow(
     sentences = torch.arange(limits.sentences, device=max_lengths.device)
     previous = torch.full_like(sentences, limits.bos_id)
     totals = torch.zeros(limits.sentences, device=max_lengths.device)
-    steps: list[_GreedyStep] = []
+    steps: list[tuple[Tensor, Tensor, Tensor, Tensor | None]] = []
     kept = AttentionBuffer()
     while sentences.numel():
         log_probs, state, attention = model.step(previous, state)
-        tokens = choose(log_probs, sentences, len(steps))
-        totals = totals + log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        steps.append(_GreedyStep(sentences, tokens, totals, kept.add(attention) if keep_attention else None))
-        going = ((tokens != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
+        previous = choose(log_probs, sentences, len(steps))
+        totals = totals + log_probs.gather(1, previous.unsqueeze(1)).squeeze(1)
+        steps.append((sentences, previous, totals, kept.add(attention) if keep_attention else None))
+        going = ((previous != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
         if going.numel() < sentences.numel():
-            sentences, max_lengths, totals = sentences[going], max_lengths[going], totals[going]
-            tokens = tokens[going]
+            sentences, max_lengths, totals, previous = (
+                each[going] for each in (sentences, max_lengths, totals, previous)
+            )
             if going.numel():
                 state = state.select(going)
-        previous = tokens
-    return _hypotheses(steps, limits, alpha)
-
-
-def _hypotheses(steps: list[_GreedyStep], limits: Limits, alpha: float) -> list[list[Hypothesis]]:
     emitted: list[list[int]] = [[] for _ in range(limits.sentences)]
-    attention: list[list[Tensor]] = [[] for _ in range(limits.sentences)]
-    totals = [0.0] * limits.sentences
-    for step in steps:
-        sentences = step.sentences.tolist()
-        for sentence, token, total in zip(sentences, step.tokens.tolist(), step.log_probs.tolist(), strict=True):
+    looked: list[list[Tensor]] = [[] for _ in range(limits.sentences)]
+    log_probability = [0.0] * limits.sentences
+    for taken, tokens, sums, weights in steps:
+        rows = taken.tolist()
+        for sentence, token, total in zip(rows, tokens.tolist(), sums.tolist(), strict=True):
             emitted[sentence].append(token)
-            totals[sentence] = total
-        if step.attention is not None:
-            for sentence, row in zip(sentences, step.attention.cpu(), strict=True):
-                attention[sentence].append(row)
-    return [
-        [Hypothesis.from_emitted(*each, limits.eos_id, alpha)] for each in zip(emitted, totals, attention, strict=True)
-    ]
+            log_probability[sentence] = total
+        for sentence, row in zip(rows, () if weights is None else weights.cpu(), strict=False):
+            looked[sentence].append(row)
+    found = zip(emitted, log_probability, looked, strict=True)
+    return [[Hypothesis.from_emitted(*each, limits.eos_id, alpha)] for each in found]
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------

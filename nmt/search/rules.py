@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, Self
 import torch
 from torch import Tensor
 
-from nmt.search.types import Limits, S, StepModel
+from nmt.records import Record
+from nmt.search.interface import Limits, S, StepModel
 
 
 class Rule(Protocol):
@@ -90,7 +91,7 @@ class Prefixes:
 
 
 @dataclass(frozen=True)
-class RuledState(Generic[S]):
+class RuledState(Record, Generic[S]):
     """A model's state, and what its R rows have emitted."""
 
     state: S
@@ -98,15 +99,6 @@ class RuledState(Generic[S]):
     """(R,)"""
     history: Tensor
     """(R, T)"""
-
-    def expand(self, width: int) -> "RuledState[S]":
-        """Repeat each row ``width`` times."""
-        sentences, history = (each.repeat_interleave(width, 0) for each in (self.sentences, self.history))
-        return RuledState(self.state.expand(width), sentences, history)
-
-    def select(self, rows: Tensor) -> "RuledState[S]":
-        """Reorder or drop rows."""
-        return RuledState(self.state.select(rows), self.sentences[rows], self.history[rows])
 
 
 class RuledModel(Generic[S]):

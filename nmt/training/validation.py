@@ -29,7 +29,7 @@ from nmt.training.world import ONE_PROCESS, World, in_shares
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
-from nmt.translation.searching import WINDOW, refuse_without_attention
+from nmt.translation.searching import WINDOW
 from nmt.translation.translator import CheckStop, Done, Translator, never_stop
 
 MOST_IMAGES = 2
@@ -102,7 +102,6 @@ class Validator:
             prepared.tokenizers,
             device,
         )
-        refuse_without_attention(config.decoding.coverage_penalty, model.attends)  # else the test set would be too late
         self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
         self.log = log
         self.world = world

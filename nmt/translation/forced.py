@@ -15,7 +15,7 @@ from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted
 from nmt.model import Network
-from nmt.search.ranking import length_penalty
+from nmt.search import length_penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self, TypedDict
 from pydantic import Field, ValidationError
 
 from nmt.config.problems import explain
-from nmt.config.schema import OF_SEVERAL, Decoding
+from nmt.config.schema import Decoding
 from nmt.errors import ConfigError
 from nmt.search import Sampling
 
@@ -28,7 +28,6 @@ class SearchChanges(TypedDict, total=False):
     max_source: int
     max_length_factor: float
     min_length_factor: float
-    coverage_penalty: float
     no_repeat_ngram: int
     n_best: int
     sampling: Sampling | None
@@ -69,13 +68,8 @@ class SearchOptions(Decoding):
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
-        """Take the options of a configuration; an override that is None changes nothing.
-
-        An override to a beam size of 1 leaves out the configuration's options that compare hypotheses.
-        """
-        given = {key: value for key, value in overrides.items() if value is not None}
-        left_out = OF_SEVERAL if given.get("beam_size") == 1 else ()
-        return cls(**{key: value for key, value in decoding if key not in left_out} | given)
+        """Take the options of a configuration; an override that is None changes nothing."""
+        return cls(**dict(decoding) | {key: value for key, value in overrides.items() if value is not None})
 
     def changed(self, **changes: Any) -> Self:
         """Replace single options."""

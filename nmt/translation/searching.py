@@ -12,9 +12,7 @@ from torch import Tensor
 
 from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import ConfigError
 from nmt.search import (
-    Coverage,
     Hypothesis,
     LeastLength,
     Limits,
@@ -150,8 +148,6 @@ def search_batch(
             return sample_search(model, state, limits, options.sampling, numbers, **how)
         if options.beam_size == 1:
             return greedy_search(model, state, limits, **how)
-        if options.coverage_penalty:
-            how["coverage"] = Coverage.none_yet(options.coverage_penalty, lengths.to(device))
         return beam_search(model, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
 
 
@@ -164,10 +160,3 @@ def _rules(options: SearchOptions, limits: Limits, source_lengths: Tensor) -> Se
         least = (source_lengths.double() * options.min_length_factor).ceil().long()
         rules.append(LeastLength(least.to(limits.max_lengths.device), limits.eos_id))
     return rules
-
-
-def refuse_without_attention(coverage_penalty: float, attends: bool) -> None:
-    """Raise ConfigError for a coverage penalty where there are no attention weights."""
-    if coverage_penalty and not attends:
-        text = f"{coverage_penalty:g} needs attention weights, and the model has none; must be 0"
-        raise ConfigError(f"decoding.coverage_penalty: {text}")

@@ -26,7 +26,6 @@ from nmt.translation.searching import (
     Line,
     batches,
     most_rows,
-    refuse_without_attention,
     search_batch,
     side_by_side,
     windows,
@@ -218,12 +217,10 @@ class Translator:
         ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
-        ``check_stop`` is called between two batches, ``done`` is told how many lines each has. Raises ConfigError for a
-        coverage penalty without attention.
+        ``check_stop`` is called between two batches, ``done`` is told how many lines each has.
         """
         before = 0
         searchable = self.searchable(options.beam_size)
-        refuse_without_attention(options.coverage_penalty, searchable.attends)
         for text in windows(lines, first_window, window, _characters):
             begin = prefixes[before : before + len(text)]
             yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)

@@ -93,14 +93,13 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
         {"training.guided_attention.type": "reverse_source"},
     ),
     (
-        (attention("{type: none}"), "training.guided_attention={type: diagonal}", "decoding.coverage_penalty=0.2"),
-        {"training.guided_attention": "none", "decoding.coverage_penalty": "none"},
+        (attention("{type: none}"), "training.guided_attention={type: diagonal}"),
+        {"training.guided_attention": "none"},
     ),
     (("data.train.links=a.links",), {"data.train.links": "guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # search
     (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
-    (("decoding={coverage_penalty: 0.2, beam_size: 1}",), {"decoding.coverage_penalty": "beam_size"}),
 ]
 
 
@@ -158,6 +157,5 @@ def test_no_variant_of_the_tests_contradicts_itself(variant: str) -> None:
 
 def test_the_options_of_a_search_in_effect_are_named() -> None:
     assert Decoding(beam_size=2, length_penalty=0.3).describe() == ""
-    options = Decoding(beam_size=6, coverage_penalty=0.2, no_repeat_ngram=3)
-    assert options.describe() == "coverage penalty 0.2, no repeat ngram 3"
-    assert options.model_copy(update={"beam_size": 1}).describe() == "no repeat ngram 3"
+    options = Decoding(beam_size=6, min_length_factor=0.5, no_repeat_ngram=3)
+    assert options.describe() == "min length factor 0.5, no repeat ngram 3"

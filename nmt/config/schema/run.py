@@ -26,8 +26,6 @@ from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 Kernels = Literal["auto", "plain"]
 
 
-OF_SEVERAL = ("coverage_penalty",)
-"""Options that compare the hypotheses of a beam."""
 RULES = ("min_length_factor", "no_repeat_ngram")
 """Options that change which pieces may follow."""
 
@@ -47,27 +45,20 @@ class Decoding(Section):
     """Largest length of a translation, relative to the source in pieces; ten more are always allowed."""
     min_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 0.0
     """Smallest length of a translation, relative to the source in pieces."""
-    coverage_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 0.0
-    """Weight b of b sum_i log min(attention to piece i, 1) in the score of a hypothesis (Wu et al. 2016)."""
     no_repeat_ngram: Ngram = 0
     """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
 
     def describe(self) -> str:
-        """Name the options of OF_SEVERAL and RULES that are in effect, with their values; "" if none is."""
-        names = RULES if self.beam_size == 1 else (*OF_SEVERAL, *RULES)
-        given = {name: getattr(self, name) for name in names}
-        usual = {name: type(self).model_fields[name].default for name in names}
-        return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value != usual[name])
+        """Name the options of RULES that are in effect, with their values; "" if none is."""
+        given = {name: getattr(self, name) for name in RULES}
+        return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value)
 
     def contradictions(self) -> Iterator[Problem]:
-        """Options that contradict each other, each under the key to change first."""
+        """Options that contradict each other, under the key to change first."""
         if self.min_length_factor > self.max_length_factor:
             most = f"decoding.max_length_factor ({self.max_length_factor:g})"
             text = f"{self.min_length_factor:g} is more than {most}; must be up to that"
             yield Problem("decoding.min_length_factor", text)
-        if self.coverage_penalty and self.beam_size == 1:
-            text = "has no effect for one hypothesis, which is not ranked; must be 0, or decoding.beam_size more than 1"
-            yield Problem("decoding.coverage_penalty", text)
 
 
 class GoldAlignment(Section):
@@ -132,7 +123,7 @@ class Config(Section):
     evaluation: Evaluation = Evaluation()
 
     def contradictions(self) -> Iterator[Problem]:
-        """Find every contradiction, each under the key to change first."""
+        """Find every contradiction, under the key to change first."""
         yield from self.model.contradictions()
         yield from self.data.contradictions()
         yield from self.training.contradictions()
@@ -140,20 +131,11 @@ class Config(Section):
             given = isinstance(self.tokenizer, GivenTokenizer)
             share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
             yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
-        if isinstance(self.model.attention, NoAttention):
-            yield from self._without_attention()
+        if isinstance(self.model.attention, NoAttention) and self.training.guided_attention:
+            text = "needs attention weights, and model.attention.type is 'none'; leave it out, or choose an attention"
+            yield Problem("training.guided_attention", text)
         yield from self._of_links()
         yield from self.decoding.contradictions()
-
-    def _without_attention(self) -> Iterator[Problem]:
-        """Options that need attention weights."""
-        for key, given in (
-            ("decoding.coverage_penalty", self.decoding.coverage_penalty),
-            ("training.guided_attention", self.training.guided_attention),
-        ):
-            if given:
-                text = "needs attention weights, and model.attention.type is 'none'; leave it out"
-                yield Problem(key, f"{text}, or choose an attention")
 
     def _of_links(self) -> Iterator[Problem]:
         """Word links that nothing reads, and options that need them."""

@@ -1,36 +1,24 @@
-"""The interface of a model for search, the limits of a search, and its results; no network is known here.
+"""The interface of a model for search, several models as one, the limits of a search, and its results.
 
-Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), S source and
-T target positions, V vocabulary.
+No network is known here. Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are
+neighbours), S source and T target positions, V vocabulary.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import torch
 from torch import Tensor
 
 from nmt.errors import NmtError
-from nmt.search.ranking import length_penalty
+from nmt.records import Record
 
-
-class StepState(Protocol):
-    """A model's state between two steps: R rows."""
-
-    def expand(self, width: int) -> Self:
-        """Repeat each row ``width`` times, the copies as neighbours."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Reorder or drop rows: row r of the result is row ``rows[r]``; rows stay in their sentence's group of K.
-
-        Before :meth:`expand`, where each sentence has one row, rows may be repeated, too."""
-
-
-S = TypeVar("S", bound=StepState)
+S = TypeVar("S", bound=Record)
+"""A model's state between two steps: R rows, of which those of a sentence stay together."""
 
 
 class StepModel(Protocol[S]):
@@ -63,6 +51,61 @@ class Searchable(ABC, Generic[S]):
         return nullcontext()
 
 
+# --- several models that translate together ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EnsembleState(Record):
+    """The states of all members, of R rows each."""
+
+    members: tuple[Any, ...]
+
+
+class Ensemble(Searchable[EnsembleState]):
+    """The mean of the probabilities of its members: p(y) = 1/M sum_m p_m(y).
+
+    The arithmetic mean is a distribution as it stands, and a member that has never seen a token vetoes nothing, as it
+    would in a geometric mean. Members read the same source pieces and share the target vocabulary; else they may differ
+    in everything. Attention is the mean over the members that attend.
+    """
+
+    def __init__(self, members: Sequence[Searchable[Any]]) -> None:
+        self.members = members
+        self.attends = any(member.attends for member in members)
+
+    def _of_each(self, call: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
+        """Call each member, with its own arguments, in its own context."""
+        found = []
+        for member, *own in zip(self.members, *arguments, strict=True):
+            with member.searching():
+                found.append(call(member, *own))
+        return found
+
+    def encode(self, source: Tensor, lengths: Tensor) -> list[Any]:
+        """Read the sentences with every member."""
+        return self._of_each(lambda member: member.encode(source, lengths))
+
+    def start(self, memory: Sequence[Any]) -> EnsembleState:
+        """Make the first states of all members."""
+        return EnsembleState(tuple(self._of_each(lambda member, own: member.start(own), memory)))
+
+    def step(self, previous: Tensor, state: EnsembleState, /) -> tuple[Tensor, EnsembleState, Tensor | None]:
+        """Take one step of every member: (R,) -> (R, V), state, attention (R, S) or None."""
+        steps = self._of_each(lambda member, own: member.step(previous, own), state.members)
+        log_probs, states, attentions = zip(*steps, strict=True)
+        mean = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))  # fp32: (M, R, V) -> (R, V)
+        attending = [attention for attention in attentions if attention is not None]
+        return mean, EnsembleState(states), torch.stack(attending).mean(0) if attending else None
+
+
+def together(members: Sequence[Searchable[Any]]) -> Searchable[Any]:
+    """Return what translates as all members together: one member itself, several as an ensemble."""
+    return members[0] if len(members) == 1 else Ensemble(members)
+
+
+# --- limits and results -----------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Limits:
     """The first token of a hypothesis, its last one, the forbidden ones, and its greatest length."""
@@ -82,6 +125,16 @@ class Limits:
         return self.max_lengths.size(0)
 
 
+@overload
+def length_penalty(length: int, alpha: float) -> float: ...
+@overload
+def length_penalty(length: Tensor, alpha: float) -> Tensor: ...
+def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
+    """lp(y) = ((5 + |y|) / 6)^alpha (Wu et al. 2016, eq. 14); |y| counts EOS; alpha 0 compares log-probabilities."""
+    penalty: float | Tensor = ((5 + length) / 6) ** alpha
+    return penalty
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One finished translation."""
@@ -91,7 +144,7 @@ class Hypothesis:
     log_probability: float
     """Sum over the tokens and, if it was emitted, EOS, as the rules of the search leave their log-probabilities."""
     score: float
-    """The log-probability divided by the length penalty, plus the coverage penalty if a beam is ranked by it."""
+    """The log-probability divided by the length penalty."""
     ended: bool
     """Whether EOS was emitted; otherwise the hypothesis was cut at its greatest length."""
     attention: Tensor | None = None
@@ -99,13 +152,7 @@ class Hypothesis:
 
     @classmethod
     def from_emitted(
-        cls,
-        emitted: Sequence[int],
-        log_probability: float,
-        attention: Sequence[Tensor],
-        eos_id: int,
-        alpha: float,
-        coverage: float = 0.0,
+        cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
     ) -> Self:
         """Make the hypothesis of emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
         if not math.isfinite(log_probability):
@@ -114,7 +161,7 @@ class Hypothesis:
         return cls(
             tokens=tuple(emitted[:-1] if ended else emitted),
             log_probability=log_probability,
-            score=log_probability / length_penalty(len(emitted), alpha) + coverage,
+            score=log_probability / length_penalty(len(emitted), alpha),
             ended=ended,
             attention=torch.stack(list(attention)) if attention else None,
         )
