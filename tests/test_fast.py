@@ -9,9 +9,8 @@ from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.device import autocast
 from nmt.errors import ConfigError
-from nmt.fast.inference import PlainSearch
-from nmt.fast.inference_network import FastSearch
-from nmt.fast.recurrent import reads_by_kernels
+from nmt.fast.recurrent import WALKED, reads
+from nmt.fast.search_network import FastSearch, PlainSearch
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.model import Seq2Seq
 from nmt.model.attention import AdditiveAttention
@@ -79,21 +78,20 @@ STEP_BY_STEP = {
     "local-m",
     "local-p",
     "hard by reinforce",
-    # attention before the update of another cell than GRU and LSTM
-    "gru, reset before",
-    "ssru before",
 }
 """Decoders whose steps run one by one in training: a state depends on a context, and no kernel walks both."""
+WITHOUT_WALK = {"gru, reset before", "ssru before", "ssru"}
+"""Cells whose sequences no kernel walks: the second product of a step waits for the first, or there is none."""
 
 
 def test_which_systems_have_fast_twins() -> None:
     """All but these, of the variants that are named by hand."""
     models = {name: small_model(name) for name in VARIANTS.keys() - REGISTERED.keys()}
-    assert {name for name, model in models.items() if not reads_by_kernels(model.encoder)} == (
-        NORMALIZED_OR_DEEP | TRANSFORMER_ENCODERS
+    assert {name for name, model in models.items() if not reads(model.encoder, WALKED)} == (
+        NORMALIZED_OR_DEEP | TRANSFORMER_ENCODERS | WITHOUT_WALK
     )
     assert {name for name, model in models.items() if unroll_of(model.decoder) is None} == (
-        NORMALIZED_OR_DEEP | TRANSFORMER_DECODERS | COVERAGE | STEP_BY_STEP
+        NORMALIZED_OR_DEEP | TRANSFORMER_DECODERS | COVERAGE | STEP_BY_STEP | WITHOUT_WALK
     )
     searched = {name: fast.search(model, torch.float32) for name, model in models.items()}
     assert {name for name, each in searched.items() if isinstance(each, PlainSearch)} == (

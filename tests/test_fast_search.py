@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.fast.inference import PlainSearch, fast_search, search
-from nmt.fast.inference_network import FastSearch
+from nmt.fast.search_network import FastSearch, PlainSearch, fast_search, search
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
@@ -82,7 +81,7 @@ def test_fast_encoder_is_the_plain_encoder(
     lengths: list[int], encoder: str, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not table:
-        monkeypatch.setattr("nmt.fast.inference_network.LARGEST_LOOKUP", 0)
+        monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", 0)
     torch.manual_seed(3)
     config = model_config(encoder={"hidden": 4} | ENCODERS[encoder])
     model = build_model(config, SOURCE, TARGET).double().eval()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.fast.kernels import recurrence, torch_steps
 from nmt.fast.kernels.attending import attending_sequence
-from nmt.fast.kernels.recurrence import GRU, cell_sequence
+from nmt.fast.kernels.recurrence import cell_sequence
 from tests.test_gru_with_attention import LENGTHS, network, outcome
 
 gpu = pytest.importorskip("nmt.fast.kernels.triton_steps", reason="needs Triton")
@@ -55,7 +55,7 @@ def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, wi
     }
     lengths = torch.linspace(1, positions, sentences).long()
     mask = (torch.arange(positions) < lengths.unsqueeze(1)).to(DEVICE)
-    states, contexts, weights = attending_sequence(GRU, mask=mask, **inputs)
+    states, contexts, weights = attending_sequence("gru", mask=mask, **inputs)
     gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), list(inputs.values()))
     assert not weights[:, ~mask].any()
     return [states.detach(), contexts.detach(), weights, *gradients]
@@ -88,7 +88,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
     padding = (torch.rand(2, 2, sentences, generator=generator) < 0.5).to(DEVICE) if padded else None
 
     def run() -> Outcome:
-        states, _ = cell_sequence(GRU, gates, initial, weight, bias, padding)
+        states = cell_sequence("gru", gates, initial, weight, bias, padding)
         return [states.detach(), *torch.autograd.grad((states.sin() + 1).sum(), inputs)]
 
     found = run()
@@ -127,7 +127,7 @@ def test_padding_leaves_states_exactly_what_they_were() -> None:
         gates, initial = torch.randn(2, 1, 6, 2, device=DEVICE), torch.randn(1, 2, 2, device=DEVICE)
         padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
         weight, bias = torch.randn(1, 6, 2, device=DEVICE), torch.randn(1, 6, device=DEVICE)
-        states, _ = cell_sequence(GRU, gates.to(dtype), initial, weight, bias, padding)
+        states = cell_sequence("gru", gates.to(dtype), initial, weight, bias, padding)
         assert torch.equal(states[1, ..., 1], states[0, ..., 1])
         assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
 

@@ -18,8 +18,7 @@ from nmt.config.schema import Decoding, Kernels
 from nmt.data.batching import ROWS
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
-from nmt.fast.inference import PlainSearch
-from nmt.fast.inference_network import FastSearch
+from nmt.fast.search_network import FastSearch, PlainSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Limits, Sampling, beam_search, greedy_search
 from nmt.translation.options import SearchOptions

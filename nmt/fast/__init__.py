@@ -6,7 +6,7 @@ A part whose type is in no table runs as it is. No other room knows which twins 
 import torch
 
 from nmt.config.schema import Kernels
-from nmt.fast.inference import refuse_precision, search
+from nmt.fast.search_network import refuse_precision, search
 from nmt.fast.teacher_forcing import FastTraining, repeatable
 from nmt.model import Network, Seq2Seq
 

@@ -16,16 +16,7 @@ from torch.nn import functional
 
 from nmt.fast.kernels.attending import attending_sequence, feeding_sequence
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.fast.recurrent import (
-    WALKED,
-    Weights,
-    gates_of,
-    has_kernels,
-    of_layer,
-    outputs_of,
-    reads_by_kernels,
-    weights_of,
-)
+from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
 from nmt.model.attention import (
     AdditiveAttention,
     Attention,
@@ -37,7 +28,7 @@ from nmt.model.attention import (
 from nmt.model.cells import Cell, GruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
 from nmt.model.dropout import Dropout
-from nmt.model.encoders import Encoder, RecurrentEncoder, mean_of
+from nmt.model.encoders import RecurrentEncoder, mean_of
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
@@ -55,7 +46,7 @@ class FastTraining:
         self.model, self.output = model, model.output
         decoder = model.decoder
         encoder = model.encoder
-        self._read = partial(read_at_once, encoder) if reads_by_kernels(encoder) else encoder
+        self._read = partial(read_at_once, encoder) if reads(encoder, WALKED) else encoder
         unroll = unroll_of(decoder)
         if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
             unroll = None
@@ -91,12 +82,13 @@ def read_at_once(encoder: RecurrentEncoder, embedded: Tensor, lengths: Tensor) -
     padded = ~source_mask(lengths, len(annotations), embedded.device).T  # (S, B)
     # checking on a GPU would synchronize
     some = lengths.device.type != "cpu" or bool((lengths < len(annotations)).any())
-    for above, ways in enumerate(map(of_layer, encoder.directions)):
+    for above, ways in enumerate(encoder.directions):
         # drawn in the order of the plain encoder, (B, S, C)
         below = encoder.dropout(annotations.transpose(0, 1)).transpose(0, 1) if above else annotations
         padding = torch.stack((padded, padded.flip(0))[: len(ways)], 1) if some else None
-        gates = gates_of(torch.stack((below, below.flip(0))[: len(ways)], 1), ways)  # (S, D, G, B)
-        outputs = outputs_of(gates, ways, padding=padding)  # (S, D, H, B)
+        both = torch.stack((below, below.flip(0))[: len(ways)], 1)
+        gates = gates_of(both, [way.input_gates for way in ways])  # (S, D, G, B)
+        outputs = outputs_of(gates, [way.cell for way in ways], padding=padding)  # (S, D, H, B)
         forward, *backward = outputs.unbind(1)
         both = torch.cat((forward, *(each.flip(0) for each in backward)), 1).transpose(1, 2)  # (S, B, C)
         annotations = both + annotations if above and encoder.residual else both
@@ -110,52 +102,47 @@ def read_at_once(encoder: RecurrentEncoder, embedded: Tensor, lengths: Tensor) -
 # --- decoders ---------------------------------------------------------------------------------------------------------
 
 
-def _gates(layer: Weights, inputs: Tensor) -> Tensor:
+def _gates(layer: nn.Linear, inputs: Tensor) -> Tensor:
     """The input's part of the gates of all positions, as the kernels read it: (B, T, I) -> (T, G, B)."""
     return gates_of(inputs.transpose(0, 1).unsqueeze(1), [layer]).squeeze(1)
 
 
-def _outputs(layer: Weights, gates: Tensor, state: Tensor) -> Tensor:
+def _outputs(cell: Cell, gates: Tensor, state: Tensor) -> Tensor:
     """All steps where no input depends on a state: gates (T, G, B), first state (B, W) -> outputs (B, T, H)."""
-    return outputs_of(gates.unsqueeze(1), [layer], state.T.unsqueeze(0)).squeeze(1).permute(2, 0, 1)
-
-
-def _first(decoder: RecurrentDecoder) -> Weights:
-    return weights_of(decoder.embedding_gates, decoder.cell)
+    return outputs_of(gates.unsqueeze(1), [cell], state.T.unsqueeze(0)).squeeze(1).permute(2, 0, 1)
 
 
 def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
     """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
     for layer, state in zip(decoder.above, start.upper, strict=True):
-        weights = weights_of(layer.input_gates, layer.cell)
-        above = _outputs(weights, _gates(weights, layer.dropout(outputs)), state)
+        above = _outputs(layer.cell, _gates(layer.input_gates, layer.dropout(outputs)), state)
         outputs = above + outputs if layer.residual else above
     return outputs
 
 
 def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Add the context, which is the same at every step, to all gates; then walk each layer in one operation."""
-    first, context = _first(decoder), state.memory.summary.unsqueeze(1)  # (B, 1, C)
+    context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
     # a context without units adds a single zero
-    gates = _gates(first, embedded) + torch.atleast_2d(decoder.context_gates(context.squeeze(1))).T
-    outputs = _climb(decoder, _outputs(first, gates, state.hidden), state)
+    gates = _gates(decoder.embedding_gates, embedded) + torch.atleast_2d(decoder.context_gates(context.squeeze(1))).T
+    outputs = _climb(decoder, _outputs(decoder.cell, gates, state.hidden), state)
     return decoder.readout(embedded, context, outputs), None
 
 
 def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Attend and update in one operation for all steps; then walk the other layers. The weights carry no gradient."""
-    first, memory, attention = _first(decoder), state.memory, decoder.attention
-    assert isinstance(attention, AdditiveAttention)
-    assert memory.keys is not None
+    memory, attention = state.memory, decoder.attention
+    assert isinstance(attention, AdditiveAttention) and memory.keys is not None
+    recurrent, bias = recurrent_of(decoder.cell)
     outputs, contexts, weights = attending_sequence(
-        WALKED[first.cell],
-        _gates(first, embedded),
+        WALKED[type(decoder.cell)],
+        _gates(decoder.embedding_gates, embedded),
         state.hidden.T,
         memory.keys,
         memory.annotations,
         memory.source_mask,
-        recurrent=first.recurrent,
-        bias=first.recurrent_bias,
+        recurrent=recurrent,
+        bias=bias,
         query=attention.query.weight,
         energy=attention.energy.weight.squeeze(0),
         context=cast(Tensor, decoder.context_gates.weight),
@@ -166,34 +153,33 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Without input feeding, walk each layer in one operation, then attend from all outputs at once."""
-    first = _first(decoder)
-    outputs = _outputs(first, _gates(first, embedded), state.hidden)
+    outputs = _outputs(decoder.cell, _gates(decoder.embedding_gates, embedded), state.hidden)
     return decoder.attend_at_once(_climb(decoder, outputs, state), state)
 
 
 def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
-    first, memory, attention, hidden = _first(decoder), state.memory, decoder.attention, decoder.cell.hidden
+    memory, attention, combine, additive = state.memory, decoder.attention, decoder.combine, None
     assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
-    query, energy = None, None
     if isinstance(attention, AdditiveAttention):
-        query, energy = attention.query.weight, attention.energy.weight.squeeze(0)
-    from_context, from_state = decoder.combine.weight.split((decoder.combine.in_features - hidden, hidden), 1)
+        additive = attention.query.weight, attention.energy.weight.squeeze(0)
+    hidden = decoder.cell.hidden
+    recurrent, bias = recurrent_of(decoder.cell)
+    from_context, from_state = combine.weight.split((combine.in_features - hidden, hidden), 1)
     readouts, weights = feeding_sequence(
-        WALKED[first.cell],
-        _gates(first, embedded),
+        WALKED[type(decoder.cell)],
+        _gates(decoder.embedding_gates, embedded),
         state.hidden.T,
         state.attentional.T,
         memory.keys,
         functional.linear(memory.annotations, from_context),
         memory.source_mask,
-        recurrent=first.recurrent,
-        bias=first.recurrent_bias,
+        recurrent=recurrent,
+        bias=bias,
         combine=from_state,
-        combine_bias=decoder.combine.bias,
+        combine_bias=combine.bias,
         feeding=decoder.feeding_gates.weight,
-        query=query,
-        energy=energy,
+        additive=additive,
     )
     return readouts.permute(2, 0, 1), weights.transpose(0, 1)
 
@@ -214,18 +200,13 @@ NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
 """Those that walk a cell and an attention together."""
 
 
-def _is_fed(decoder: Decoder) -> bool:
-    return isinstance(decoder, LuongDecoder) and decoder.feeding_gates is not None
-
-
 def unroll_of(decoder: Decoder) -> Unroll | None:
     """Look up the twin of a decoder's ``unroll``."""
-    if not isinstance(decoder, RecurrentDecoder) or not has_kernels(decoder):
+    if not writes(decoder, WALKED):
         return None
-    twins = TRAINING_TWINS.get((type(decoder), _is_fed(decoder)), {})
+    fed = isinstance(decoder, LuongDecoder) and decoder.feeding_gates is not None
+    twins = TRAINING_TWINS.get((type(decoder), fed), {})
     unroll = twins.get(type(decoder.attention), twins.get(None))
-    if unroll in NO_ATTENTION_GRADIENTS and type(decoder.cell) not in WALKED:
-        return None
     if unroll is unroll_feeding and (decoder.above or type(decoder.nonlinearity) is not Tanh):
         return None
     return unroll
@@ -235,32 +216,18 @@ def unroll_of(decoder: Decoder) -> Unroll | None:
 
 
 def repeatable(model: Seq2Seq) -> bool:
-    """Whether all batches of a shape take the same operations, none of which waits for the GPU."""
-    return _encoder(model.encoder) and _decoder(model.decoder)
+    """Whether all batches of a shape take the same operations, none of which waits for the GPU.
 
-
-def _encoder(encoder: Encoder) -> bool:
-    """A GRU in both directions whose last states are the summary."""
-    if type(encoder) is not RecurrentEncoder or encoder.mean or encoder.residual:
+    Networks as Bahdanau's and Luong's papers have them: a GRU in both directions whose last states are the summary, a
+    GRU of one layer with one of their attentions. No other twin has run on a GPU.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    if not (reads(encoder, {GruCell}) and writes(decoder, {GruCell})) or unroll_of(decoder) is None:
         return False
-    ways = [way for layer in encoder.directions for way in layer]
-    both = len(ways) == 2 * len(encoder.layers)
-    return both and type(encoder.dropout) is Dropout and all(map(_gru, (way.cell for way in ways)))
-
-
-def _decoder(decoder: Decoder) -> bool:
-    """Bahdanau's or Luong's with one layer of a plain GRU, as their papers have it, and one of their attentions."""
-    if type(decoder) is BahdanauDecoder:
-        shape = type(decoder.nonlinearity) is Maxout and isinstance(decoder.context_gates, nn.Linear)
-    elif type(decoder) is LuongDecoder:
-        shape = type(decoder.nonlinearity) is Tanh
-    else:
-        return False
-    return shape and _gru(decoder.cell) and not decoder.above and type(decoder.attention) in WITHOUT_WAITING
-
-
-def _gru(cell: Cell) -> bool:
-    return type(cell) is GruCell and not cell.normalized
+    reading = not (encoder.mean or encoder.residual) and len(encoder.directions[0]) == 2
+    readout = {BahdanauDecoder: Maxout, LuongDecoder: Tanh}[type(decoder)]
+    writing = not decoder.above and type(decoder.nonlinearity) is readout
+    return reading and type(encoder.dropout) is Dropout and writing and type(decoder.attention) in WITHOUT_WAITING
 
 
 WITHOUT_WAITING = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}

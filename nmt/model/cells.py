@@ -96,11 +96,13 @@ class GruCell(Cell):
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, 3H), state (R, H) -> (R, H)."""
-        input_reset, input_update, input_candidate = self.input_norm(input_gates).chunk(3, -1)
-        reset, update, candidate = self.recurrent_norm(self.recurrent(state)).chunk(3, -1)
-        reset = torch.sigmoid(input_reset + reset)
-        update = torch.sigmoid(input_update + update)
-        candidate = torch.tanh(input_candidate + reset * candidate)
+        return self.update(self.input_norm(input_gates), self.recurrent_norm(self.recurrent(state)), state)
+
+    def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
+        """Take the step whose products U s are given: (R, 3H), (R, 3H), (R, H) -> (R, H)."""
+        both = 2 * self.hidden
+        reset, update = torch.sigmoid(input_gates[..., :both] + products[..., :both]).chunk(2, -1)
+        candidate = torch.tanh(torch.addcmul(input_gates[..., both:], reset, products[..., both:]))
         return torch.lerp(candidate, state, update)
 
 
@@ -122,10 +124,12 @@ class ResetBeforeGruCell(Cell):
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, 3H), state (R, H) -> (R, H)."""
-        input_gates = self.input_norm(input_gates)
+        return self.update(self.input_norm(input_gates), self.recurrent_norm(self.recurrent(state)), state)
+
+    def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
+        """Take the step whose products U_r s and U_z s are given: (R, 3H), (R, 2H), (R, H) -> (R, H)."""
         both = 2 * self.hidden
-        gates = torch.sigmoid(input_gates[..., :both] + self.recurrent_norm(self.recurrent(state)))
-        reset, update = gates.chunk(2, -1)
+        reset, update = torch.sigmoid(input_gates[..., :both] + products).chunk(2, -1)
         product = self.candidate_norm(self.candidate_recurrent(reset * state))
         return torch.lerp(torch.tanh(input_gates[..., both:] + product), state, update)
 
@@ -149,10 +153,14 @@ class LstmCell(Cell):
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """input_gates (R, 4H), state (R, 2H) -> (R, 2H)."""
-        hidden, memory = state.chunk(2, -1)
-        gates = self.input_norm(input_gates) + self.recurrent_norm(self.recurrent(hidden))
-        write, keep, candidate, show = gates.chunk(4, -1)
-        memory = torch.sigmoid(keep) * memory + torch.sigmoid(write) * torch.tanh(candidate)
+        products = self.recurrent_norm(self.recurrent(self.output(state)))
+        return self.update(self.input_norm(input_gates), products, state)
+
+    def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
+        """Take the step whose products U h are given: (R, 4H), (R, 4H), (R, 2H) -> (R, 2H)."""
+        write, keep, candidate, show = (input_gates + products).chunk(4, -1)
+        memory = torch.sigmoid(keep) * state[..., self.hidden :]
+        memory = torch.addcmul(memory, torch.sigmoid(write), torch.tanh(candidate))
         return torch.cat((torch.sigmoid(show) * torch.tanh(self.memory_norm(memory)), memory), -1)
 
     def output(self, state: Tensor) -> Tensor:
@@ -174,6 +182,10 @@ class SsruCell(Cell):
         """input_gates (R, 2H), state (R, H) -> (R, H)."""
         keep, candidate = self.input_norm(input_gates).chunk(2, -1)
         return torch.lerp(candidate, state, torch.sigmoid(keep))
+
+    def update(self, input_gates: Tensor, _products: Tensor, state: Tensor) -> Tensor:
+        """Take a step, for which no product is given: (R, 2H), (R, 0), (R, H) -> (R, H)."""
+        return self.forward(input_gates, state)
 
     def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """Compute all gates at once; one product of each unit is left of a step."""

@@ -32,8 +32,6 @@ FAST: dict[str, dict[str, Any]] = {
         "decoder": {"type": "lstm"},
         "attention": FEEDING,
     },
-    "gru-before": {"encoder": {"reset": "before"}, "decoder": {"reset": "before"}, "attention": LUONG},
-    "ssru": {"encoder": {"type": "ssru"}, "decoder": {"type": "ssru"}, "attention": LUONG},
     "stacked": {
         "encoder": {"layers": 3, "residual": True},
         "decoder": {"layers": 3, "residual": True},
@@ -42,6 +40,8 @@ FAST: dict[str, dict[str, Any]] = {
 }
 """The other systems whose parts all have fast twins."""
 PLAIN: dict[str, dict[str, Any]] = {
+    "gru-before": {"encoder": {"reset": "before"}, "decoder": {"reset": "before"}, "attention": LUONG},
+    "ssru": {"encoder": {"type": "ssru"}, "decoder": {"type": "ssru"}, "attention": LUONG},
     "location": {"attention": {"type": "bahdanau", "score": {"type": "location"}}},
     "cosine": {"attention": {"type": "bahdanau", "score": {"type": "cosine"}}},
     "heads": {"attention": {"type": "bahdanau", "heads": 8}},

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.fast.kernels import recurrence
 from nmt.fast.kernels.products import add_product, product
-from nmt.fast.kernels.recurrence import Walked, all_steps, high, separate_steps
+from nmt.fast.kernels.recurrence import Walked, all_steps, begin, separate_steps
 from nmt.fast.kernels.torch_steps import DotAttentionSteps
 
 # --- Bahdanau's decoder: attend, then update --------------------------------------------------------------------------
@@ -23,26 +23,13 @@ from nmt.fast.kernels.torch_steps import DotAttentionSteps
 
 class _AttendingSequence(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        cell: Walked,
-        gates: Tensor,
-        initial: Tensor,
-        keys: Tensor,
-        annotations: Tensor,
-        mask: Tensor,
-        recurrent: Tensor,
-        bias: Tensor,
-        query: Tensor,
-        energy: Tensor,
-        context: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, cell: Walked, mask: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gates, initial, keys, annotations, recurrent, bias, query, energy, context = tensors
         low, units, hidden = gates.dtype, keys.size(2), recurrent.size(1)
-        gates, walk = cell.begin(gates, initial.to(high(low)), None)
+        gates, walk = begin(cell, gates, initial)
         attend = recurrence.steps_on(gates.device).AttentionSteps
         attention = attend(len(gates), keys.contiguous(), annotations.contiguous(), mask, energy)
-        # W_a s and U s share their right side
-        merged = torch.cat((attention.QUERY_SCALE * query, recurrent)).to(low)
+        merged = torch.cat((query, recurrent)).to(low)  # W_a s and U s share their right side
         offset = torch.cat((bias.new_zeros(units), bias)).to(low).unsqueeze(1)
         context = context.to(low)
         output = walk.states[0, :hidden].to(low)  # (H, B)
@@ -50,7 +37,7 @@ class _AttendingSequence(torch.autograd.Function):
             products = add_product(offset, merged, output)  # (A + G, B)
             context_gates = add_product(gates[t], context, attention.attend(t, products[:units]).T)
             output = walk.advance(t, context_gates, products[units:])
-        ctx.cell, ctx.walk, ctx.attention = cell, walk, attention
+        ctx.walk, ctx.attention = walk, attention
         ctx.save_for_backward(merged, context)
         contexts, weights = attention.contexts.detach(), attention.weights.detach()  # ctx must not hold its own outputs
         ctx.mark_non_differentiable(weights)
@@ -60,41 +47,34 @@ class _AttendingSequence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, d_contexts: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         merged, context = ctx.saved_tensors
-        cell, states, weights, contexts = ctx.cell, ctx.walk.states, ctx.attention.weights, ctx.attention.contexts
-        slopes, attention_slopes = ctx.walk.slopes(), ctx.attention.slopes()
+        walk, attention, states = ctx.walk, ctx.attention, ctx.walk.states
         (steps, hidden, sentences), rows = d_outputs.shape, len(context)
-        units = len(merged) - rows
-        # one below the other: the queries, then the gates as slopes have them
-        back = torch.cat((merged[:units], cell.slopes_first(merged[units:], 0))).T.contiguous()  # (H, A + G)
+        units, moved = len(merged) - rows, walk.rolled * hidden
+        walk.prepare()
+        attention.prepare()
+        # one below the other: the queries, then the gates as the steps have them
+        back = torch.cat((merged[:units], merged[units:].roll(moved, 0))).T.contiguous()  # (H, A + G)
         back_to_context = context.T.contiguous()  # (C, G)
         d_gates = merged.new_empty(steps, units + 4 * hidden, sentences)
-        d_context = torch.empty_like(contexts)
+        d_context = torch.empty_like(attention.contexts)
         d_outputs = d_outputs.contiguous()
         carry = torch.zeros_like(states[0])
         for t in reversed(range(steps)):
-            carry = slopes.back(t, carry, d_outputs[t], d_gates[t, units:])
+            carry = walk.back(t, carry, d_outputs[t], d_gates[t, units:])
             torch.add(d_contexts[t], product(back_to_context, d_gates[t, -rows:]).T, out=d_context[t])
-            attention_slopes.back(t, d_context[t], d_gates[t, :units])
+            attention.back(t, d_context[t], d_gates[t, :units])
             carry[:hidden] += product(back, d_gates[t, : units + rows])
-        d_keys, d_energy = attention_slopes.gradients()
         d_all = all_steps(d_gates)  # (A + 4H, T * B)
         d_recurrent, d_input = d_all[: units + rows], d_all[-rows:]
         d_weight = product(d_recurrent, all_steps(states[:-1, :hidden].to(merged.dtype)).T).to(states.dtype)
-        d_context_weight = product(d_input, contexts.flatten(0, 1)).to(states.dtype)
-        d_annotations = torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1))  # sum over t of alpha_t d c_t
-        return (
-            None,
-            separate_steps(d_input, steps),
-            carry,
-            d_keys,
-            d_annotations,
-            None,
-            cell.slopes_last(d_weight[units:], 0),
-            cell.slopes_last(d_recurrent[units:].sum(1).to(states.dtype), 0),
-            ctx.attention.QUERY_SCALE * d_weight[:units],
-            d_energy,
-            d_context_weight,
-        )
+        d_bias = d_recurrent[units:].sum(1).to(states.dtype).roll(-moved, 0)
+        d_context_weight = product(d_input, attention.contexts.flatten(0, 1)).to(states.dtype)
+        # sum over t of alpha_t d c_t
+        d_annotations = torch.bmm(attention.weights.permute(1, 2, 0), d_context.transpose(0, 1))
+        d_keys, d_energy = attention.gradients()
+        of_memory = separate_steps(d_input, steps), carry, d_keys, d_annotations
+        of_weights = d_weight[units:].roll(-moved, 0), d_bias, d_weight[:units], d_energy, d_context_weight
+        return None, None, *of_memory, *of_weights
 
 
 def attending_sequence(
@@ -130,9 +110,10 @@ def attending_sequence(
         outputs s_i (T, H, B), contexts c_i (T, B, C), weights alpha_ij (T, B, S). The weights carry no gradient.
     """
     low = gates.dtype
+    memory, weights = (gates, initial, keys.to(low), annotations.to(low)), (recurrent, bias, query, energy, context)
     with torch.autocast(gates.device.type, enabled=False):
         result: tuple[Tensor, Tensor, Tensor] = _AttendingSequence.apply(  # type: ignore[no-untyped-call]
-            cell, gates, initial, keys.to(low), annotations.to(low), mask, recurrent, bias, query, energy, context
+            cell, mask, *memory, *weights
         )
         return result
 
@@ -142,31 +123,15 @@ def attending_sequence(
 
 class _FeedingSequence(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        cell: Walked,
-        gates: Tensor,
-        initial: Tensor,
-        fed: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        recurrent: Tensor,
-        bias: Tensor,
-        combine: Tensor,
-        combine_bias: Tensor,
-        feeding: Tensor,
-        query: Tensor | None,
-        energy: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, cell: Walked, mask: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        gates, initial, fed, keys, values, recurrent, bias, combine, combine_bias, feeding, *additive = tensors
         low, hidden, readout = gates.dtype, combine.size(1), len(combine)
-        gates, walk = cell.begin(gates, initial.to(high(low)), None)
-        if query is None or energy is None:
-            attention, queries = DotAttentionSteps(len(gates), keys, values, mask), combine.new_empty(0, hidden)
-        else:
+        gates, walk = begin(cell, gates, initial)
+        queries, attention = combine.new_empty(0, hidden), DotAttentionSteps(len(gates), keys, values, mask)
+        if additive:
+            queries, energy = additive
             attend = recurrence.steps_on(gates.device).AttentionSteps
             attention = attend(len(gates), keys.contiguous(), values.contiguous(), mask, energy)
-            queries = attention.QUERY_SCALE * query
         units = len(queries)
         merged = torch.cat((queries, combine, recurrent)).to(low)  # (A + O + G, H), or without A
         offset = torch.cat((bias.new_zeros(units), combine_bias, bias)).to(low).unsqueeze(1)
@@ -181,7 +146,7 @@ class _FeedingSequence(torch.autograd.Function):
             q, combined, recurrent_gates = add_product(offset, merged, output).split(split)
             context = attention.attend(t, q if units else output)  # (B, O)
             readouts[t + 1] = combined.to(walk.states.dtype).add_(context.T).tanh_()
-        ctx.cell, ctx.walk, ctx.attention, ctx.units = cell, walk, attention, units
+        ctx.walk, ctx.attention, ctx.units = walk, attention, units
         ctx.save_for_backward(merged, feeding, readouts)
         weights = attention.weights.detach()  # ctx must not hold its own outputs
         ctx.mark_non_differentiable(weights)
@@ -191,13 +156,15 @@ class _FeedingSequence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_readouts: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         merged, feeding, readouts = ctx.saved_tensors
-        cell, attention, states, units = ctx.cell, ctx.attention, ctx.walk.states, ctx.units
-        slopes, attention_slopes = ctx.walk.slopes(), attention.slopes()
+        walk, attention, states, units = ctx.walk, ctx.attention, ctx.walk.states, ctx.units
         (steps, readout, sentences), (rows, _), hidden = d_readouts.shape, feeding.shape, merged.size(1)
+        walk.prepare()
+        attention.prepare()
+        moved = walk.rolled * hidden
         before = units + readout  # what reads the state after the update, before the gates of the next step
-        back = torch.cat((merged[:before], cell.slopes_first(merged[before:], 0))).T.contiguous()  # (H, A + O + G)
+        back = torch.cat((merged[:before], merged[before:].roll(moved, 0))).T.contiguous()  # (H, A + O + G)
         back_to_fed = feeding.T.contiguous()  # (O, G)
-        # what reads state t: the queries and the readout of step t - 1, then the gates of step t as slopes have them
+        # what reads state t: the queries and the readout of step t - 1, then the gates of step t as the steps have them
         d_rows = merged.new_zeros(steps + 1, before + 4 * hidden, sentences)
         d_query = merged.new_empty(hidden, sentences)
         flat = 1 - readouts[1:].to(states.dtype).square()  # tanh'
@@ -207,35 +174,25 @@ class _FeedingSequence(torch.autograd.Function):
             here = d_rows[t + 1]
             here[units:before] = flat[t].mul_(d_readouts[t] + d_fed.to(flat.dtype))
             d_combined[t] = here[units:before].T
-            attention_slopes.back(t, d_combined[t], here[:units] if units else d_query)
+            attention.back(t, d_combined[t], here[:units] if units else d_query)
             d_output = product(back, here[: before + rows])
             if not units:
                 d_output += d_query
-            carry = slopes.back(t, carry, d_output, d_rows[t, before:])
+            carry = walk.back(t, carry, d_output, d_rows[t, before:])
             d_fed = product(back_to_fed, d_rows[t, -rows:])
         carry[:hidden] += product(back[:, before:].contiguous(), d_rows[0, before : before + rows])
-        d_keys, *d_energy = attention_slopes.gradients()
         d_all = all_steps(d_rows)  # (A + O + 4H, (T + 1) * B)
         d_products, d_input = d_all[: before + rows], d_all[-rows:, : steps * sentences]
         d_weight = product(d_products, all_steps(states[:, :hidden].to(merged.dtype)).T).to(states.dtype)
         d_bias = d_products.sum(1).to(states.dtype)
         d_values = torch.bmm(attention.weights.permute(1, 2, 0), d_combined.transpose(0, 1))
-        return (
-            None,
-            separate_steps(d_input, steps),
-            carry,
-            d_fed,
-            d_keys,
-            d_values,
-            None,
-            cell.slopes_last(d_weight[before:], 0),
-            cell.slopes_last(d_bias[before:], 0),
-            d_weight[units:before],
-            d_bias[units:before],
-            product(d_input, all_steps(readouts[:-1]).T).to(states.dtype),
-            attention.QUERY_SCALE * d_weight[:units] if units else None,
-            d_energy[0] if units else None,
-        )
+        d_keys, *d_energy = attention.gradients()
+        of_memory = separate_steps(d_input, steps), carry, d_fed, d_keys, d_values
+        of_recurrence = d_weight[before:].roll(-moved, 0), d_bias[before:].roll(-moved, 0)
+        d_feeding = product(d_input, all_steps(readouts[:-1]).T).to(states.dtype)
+        of_readout = d_weight[units:before], d_bias[units:before], d_feeding
+        of_score = (d_weight[:units], *d_energy) if units else ()
+        return None, None, *of_memory, *of_recurrence, *of_readout, *of_score
 
 
 def feeding_sequence(
@@ -252,8 +209,7 @@ def feeding_sequence(
     combine: Tensor,
     combine_bias: Tensor,
     feeding: Tensor,
-    query: Tensor | None = None,
-    energy: Tensor | None = None,
+    additive: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
     """Run Luong's decoder over T steps, each fed the readout of the one before.
 
@@ -270,28 +226,15 @@ def feeding_sequence(
         combine: the part of W_c for the state, (O, H).
         combine_bias: that of W_c, (O,).
         feeding: (G, O).
-        query: W_a of the additive score, (A, H); without it, states and keys are multiplied, and A = H.
-        energy: v_a of the additive score, (A,).
+        additive: W_a (A, H) and v_a (A,) of the additive score; None: states and keys are multiplied, and A = H.
 
     Returns:
         readouts h~_i (T, O, B), weights (T, B, S). The weights carry no gradient.
     """
     low = gates.dtype
+    memory, layers = (gates, initial, fed, keys.to(low), values.to(low)), (recurrent, bias, combine, combine_bias)
     with torch.autocast(gates.device.type, enabled=False):
         result: tuple[Tensor, Tensor] = _FeedingSequence.apply(  # type: ignore[no-untyped-call]
-            cell,
-            gates,
-            initial,
-            fed,
-            keys.to(low),
-            values.to(low),
-            mask,
-            recurrent,
-            bias,
-            combine,
-            combine_bias,
-            feeding,
-            query,
-            energy,
+            cell, mask, *memory, *layers, feeding, *(additive or ())
         )
         return result

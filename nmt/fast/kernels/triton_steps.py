@@ -226,9 +226,8 @@ class GruSteps(plain.GruSteps):
         )
         return low
 
-    def slopes(self) -> "GruSteps":
-        """Pass on what the forward steps have stored."""
-        return self
+    def prepare(self) -> None:
+        """Nothing: a kernel computes the slopes of its step."""
 
     def back(self, t: int, carry: Tensor, d_output: Tensor, d_gates: Tensor) -> Tensor:
         """Compute the gradient of state t and fill that of the gates, which is contiguous."""
@@ -251,8 +250,6 @@ class GruSteps(plain.GruSteps):
 
 class AttentionSteps:
     """As ``nmt.fast.kernels.torch_steps.AttentionSteps``; keys and annotations are contiguous."""
-
-    QUERY_SCALE = 1
 
     def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
         sentences, positions, units = keys.shape
@@ -289,38 +286,31 @@ class AttentionSteps:
         )
         return self.contexts[t]
 
-    def slopes(self) -> "_AttentionSlopes":
-        """Return the backward steps."""
-        return _AttentionSlopes(self)
-
-
-class _AttentionSlopes:
-    def __init__(self, attention: AttentionSteps) -> None:
-        self.attention = attention
-        high = torch.promote_types(attention.keys.dtype, torch.float32)
-        self.d_keys = torch.zeros_like(attention.keys, dtype=high)
-        self.d_energy = torch.zeros_like(attention.queries[0], dtype=high)
+    def prepare(self) -> None:
+        """Make room for the gradients."""
+        high = torch.promote_types(self.keys.dtype, torch.float32)
+        self.d_keys = torch.zeros_like(self.keys, dtype=high)
+        self.d_energy = torch.zeros_like(self.queries[0], dtype=high)
 
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
         """Fill the gradient of the queries (A, B) from that of the contexts (B, C); both are contiguous."""
-        attention = self.attention
-        sentences, positions = attention.mask.shape
+        sentences, positions = self.mask.shape
         _attend_back[(sentences,)](
             d_context,
-            attention.queries[t],
-            attention.keys,
-            attention.annotations,
-            attention.mask,
-            attention.energy,
-            attention.weights[t],
+            self.queries[t],
+            self.keys,
+            self.annotations,
+            self.mask,
+            self.energy,
+            self.weights[t],
             d_queries,
             self.d_keys,
             self.d_energy,
             sentences,
             positions,
-            **attention.sizes,
+            **self.sizes,
         )
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Return, after all steps, the gradients of the keys (B, S, A) and of the energy (A,)."""
-        return self.d_keys.to(self.attention.keys.dtype), self.d_energy.sum(0)
+        return self.d_keys.to(self.keys.dtype), self.d_energy.sum(0)

@@ -1,4 +1,4 @@
-"""A network made fast for search: its weights cast once, and each step a few wide products.
+"""What search asks of a network: the network itself, or a twin with weights cast once and steps of a few wide products.
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
@@ -7,22 +7,26 @@ Products that share their input are one. Products are computed in the given prec
 
 Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source positions, C annotation, H hidden, W state of a
 layer, G input gates of the first one, U units of the readout before its nonlinearity, O readout, A alignment units, P
-what the layers that read a context make of it.
+what the layers that read a context make of it, V target vocabulary.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config.schema import Kernels
 from nmt.device import autocast
-from nmt.fast.inference_layers import STEPS, FastEncoder, Linear, RecurrentStep
+from nmt.errors import ConfigError
 from nmt.fast.kernels.products import Int8Linear
-from nmt.fast.recurrent import reads_by_kernels, weights_of
+from nmt.fast.recurrent import STEPPED, reads, recurrent_of, writes
+from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, SteppedCell, weight_and_bias
 from nmt.model.attention import (
     AdditiveAttention,
     CosineAttention,
@@ -34,8 +38,17 @@ from nmt.model.attention import (
     NoAttention,
     ScaledDotAttention,
 )
-from nmt.model.decoders import LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
-from nmt.model.records import Memory, source_mask
+from nmt.model.decoders import (
+    BahdanauDecoder,
+    Decoder,
+    LuongDecoder,
+    Maxout,
+    RecurrentDecoder,
+    RecurrentState,
+    Tanh,
+    Unread,
+)
+from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
 
@@ -57,6 +70,8 @@ class FastSearch(Searchable[RecurrentState]):
     """
 
     from_context: Linear
+    fed = 0
+    """Units of the readout that the next step is fed."""
 
     def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         self.model = model
@@ -70,24 +85,17 @@ class FastSearch(Searchable[RecurrentState]):
         self.scores = _normalized(self._layer(*weight_and_bias(model.output)))
         source, encoder = model.source_embedding.weight.detach().to(self.high), model.encoder
         self.encoder = None
-        if reads_by_kernels(encoder):
+        if reads(encoder, STEPPED):
             self.encoder = FastEncoder(encoder, table=partial(self._table, source), linear=self._layer, dtype=self.high)
-        weights = weights_of(decoder.embedding_gates, decoder.cell)
-        self.gates = len(weights.from_input)
-        self.cell = STEPS[weights.cell](weights, self._layer)
-        self.upper = [
-            RecurrentStep(weights_of(layer.input_gates, layer.cell), self._layer, self._layer)
-            for layer in decoder.above
-        ]
+        self.cell = cast(SteppedCell, decoder.cell)
+        self.gates = decoder.embedding_gates.out_features
+        self.upper = [RecurrentStep(layer.input_gates, layer.cell, self._layer, self._layer) for layer in decoder.above]
         self.residual = [layer.residual for layer in decoder.above]
         self.initial = [
             self._layer(*weight_and_bias(each))
             for each in (decoder.initial, *(layer.initial for layer in decoder.above))
         ]
         self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
-        feeding = decoder.feeding_gates if isinstance(decoder, LuongDecoder) else None
-        self.fed = 0 if feeding is None else feeding.in_features
-        self.feeding = None if feeding is None else self._layer(*weight_and_bias(feeding))
         self.units = 0
         if type(self.attention) is AdditiveAttention:
             attention = self.attention
@@ -96,7 +104,7 @@ class FastSearch(Searchable[RecurrentState]):
             self.query = -2 * attention.query.weight
             weight_of_keys, bias_of_keys = weight_and_bias(attention.key)
             self.key = self._layer(-2 * weight_of_keys, -2 * bias_of_keys)
-        self.recurrent = self._layer(*self._recurrent(self.cell.recurrent, self.cell.bias))
+        self.recurrent = self._layer(*self._recurrent(*recurrent_of(decoder.cell)))
 
     def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weight and bias applied to the output of the first layer's previous state."""
@@ -155,12 +163,6 @@ class FastSearch(Searchable[RecurrentState]):
     @abstractmethod
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``: previous (R,) -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
-
-    def _fed(self, gates: Tensor, state: RecurrentState) -> Tensor:
-        """Add what is fed from the step before to the gates (R, G)."""
-        if self.feeding is not None and state.attentional is not None:
-            gates += self.feeding(state.attentional)
-        return gates
 
     def _climb(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take one step of the layers above the first, whose new state is given.
@@ -229,13 +231,6 @@ def _exp(x: Tensor) -> Tensor:
     return x.clamp(-80, 80).exp()
 
 
-def weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return both of a linear layer; a bias of zeros where it has none."""
-    assert isinstance(layer, nn.Linear)
-    bias: Tensor | None = layer.bias
-    return layer.weight, layer.weight.new_zeros(layer.out_features) if bias is None else bias
-
-
 def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Two layers that share their input as one."""
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
@@ -256,3 +251,131 @@ LINEAR = {
 }
 """Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
 READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, Tanh: Tensor.tanh_}
+
+# --- the twins of both decoders: one step of each, in a few wide products ---------------------------------------------
+
+
+class FastBahdanau(FastSearch):
+    """Attend, update, read out; with the baseline's fixed context too."""
+
+    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, decoder, precision, ahead=ahead)
+        gates, readout = weight_and_bias(decoder.embedding_gates), weight_and_bias(decoder.embedding_readout)
+        self.from_token = self._table(self.embedding, *joined(gates, readout))
+        self.reads_context = not isinstance(decoder.context_gates, Unread)
+        if self.reads_context:
+            gates, readout = weight_and_bias(decoder.context_gates), weight_and_bias(decoder.context_readout)
+            self.from_context = self._layer(*joined(gates, readout))
+        else:
+            self.from_context = none_of
+        self.from_state = self._layer(*weight_and_bias(decoder.state_readout))
+
+    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """W_a s and U s share their input."""
+        return joined((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
+
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        output = self.cell.output(state.hidden)
+        products = self.recurrent(output)  # (R, A + P)
+        context, weights = self._attend(state, products[:, : self.units] if self.units else output)
+        inputs = self.from_token(previous)  # (R, G + U)
+        if self.reads_context:
+            inputs += context
+        hidden = self.cell.update(inputs[:, : self.gates], products[:, self.units :], state.hidden)
+        output, upper = self._climb(hidden, state)
+        return self._read(self.from_state(output).add_(inputs[:, self.gates :]), state, hidden, upper, weights)
+
+
+class FastLuong(FastSearch):
+    """Update, attend, combine."""
+
+    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+        super().__init__(model, decoder, precision, ahead=ahead)
+        self.from_token = self._table(self.embedding, *weight_and_bias(decoder.embedding_gates))
+        weight, bias = weight_and_bias(decoder.combine)
+        annotation = weight.size(1) - decoder.cell.hidden
+        self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
+        self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
+        if self.units:
+            self.to_query = self._layer(self.query, bias.new_zeros(self.units))
+        if decoder.feeding_gates is not None:
+            self.fed = decoder.feeding_gates.in_features
+            self.feeding = self._layer(*weight_and_bias(decoder.feeding_gates))
+
+    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        gates = self.from_token(previous)
+        if state.attentional is not None:
+            gates += self.feeding(state.attentional)
+        hidden = self.cell.update(gates, self.recurrent(self.cell.output(state.hidden)), state.hidden)
+        output, upper = self._climb(hidden, state)
+        context, weights = self._attend(state, self.to_query(output) if self.units else output)
+        return self._read(self.from_state(output).add_(context), state, hidden, upper, weights)
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+
+class PlainSearch(Searchable[State]):
+    """The network as it is; under autocast where products are not computed in fp32."""
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype) -> None:
+        self.model = model
+        self.precision = precision
+        self.attends = model.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """As ``Seq2Seq.encode``."""
+        return self.model.encode(source, lengths)
+
+    def start(self, memory: Memory) -> State:
+        """As ``Seq2Seq.start``."""
+        return self.model.start(memory)
+
+    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        return self.model.step(previous, state)
+
+    def searching(self) -> AbstractContextManager[object]:
+        """Autocast to the precision of products."""
+        return autocast(self.model.output.weight.device, self.precision)
+
+
+SEARCH_TWINS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
+
+
+def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
+    """Look up the twin of a network with this decoder."""
+    if not writes(decoder, STEPPED):
+        return None
+    return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
+
+
+def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
+    """Return the twin of the network, to be searched for as long as its weights stay as they are.
+
+    Raises ConfigError for int8 if the decoder has no twin.
+    """
+    twin = twin_of(model.decoder)
+    if twin is None and precision == torch.int8:
+        raise ConfigError(
+            "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
+            "coverage; use fp32 or bf16"
+        )
+    return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)
+
+
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
+    """Return what search asks of the network, for as long as its weights stay as they are.
+
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, which plain kernels do not have.
+    """
+    refuse_precision(precision, kernels)
+    return fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
+
+
+def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
+    """Raise ConfigError for a precision that the kernels do not have."""
+    if precision == torch.int8 and kernels == "plain":
+        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
