@@ -22,7 +22,7 @@ from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.by_length import PERCENTILES, SEED, training_statistics
 from nmt.evaluation.metrics import Integers
-from nmt.evaluation.significance import compare, mean_bleu
+from nmt.evaluation.significance import FEWEST, mean_bleu, p_value
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import run_facts
@@ -109,7 +109,10 @@ def row(
     own, resamples = statistics(plan, runs, test), runs[0].config.evaluation.bootstrap
     [bleu], [resampled] = mean_bleu([own], resamples, SEED)
     low, high = np.percentile(resampled, PERCENTILES)
-    p = None if against is None else compare(own, against, resamples, SEED)[1]
+    p = None
+    if against is not None and against.shape[1] >= FEWEST:
+        (one, other), resampled = mean_bleu((own, against), resamples, SEED)
+        p = p_value(float(one - other), resampled[0] - resampled[1])
     return {
         "system": system,
         "seeds": str(len(runs)),

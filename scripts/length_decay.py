@@ -13,18 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-
 from machine import commit, machine
 from nmt.cli.common import command, say
 from nmt.errors import DataError
 from nmt.experiments.results import run_facts
 from nmt.files import read_json, write_json
-from nmt.plots.about import write_caption
-from nmt.plots.files import write_all
-from nmt.plots.style import GREY, legend_above, looks, plain, png, style
 from nmt.runs.directory import RunDirectory
 
 Row = Mapping[str, Any]
@@ -126,7 +119,9 @@ def claims(results: Results, size: str) -> Iterator[Claim]:
     against = [
         {**row, "difference": row["difference"] if row["system"] == ATTENDING else -row["difference"]}
         for row in results.curves["test_lenstrat"]["comparisons"]
-        if {row["system"], row["other"]} == {BASELINE, ATTENDING} and row["low"] > 20 and row["p_value"] is not None
+        if {row["system"], row["other"]} == {BASELINE, ATTENDING}
+        and row["lengths"][0] > 20
+        and row["p_value"] is not None
     ]
     least = min((row["difference"] for row in against), default=0.0)
     largest = max((row["p_value"] for row in against), default=1.0)
@@ -278,39 +273,9 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def draw_error_rates(
-    reports: Mapping[str, Mapping[str, Any]], *, test_set: str, systems: Sequence[str] | None = None
-) -> Figure:
-    """Draw the error rate of each system by threshold, a dotted line for its most attended source words, and a gray
-    line for the diagonal.
-
-    The reports are those of :func:`~nmt.evaluation.alignment.alignment_report` on the same pairs, which the caption
-    calls ``test_set``. With the ``systems`` of related figures, each system has the same colors in all of them.
-    """
-    any_report = next(iter(reports.values()))
-    gold = any_report["gold"]
-    with style():
-        figure = Figure(figsize=(5.4, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06))
-        axes = figure.add_subplot()
-        handles = []
-        order = looks(systems or reports)
-        for name, report in reports.items():
-            look = order[name]
-            thresholds, rates = np.transpose([(row["threshold"], row["error_rate"]) for row in report["thresholds"]])
-            handles += axes.plot(thresholds, rates, **look | {"markersize": 4, "linewidth": 1.4, "clip_on": False})
-            axes.axhline(report["likeliest"]["error_rate"], color=look["color"], linewidth=0.8, linestyle=":")
-        handles.append(axes.axhline(any_report["diagonal"]["error_rate"], color=GREY, linewidth=1.4))
-        axes.set(xlabel="Minimum weight of a link", ylabel="Alignment error rate", ylim=(0, 1.02), xlim=(0, 1))
-        legend_above(figure, handles, [*(plain(name, 40) for name in reports), "diagonal"])
-        size = f"{gold['pairs']:,} pairs, {gold['possible']:,} links, {gold['sure']:,} of them sure"
-        dotted = "Dotted: each target word's most attended source word."
-        write_caption(figure, [f"{plain(test_set, 60)}: {size}.", dotted])
-    return figure
-
-
 @command(parser)
 def main(arguments: argparse.Namespace) -> None:
-    """Copy the figures, draw the one of alignment, and write what they say."""
+    """Copy the figures, and write what they say."""
     folder, figures = Path(arguments.runs), Path(arguments.figures)
     results = read(folder)
     found = about(results, "gpu" if folder.name == "gpu" else "cpu")  # the commit before the figures change
@@ -321,10 +286,6 @@ def main(arguments: argparse.Namespace) -> None:
     shutil.copy(folder / "test_lenstrat.why.csv", figures / "length_decay_why.csv")
     for name in ("recall", "probability", "attention", "failures"):
         shutil.copy(folder / f"test_lenstrat.why.{name}.png", figures / f"length_decay_{name}.png")
-    if results.gold:
-        reports = {name: scores["alignment"] for name, scores in results.gold.items()}
-        figure = draw_error_rates(reports, test_set="Hansards", systems=results.systems)
-        write_all(figures / "length_decay_alignment", {".png": png(figure)})
     write_json(figures / "length_decay.json", found)
     say(f"written: {figures}/length_decay.json and its figures")
 

@@ -43,8 +43,8 @@ def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[Syste
     return [system(f"RNNsearch-{k}0", bins, 50.0 - 7 * k) for k in range(count)]
 
 
-def draw(several: Sequence[SystemScores], title: str | None = "A title", about: About = ABOUT) -> Figure:
-    return draw_length_curve(several, about=about, title=title)
+def draw(several: Sequence[SystemScores], about: About = ABOUT) -> Figure:
+    return draw_length_curve(several, about=about)
 
 
 def boxes(figure: Figure) -> list[tuple[str, Bbox]]:

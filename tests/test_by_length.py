@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from nmt.evaluation.by_length import (
     COLUMNS,
-    CurvePoint,
     LengthRow,
     SystemScores,
     bins_by_length,
     format_rows,
     format_scores,
-    half_length,
     score_system,
 )
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
@@ -171,34 +169,3 @@ def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
     assert both.as_dict()["bleu_by_seed"] == both.seeds and "bleu_by_seed" not in one.as_dict()
     twice = scored(SOURCES, worse, REFERENCES, bins=(3, 5), resamples=50, others=[worse])
     assert twice.rows == other.rows
-
-
-# --- the length at which half of the best BLEU is lost ----------------------------------------------------------------
-
-
-def curve(*scores: float) -> list[CurvePoint]:
-    """Bins of ten words, with the centers 5.5, 15.5, 25.5, ..."""
-    return [CurvePoint(10 * number + 1, 10 * number + 10, bleu) for number, bleu in enumerate(scores)]
-
-
-@pytest.mark.parametrize(
-    ("scores", "length"),
-    [
-        ((40.0, 10.0), 5.5 + 10 * 20 / 30),  # from 40 at 5.5 to 10 at 15.5: 20 after two thirds of the way
-        ((40.0, 20.0, 0.0), 15.5),  # half, exactly at a center
-        ((10.0, 30.0, 25.0, 5.0), 25.5 + 10 * (25 - 15) / (25 - 5)),  # the best bin need not be the first
-        ((1.0, 30.0, 15.0), 25.5),  # less than half before the best bin is not a loss
-        ((30.0, 30.0, 10.0), 15.5 + 10 * 15 / 20),  # two best bins
-        ((40.0, 30.0, 21.0), None),  # never within the test
-        ((0.0, 0.0), None),
-        ((), None),
-    ],
-)
-def test_half_length_by_hand(scores: tuple[float, ...], length: float | None) -> None:
-    found = half_length(curve(*scores))
-    assert found == (None if length is None else pytest.approx(length))
-
-
-def test_bins_of_other_widths_and_gaps() -> None:
-    """Centers 3 and 20, and nothing between: half of 8 lies half of the way."""
-    assert half_length([CurvePoint(1, 5, 8.0), CurvePoint(16, 24, 0.0)]) == pytest.approx(3 + 17 / 2)

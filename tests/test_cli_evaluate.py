@@ -147,7 +147,7 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     ]
     lines = out.splitlines()
     assert lines[0] == "good" and "worse one" in lines and lines[1].startswith("BLEU ")
-    assert lines[-1].startswith("good - worse one: +") and "approximate randomization no p-value" in lines[-1]
+    assert lines[-1].startswith("good - worse one: +") and lines[-1].endswith("too few sentences for a p-value")
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
@@ -202,7 +202,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
 def test_systems_that_are_not_trained_enough_are_not_compared(
     files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
+    monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     (files / "noise").write_text("z\n" * 5, "utf-8")
     code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise")
     assert code == 0 and f"noise: {UNTRAINED}" in out.splitlines()
@@ -217,7 +217,7 @@ def test_the_share_retained_is_that_of_the_lengths_given(
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
     assert code == 0 and "share of BLEU retained" not in err
     line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
-    assert line in out.splitlines() and out.splitlines()[-1].endswith("no p-value")
+    assert line in out.splitlines()
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert [numbers["kept"][key] for key in ("short", "long", "n_short", "n_long")] == [[8, 12], [25, 30], 3, 1]
     parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
@@ -225,8 +225,8 @@ def test_the_share_retained_is_that_of_the_lengths_given(
     [overall] = numbers["overall"]
     whole = [sacrebleu.corpus_bleu(lines, [REFERENCES]).score for lines in (GOOD, BAD)]
     assert overall["difference"] == pytest.approx(whole[0] - whole[1])
-    assert (overall["n"], overall["p_bootstrap"], overall["p_randomization"]) == (5, None, None)
-    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
+    assert (overall["n"], overall["p_value"]) == (5, None)
+    monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     code, out, _ = run(length_curve.main, *TEST_SET, *TWO)
     assert code == 0 and "BLEU at 11-20 source words (2 sentences) over BLEU at 1-10 (2)" in out
 
@@ -293,9 +293,6 @@ def test_attention_is_scored_as_alignment(
     alignment = json.loads(scores.read_text("utf-8"))["alignment"]
     assert 0 < alignment["likeliest"]["error_rate"] < 1
     assert alignment["likeliest"]["links"] == sum(len(reference.split()) for reference in references)
-    assert [row["threshold"] for row in alignment["thresholds"]][::9] == [0.05, 0.5, 0.95]
-    counts = [row["links"] for row in alignment["thresholds"]]
-    assert counts == sorted(counts, reverse=True)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +352,6 @@ def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], 
         (("--system", "a=good", "--length-penalty", "1"), "--length-penalty: has no effect"),
         (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
         (("--system", "a=good", "--output", "out"), "out: is a directory"),
-        (("--system", "a=good", "--short", "8-8"), "--long: is missing, and no bin has 30 sentences"),
         (("--system", "a=good", "--short", "3-8", "--long", "26-30"), "--long 26-30: no sentence has this length"),
         (("--system", "a=good", "--short", "3-12", "--long", "12-30"), "--short 3-12 and --long 12-30: "),
         (("--system", "a=good", "--hypotheses", "a=bad"), "hypotheses a=bad: no system a is a run"),

@@ -1,19 +1,15 @@
 """Each measure by hand."""
 
-import math
-
 import numpy as np
 import pytest
 
 from nmt.evaluation.by_length import bins_by_length
 from nmt.evaluation.diagnosis import (
-    BITS,
     MEASURES,
     Failure,
     bootstrap_means,
     by_third,
     diagnose,
-    display_factor,
     distance_from_diagonal,
     entropy,
     failure,
@@ -27,8 +23,8 @@ from nmt.evaluation.diagnosis import (
 
 def test_entropy_by_hand() -> None:
     assert entropy(np.array([[0.0, 1.0, 0.0]])) == 0
-    assert entropy(np.full((2, 4), 0.25)) == pytest.approx(math.log(4))
-    assert entropy(np.array([[0.5, 0.5], [1.0, 0.0]])) == pytest.approx(math.log(2) / 2)
+    assert entropy(np.full((2, 4), 0.25)) == pytest.approx(2)
+    assert entropy(np.array([[0.5, 0.5], [1.0, 0.0]])) == pytest.approx(0.5)
 
 
 def test_distance_from_the_diagonal_by_hand() -> None:
@@ -137,16 +133,6 @@ def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
     lines = format_diagnoses([diagnosis], "source words").splitlines()
     assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
     assert lines[2].split()[:4] == ["a", "5-6", "2", "28.500/29.500/30.500"]
-
-
-def test_entropy_is_shown_in_bits_and_kept_in_nats() -> None:
-    values = np.zeros((1, len(MEASURES)))
-    values[0, MEASURES.index("entropy")] = math.log(4)  # uniform over four pieces
-    diagnosis = diagnose("a", bins_by_length(np.array([3]), [4]), [values], 10)
-    heading, line = format_diagnoses([diagnosis], "words").splitlines()
-    assert "entropy (bits)" in heading and "2.000" in line.split()
-    assert diagnosis.rows()[0]["entropy"] == pytest.approx(math.log(4))
-    assert display_factor("entropy") == BITS == pytest.approx(math.log2(math.e)) and display_factor("recall_early") == 1
 
 
 def test_an_interval_of_few_values_is_one() -> None:

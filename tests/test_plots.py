@@ -51,7 +51,7 @@ def test_colors_markers_and_lines_differ() -> None:
 
 def test_the_four_files(tmp_path: Path) -> None:
     stem = tmp_path / "new" / "folder" / "curve.v2"
-    compared = Comparison("RNNsearch-00", "RNNsearch-10", 1, 10, 400, 1.5, 0.25)
+    compared = Comparison("RNNsearch-00", "RNNsearch-10", 400, 1.5, 0.5, 2.5, 0.25)
     paths = write_length_curve(systems(2), stem, about=ABOUT, comparisons=[compared])
     assert [path.name for path in paths] == ["curve.v2.png", "curve.v2.svg", "curve.v2.json", "curve.v2.csv"]
     assert sorted(stem.parent.iterdir()) == sorted(paths)
@@ -69,7 +69,7 @@ def test_the_four_files(tmp_path: Path) -> None:
     assert list(rows[9].values()) == ["RNNsearch-10", "11", "20", "400", "38.7", "36.7", "40.7", "0.9877"]
 
     numbers = json.loads(paths[2].read_text("utf-8"))
-    assert numbers["binned_by"] == "whitespace words of the raw source line"
+    assert numbers["binned_by"] == "words of the raw source line"
     assert (numbers["test_set"], numbers["sentences"]) == ("test_lenstrat", 3200)
     assert numbers["signature"] == SCORES["bleu"].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
@@ -119,10 +119,10 @@ def test_a_directory_that_takes_no_files_is_found_before_the_slow_part(
 @IGNORE_BOXES
 def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
     several = [system(NASTY), system("_hidden"), system("$")]
-    texts = [text for text, _ in boxes(draw(several, title=NASTY))]
+    texts = [text for text, _ in boxes(draw(several))]
     for name in ("$x^2_{a$ & <b> \\frac ·· 漢字 🙂 ·%s", "_hidden", "$"):
         assert f"{name} (BLEU 31.2)" in texts
-    write_length_curve(several, tmp_path / "x", about=About(NASTY, 10, WORDS), title=NASTY)
+    write_length_curve(several, tmp_path / "x", about=About(NASTY, 10, WORDS))
 
 
 def test_plain() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt.evaluation.by_length import Bin
-from nmt.evaluation.diagnosis import MEASURES, display_factor
+from nmt.evaluation.diagnosis import MEASURES
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.plots.style import style
@@ -39,9 +39,7 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
     for axes, measure in zip(panels, measures, strict=True):
         drawn = several if name != "attention" else several[1:]
         lines = [line.get_ydata() for line in axes.get_lines()]
-        np.testing.assert_equal(
-            lines, [each.means[:, MEASURES.index(measure)] * display_factor(measure) for each in drawn]
-        )
+        np.testing.assert_equal(lines, [each.means[:, MEASURES.index(measure)] for each in drawn])
         assert len(axes.collections) == len(drawn) * (2 if len(bins) == 1 else 1), "a band, and alone an upright line"
     for axes in bars:
         assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.metrics import STATISTICS, Floats, Integers, Score
-from nmt.evaluation.significance import OverallComparison
+from nmt.evaluation.significance import Comparison
 from nmt.report.making import differing_settings, findings, flat, right_to_left, samples
 from nmt.report.measuring import Measured, choose
 from nmt.report.reading import ZERO, gold_groups, grouped, quantized, restored
@@ -177,7 +177,7 @@ def test_samples_of_a_run(tmp_path: Path) -> None:
 )
 def test_the_overview_says_which_system_is_better(p: float, said: str) -> None:
     systems = [measured(name, score=score) for name, score in (("one", 30), ("two", 33), ("bad", 0.6), ("three", 20))]
-    compared = [OverallComparison("one", other, 9, -3.0, -5.0, -1.0, p, p) for other in ("two", "three")]
+    compared = [Comparison("one", other, 9, -3.0, -5.0, -1.0, p) for other in ("two", "three")]
     better, untrained = findings(systems, compared)
     assert better.endswith(said) and untrained.startswith("bad: ") and UNTRAINED in untrained
     assert findings(systems[:1], []) == []

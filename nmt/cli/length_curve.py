@@ -8,7 +8,7 @@ from nmt.cli.common import say
 from nmt.cli.files import Role, System
 from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value, refuse_useless
 from nmt.evaluation.by_length import MIN_SENTENCES
-from nmt.evaluation.retention import Range
+from nmt.evaluation.significance import Range
 from nmt.files import printable
 from nmt.library.evaluation import Systems
 from nmt.library.length_curve import BinBy, compare_by_length_of, diagnose_systems
@@ -93,7 +93,7 @@ def length_curve(
     paths = curve.write(output)
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):
-        few = f"fewer than two bins have {MIN_SENTENCES} sentences"
+        few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU is 0 at short lengths"
         say(f"share of BLEU retained: {few}; choose lengths with --short and --long")
     if why:
         diagnoses = diagnose_systems(systems, bins=bins)

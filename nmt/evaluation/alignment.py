@@ -176,19 +176,12 @@ def score_alignments(gold: Sequence[Gold], proposed: Sequence[Set[Link]]) -> Ali
     return AlignmentScore(rate, right / links if links else 1.0, right_sure / sure if sure else 1.0, links)
 
 
-def links_from(weights: Weights, threshold: float) -> Alignment:
-    """Return the links whose attention between words, (J, I), is at least the threshold."""
-    return frozenset((int(i), int(j)) for j, i in np.argwhere(weights >= threshold))
-
-
 def diagonal(source_words: int, target_words: int) -> Alignment:
     """Link each target word to the source word at the same relative position: a baseline."""
     return frozenset(((2 * j + 1) * source_words // (2 * target_words), j) for j in range(target_words) if source_words)
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
-
-THRESHOLDS = tuple(round(0.05 * k, 2) for k in range(1, 20))
 
 
 def likeliest(weights: Sequence[Weights]) -> list[Alignment]:
@@ -199,35 +192,20 @@ def likeliest(weights: Sequence[Weights]) -> list[Alignment]:
 def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, Any]:
     """Score attention between words, (J, I) for each pair, as word alignment, as a JSON object.
 
-    The links are each target word's most attended source word, all weights above a threshold, and the diagonal.
+    The links are those of each target word's most attended source word and, as a baseline, those of the diagonal.
     """
-    proposed = {
-        "likeliest": likeliest(weights),
-        "diagonal": [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs],
-    }
-    by_threshold = [
-        {"threshold": each} | asdict(score_alignments(gold.links, [links_from(one_pair, each) for one_pair in weights]))
-        for each in THRESHOLDS
-    ]
-    scores = {name: asdict(score_alignments(gold.links, links)) for name, links in proposed.items()}
+    diagonals = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs]
     links = {name: sum(len(getattr(each, name)) for each in gold.links) for name in ("sure", "possible")}
-    return {**scores, "thresholds": by_threshold, "gold": {"pairs": len(gold.pairs), **links}}
-
-
-def best_threshold(report: Mapping[str, Any]) -> dict[str, float]:
-    """Return the threshold row of :func:`alignment_report` with the lowest error rate."""
-    best: dict[str, float] = min(report["thresholds"], key=lambda row: float(row["error_rate"]))
-    return best
+    return {
+        "likeliest": asdict(score_alignments(gold.links, likeliest(weights))),
+        "diagonal": asdict(score_alignments(gold.links, diagonals)),
+        "gold": {"pairs": len(gold.pairs), **links},
+    }
 
 
 def format_alignment(report: Mapping[str, Any]) -> str:
     """Format the error rates as text."""
-    best = best_threshold(report)
-    rows = {
-        "most attended source word": report["likeliest"],
-        f"weights of at least {best['threshold']:.2f}": best,
-        "diagonal": report["diagonal"],
-    }
+    rows = {"most attended source word": report["likeliest"], "diagonal": report["diagonal"]}
     return "\n".join(
         f"AER {row['error_rate']:.3f}  precision {row['precision']:.3f}  recall {row['recall']:.3f}  {name}"
         for name, row in rows.items()

@@ -4,7 +4,6 @@ words missing from one part of the sentence, output that stops early, repeats it
 Each measure describes one sentence; :func:`diagnose` averages them by length. S source pieces, T target pieces.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -30,9 +29,9 @@ REPEATED = 3
 
 
 def entropy(attention: Weights) -> float:
-    """Average -sum_j alpha_j ln alpha_j over target pieces, in nats: 0 for one-hot attention, ln S for uniform."""
+    """Average -sum_j alpha_j log2 alpha_j over target pieces, in bits: 0 for one-hot attention, log2 S for uniform."""
     safe = np.where(attention > 0, attention, 1.0)
-    return float((attention * -np.log(safe)).sum(axis=1).mean())
+    return float((attention * -np.log2(safe)).sum(axis=1).mean())
 
 
 def distance_from_diagonal(attention: Weights) -> float:
@@ -116,15 +115,6 @@ BY_THIRD = ("recall", "log_probability")
 WHOLE = ("entropy", "distance_from_diagonal", "stops_early", "runs_on", "repeats")
 MEASURES = (*(f"{measure}_{part}" for measure in BY_THIRD for part in PARTS), *WHOLE)
 """The columns of :func:`sentence_measures`."""
-BITS = 1 / math.log(2)
-"""Bits per nat."""
-SHOWN = {"entropy": BITS}
-"""Factors of measures that people read in another unit than files have them: entropy in bits instead of nats."""
-
-
-def display_factor(measure: str) -> float:
-    """The factor from the unit of :func:`sentence_measures` and of files to the unit in which a measure is shown."""
-    return SHOWN.get(measure, 1.0)
 
 
 def sentence_measures(
@@ -217,7 +207,7 @@ def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
     """
 
     def cells(row: dict[str, Any]) -> list[str]:
-        values = {name: "-" if row[name] is None else f"{row[name] * display_factor(name):.3f}" for name in MEASURES}
+        values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}
         thirds = ["/".join(values[f"{measure}_{part}"] for part in PARTS) for measure in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 

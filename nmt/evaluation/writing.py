@@ -50,7 +50,7 @@ KANA = 0.1
 OF_THE_SCRIPT = 0.5
 """Minimum share of the letters of a text that decides its language."""
 
-Unit = Literal["words", "characters", "pieces"]
+Unit = Literal["words", "characters"]
 
 
 class Choice(NamedTuple):
@@ -78,13 +78,8 @@ class BinnedBy(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the length for JSON."""
-        match self.unit:
-            case "words":
-                return f"whitespace words of the raw {self.side} line"
-            case "characters":
-                return f"characters of the raw {self.side} line, whitespace left out"
-            case "pieces":
-                return f"pieces of the {self.side}, as the first run's tokenizer cuts it"
+        whitespace = ", whitespace left out" if self.unit == "characters" else ""
+        return f"{self.unit} of the raw {self.side} line{whitespace}"
 
 
 def known(language: str) -> str | None:

@@ -10,18 +10,9 @@ import numpy as np
 
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
-from nmt.evaluation.by_length import (
-    LEAST_BLEU,
-    PERCENTILES,
-    SEED,
-    UNTRAINED,
-    CurvePoint,
-    bins_by_length,
-    half_length,
-    training_statistics,
-)
+from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, training_statistics
 from nmt.evaluation.metrics import bleu_of_statistics
-from nmt.evaluation.significance import FEWEST, mean_bleu
+from nmt.evaluation.significance import interval, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.training import Say
@@ -78,21 +69,16 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | None]:
-    """BLEU with its interval, of long sentences too, where it is half of its best, and the alignment error rate."""
+    """Return BLEU with its interval, also of long sentences, and the alignment error rate."""
     config, of = runs[0].config, plan.tests[test]
     references = list(read_lines(of.reference))
     statistics = training_statistics(
         [list(read_lines(plan.translations(run, test))) for run in runs], references, tokenizer_of_run(config).tokenizer
     )
     [bleu], [resampled] = mean_bleu([statistics], config.evaluation.bootstrap, SEED)
-    low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
+    low, high = interval(resampled)
     source_lengths = lengths(read_lines(of.source), unit_of(config.data.source_language))
     long = source_lengths >= LONG
-    curve = [
-        CurvePoint(each.low, each.high, float(bleu_of_statistics(statistics[:, each.members].sum(axis=1)).mean()))
-        for each in bins_by_length(source_lengths, of.bins or ()).values()
-        if len(each.members) >= FEWEST
-    ]
     reports = [report for run in runs if (report := read_json(plan.scores(run, test)).get("alignment"))]
     return {
         "bleu": float(bleu),
@@ -100,8 +86,6 @@ def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | Non
         "bleu_high": high,
         "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
         f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
-        "half_length": half_length(curve) if bleu >= LEAST_BLEU else None,
-        "half_length_bins": len(curve),
     }
 
 
@@ -177,16 +161,10 @@ def made_from(plan: Plan) -> str:
     return hashlib.sha256(json.dumps([scores, tests, plan.systems]).encode()).hexdigest()
 
 
-def _half_length_shown(row: Row) -> str:
-    if row["bleu"] < LEAST_BLEU:
-        return UNTRAINED
-    if row["half_length"] is not None:
-        return f"{row['half_length']:.0f} words"
-    return "never within the test" if row["half_length_bins"] > 1 else "–"  # one bin has no length to fall to
-
-
 def _cells(row: Row) -> dict[str, str]:
     """Format a row for reading."""
+
+    untrained = "" if row["bleu"] >= LEAST_BLEU else f"; {UNTRAINED}"
 
     def shown(value: float | None, form: str) -> str:
         return "–" if value is None else format(value, form)
@@ -199,8 +177,7 @@ def _cells(row: Row) -> dict[str, str]:
         "updates": f"{row['updates']:,.0f}",
         "tokens/s": f"{row['tokens_per_second']:,.0f}",
         "validation perplexity": f"{row['perplexity']:.2f}",
-        "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]",
+        "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]{untrained}",
         "AER": shown(row["aer"], ".3f"),
         f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
-        "half of the best BLEU at": _half_length_shown(row),
     }

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from nmt.config.schema import BleuTokenizer
 from nmt.data.corpus import Pair, Text
 from nmt.evaluation.by_length import (
-    MIN_SENTENCES,
     UNTRAINED,
     SystemScores,
     bins_by_length,
@@ -22,14 +21,16 @@ from nmt.evaluation.by_length import (
 )
 from nmt.evaluation.diagnosis import Diagnosis, diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.retention import Range, Retention, format_retention, ranges, retention
 from nmt.evaluation.significance import (
     Comparison,
-    OverallComparison,
+    Range,
+    Retention,
     compare_by_length,
     compare_overall,
     format_comparisons,
-    format_overall,
+    format_retention,
+    ranges,
+    retention,
 )
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
 from nmt.library.evaluation import System, Systems, refuse_useless, warn
@@ -53,11 +54,11 @@ class LengthCurve:
     """What the caption says: test set, runs, bins."""
     comparisons: tuple[Comparison, ...]
     """Differences in every bin, between systems that are trained enough to be compared."""
-    overall: tuple[OverallComparison, ...]
+    overall: tuple[Comparison, ...]
     """Likewise on the whole test set."""
     retention: Retention | None
-    """The share of BLEU that each of these systems retains on long sentences; None without two bins of enough
-    sentences."""
+    """The share of BLEU that each of these systems retains on long sentences; None without two bins of 30 sentences or
+    without BLEU on short ones."""
 
     def figure(self) -> Figure:
         """Draw the curves (after Bahdanau et al. 2015, Fig. 2)."""
@@ -79,9 +80,8 @@ class LengthCurve:
         parts = [f"{each.name}\n{format_scores(each)}" for each in self.systems]
         parts.append(format_rows([row for each in self.systems for row in each.rows], column))
         if self.comparisons:
-            parts.append(f"difference by length (two-sided paired bootstrap):\n{format_comparisons(self.comparisons)}")
-            overall = format_overall(self.overall)
-            parts.append(f"difference on the whole test set (95% interval, two-sided tests):\n{overall}")
+            parts.append("differences (95% interval, two-sided p of the paired bootstrap):")
+            parts.append(format_comparisons([*self.comparisons, *self.overall]))
         parts += [f"{each.name}: {UNTRAINED}" for each in self.systems if not each.comparable]
         if self.retention:
             parts.append(format_retention(self.retention, column))
@@ -109,7 +109,7 @@ def compare_by_length_of(
     bins, resamples = bins or section.bins, section.bootstrap
     unit = how.source_unit if bin_by == "source" else how.reference_unit
     binned_by, measured = BinnedBy(bin_by, unit), lengths(sources if bin_by == "source" else references, unit)
-    sides = ranges(measured, bins, MIN_SENTENCES, short, long)
+    sides = ranges(measured, bins, short, long)
     hypotheses: dict[str, list[list[str]]] = {}
     for (name, _), lines in zip(systems.named, systems.translations, strict=True):
         hypotheses.setdefault(name, []).append(lines)

@@ -38,8 +38,6 @@ class About:
     resamples: int
     """Number of bootstrap resamples."""
     binned_by: BinnedBy
-    min_sentences: int = MIN_SENTENCES
-    """A bin with fewer sentences is drawn hollow, without line and interval."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """The run of each seed, by system; none for a file of translations."""
 
@@ -47,8 +45,8 @@ class About:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
         made = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences", *made_with(self.origins)]
         drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
-        if min(counts) < self.min_sentences:
-            drawn.append(f"Hollow points: fewer than {self.min_sentences} sentences, no interval")
+        if min(counts) < MIN_SENTENCES:
+            drawn.append(f"Hollow points: fewer than {MIN_SENTENCES} sentences, no interval")
         if several_seeds:
             drawn.append("Thick lines: mean over seeds; thin lines: each seed")
         return [" ".join(f"{each}." for each in sentences) for sentences in (made, drawn)]
@@ -58,7 +56,7 @@ class About:
         return {
             "test_set": self.test_set,
             "binned_by": str(self.binned_by),
-            "min_sentences": self.min_sentences,
+            "min_sentences": MIN_SENTENCES,
             "runs": {name: [asdict(run) for run in runs] for name, runs in self.origins.items()},
             "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": self.resamples, "seed": SEED},
         }

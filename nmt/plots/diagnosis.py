@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis, display_factor
+from nmt.evaluation.by_length import MIN_SENTENCES
+from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
 from nmt.evaluation.writing import Unit
 from nmt.plots.about import About, write_caption
 from nmt.plots.files import numbers, table, write_all
@@ -81,7 +82,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
     labels, measures = FIGURES[name]
     bins = diagnoses[0].bins
     lengths, counts = [(each.low, each.high) for each in bins], [len(each.members) for each in bins]
-    spans, solid = spans_of(lengths), np.array(counts) >= about.min_sentences
+    spans, solid = spans_of(lengths), np.array(counts) >= MIN_SENTENCES
     look = looks(each.system for each in diagnoses)
     with style():
         figure = Figure(
@@ -100,9 +101,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
             for number, each in enumerate(diagnoses):
                 if each.has(measure):
                     column = MEASURES.index(measure)
-                    means, *interval = (
-                        values[:, column] * display_factor(measure) for values in (each.means, each.lows, each.highs)
-                    )
+                    means, *interval = (values[:, column] for values in (each.means, each.lows, each.highs))
                     places = centers(spans, number, len(diagnoses))
                     smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}
                     handles[each.system] = draw_points(axes, places, means, solid, smaller, interval)

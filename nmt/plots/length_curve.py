@@ -15,8 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import MIN_SENTENCES, UNTRAINED, LengthRow, SystemScores
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.retention import Retention
-from nmt.evaluation.significance import Comparison, OverallComparison
+from nmt.evaluation.significance import Comparison, Retention
 from nmt.plots.about import About, write_caption
 from nmt.plots.files import KINDS, numbers, table, write_all
 from nmt.plots.style import GREY, legend_above, pixels, plain, png, series, style, svg
@@ -37,9 +36,8 @@ def write_length_curve(
     stem: str | Path,
     *,
     about: About,
-    title: str | None = None,
     comparisons: Sequence[Comparison] = (),
-    overall: Sequence[OverallComparison] = (),
+    overall: Sequence[Comparison] = (),
     retention: Retention | None = None,
 ) -> list[Path]:
     """Write ``stem``.png, .svg, .json and .csv, and return the paths.
@@ -48,7 +46,7 @@ def write_length_curve(
 
     Raises DataError if they cannot be written.
     """
-    figure = draw_length_curve(systems, about=about, title=title)
+    figure = draw_length_curve(systems, about=about)
     facts = about.as_dict() | {
         "sentences": sum(row.n for row in systems[0].rows),
         "signature": systems[0].bleu.signature,
@@ -62,11 +60,11 @@ def write_length_curve(
     return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
-def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: str | None = None) -> Figure:
+def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figure:
     """Draw BLEU of each system by bin with a 95% band, and below it the length ratio and the sentences of each bin."""
     bins = systems[0].rows
     lengths, counts = [(row.low, row.high) for row in bins], [row.n for row in bins]
-    spans, solid = spans_of(lengths), np.array(counts) >= about.min_sentences
+    spans, solid = spans_of(lengths), np.array(counts) >= MIN_SENTENCES
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
@@ -87,7 +85,7 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About, title: s
         draw_counts(lower, counts, spans)
         label_lengths(lower, lengths, spans, about.binned_by.axis)
         figure.align_ylabels()
-        legend_above(figure, handles, labels, title)
+        legend_above(figure, handles, labels)
         write_caption(figure, _caption(systems, about))
     return figure
 

@@ -50,7 +50,6 @@ LOOK: dict[Any, Any] = {
     "lines.markersize": 5.5,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    "legend.title_fontsize": 12,
     "legend.handlelength": 4.0,
     "xtick.color": "#333333",
     "ytick.color": "#333333",
@@ -93,12 +92,11 @@ def plain(text: str, longest: int) -> str:
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
-def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str], title: str | None = None) -> None:
+def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str]) -> None:
     """Draw a legend above the figure, in up to three columns: as many as fit, and no more than its rows need."""
-    heading = plain(title, 80) if title else None
     widest = -(-len(labels) // max(1, -(-len(labels) // 3)))
     for columns in range(widest, 0, -1):
-        legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=heading)
+        legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
         if legend.get_window_extent().width < 0.97 * figure.bbox.width or columns == 1:
             break
         legend.remove()

@@ -8,16 +8,15 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-import numpy as np
 import torch
 
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
-from nmt.evaluation.by_length import PERCENTILES, SEED, UNTRAINED, bins_by_length
+from nmt.evaluation.by_length import SEED, UNTRAINED, bins_by_length
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.metrics import METRICS, Integers
-from nmt.evaluation.significance import OverallComparison, compare_overall, mean_bleu
+from nmt.evaluation.significance import Comparison, compare_overall, interval, mean_bleu
 from nmt.evaluation.writing import BinnedBy, lengths, unit_of
 from nmt.plots import diagnosis
 from nmt.plots.about import About
@@ -81,8 +80,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         score=next(each.label for each in METRICS.values() if each.of_sentence and each.higher_is_better),
         systems=facts,
         pairs=[
-            {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_randomization}
-            for each in compared
+            {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_value} for each in compared
         ],
         findings=findings(measured, compared),
         figures=_figures(collected, measured, by_words),
@@ -135,8 +133,8 @@ def _scores(measured: Measured, validated: Mapping[str, Any], resamples: int) ->
         for name, score in measured.scores.scores.items()
     }
     _, [resampled] = mean_bleu([measured.scores.statistics], resamples, SEED)
-    low, high = np.percentile(resampled, PERCENTILES)
-    test["bleu"] |= {"low": float(low), "high": float(high)}
+    low, high = interval(resampled)
+    test["bleu"] |= {"low": low, "high": high}
     if measured.aer is not None:
         test["aer"] = {"value": measured.aer, "signature": "", "split": "test"}
     validation = {
@@ -150,7 +148,7 @@ def _scores(measured: Measured, validated: Mapping[str, Any], resamples: int) ->
 # --- what the overview says -------------------------------------------------------------------------------------------
 
 
-def findings(measured: Sequence[Measured], compared: Sequence[OverallComparison]) -> list[str]:
+def findings(measured: Sequence[Measured], compared: Sequence[Comparison]) -> list[str]:
     """Say which of the two best systems is better and by how much, and which systems are not trained enough."""
     scores = sorted((one.scores for one in measured), key=lambda each: -each.bleu.value)
     best = {each.name for each in scores[:2] if each.comparable}
@@ -161,7 +159,7 @@ def findings(measured: Sequence[Measured], compared: Sequence[OverallComparison]
             names = (each.other, each.system) if turned else (each.system, each.other)
             low, high = (-each.high, -each.low) if turned else (each.low, each.high)
             size = f"by {abs(each.difference):.1f} BLEU (95% interval {low:.1f} to {high:.1f})"
-            p = each.p_randomization
+            p = each.p_value
             if p is None:
                 found.append(f"{names[0]} scores above {names[1]} {size}; the sentences are too few for a test.")
             elif p <= LEVEL:

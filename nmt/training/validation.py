@@ -1,5 +1,6 @@
 """Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,6 @@ from nmt.device import autocast, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
-from nmt.evaluation.diagnosis import BITS
 from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.messages import Caution, counted, counted_early, duration
@@ -221,7 +221,7 @@ def entropy_sum(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Add up the entropy -sum_j alpha_j log2 alpha_j of the attention (B, T, S) of the real target tokens of a mask
     (B, T), in bits: (), float64."""
     nats = -torch.xlogy(weights.float(), weights.float()).sum(-1).masked_fill(~mask, 0.0)
-    return nats.sum(dtype=torch.float64) * BITS
+    return nats.sum(dtype=torch.float64) / math.log(2)
 
 
 def gold_pairs(config: Config) -> GoldPairs | None:
