@@ -1,23 +1,21 @@
 """The page of nmt-serve in a browser: it translates while somebody types, shows attention, and runs no other script."""
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+pytest.importorskip("selenium")
+
+from selenium.webdriver import ActionChains, Keys
+
 from nmt.serving.batches import Answer
 from nmt.translation.results import TranslatedHypothesis, Translation
+from tests.browser import opened
 from tests.test_serving import Client, serving, until
 
-webdriver = pytest.importorskip("selenium.webdriver")
-Keys = webdriver.Keys
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromium-driver (apt install)"),
-]
+pytestmark = pytest.mark.slow
 
 
 def capitals(lines: list[str], asked: Any, check_stop: Any) -> Answer:
@@ -41,18 +39,11 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def browser(client: Client) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1000,900"):
-        options.add_argument(argument)
-    options.binary_location = BROWSER
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        driver.get(f"http://127.0.0.1:{client.port}/")
-        yield driver
-        assert [each["message"] for each in driver.get_log("browser") if "favicon" not in each["message"]] == []
-    finally:
-        driver.quit()
+    with opened() as page:
+        page.size(1000)
+        page.driver.get(f"http://127.0.0.1:{client.port}/")
+        yield page.driver
+        assert [message for message in page.console() if "favicon" not in message] == []
 
 
 def texts(browser: Any, selector: str) -> list[str]:
@@ -100,7 +91,7 @@ def test_the_page_by_keyboard_alone(browser: Any) -> None:
     """From the text to the lines of the translation, the choice of pieces, and the heat map, whose weights are read."""
 
     def press(*keys: str, held: str | None = None) -> str:
-        actions = webdriver.ActionChains(browser, duration=0)
+        actions = ActionChains(browser, duration=0)
         (actions.key_down(held).send_keys(*keys).key_up(held) if held else actions.send_keys(*keys)).perform()
         script = "const e = document.activeElement; return e.getAttribute('aria-label') || e.innerText || e.id"
         return str(browser.execute_script(script))
