@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from nmt import __version__
 from nmt.cli.common import EXAMPLES, Body, command, say
+from nmt.cli.files import Output
 from nmt.cli.signature import Command, Device, InputFile, Value, reader, whole
 from nmt.cli.translate import main as translate
 from nmt.config.schema import Decoding
@@ -169,6 +171,13 @@ def test_a_reader_that_goes_away_ends_it_without_a_word() -> None:
             process.stdout.close()
             assert process.stderr.read() == b""
         assert process.returncode == 141
+
+
+def test_a_reader_of_lines_that_goes_away_is_no_error_of_the_file() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as stream, pytest.raises(BrokenPipeError):
+        Output("standard output", stream, str).write(["a"])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, which is the working directory, with a test set and the output of two systems."""
+    """A folder, which is the working directory, with a test set and the output of two systems; with few resamples."""
+    for module in ("nmt.cli.evaluate", "nmt.library.evaluation"):
+        monkeypatch.setattr(f"{module}.Evaluation", partial(Evaluation, bootstrap=20))
     for name, lines in {"src": SOURCES, "ref": REFERENCES, "good": GOOD, "bad": BAD}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -385,6 +388,7 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
     code, _, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
     assert code == 2
     assert f"error: argument {options[0]}: {message}" in err
+    assert length_curve.named("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
 @pytest.mark.parametrize(
@@ -435,10 +439,6 @@ def test_a_run_is_known_by_what_lies_in_it(
     assert (code, out) == (2, "") and "is inside the run directory " in err
     assert {(files / "run" / name).read_text() for name in ("config.yaml", "manifest.json")} == {"of a run"}
     assert not list((files / "run/checkpoints").iterdir())
-
-
-def test_a_path_may_hold_an_equals_sign() -> None:
-    assert length_curve.named("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
 def test_what_will_fail_fails_before_translating(

@@ -97,9 +97,8 @@ def test_lines_go_in_and_come_out(translate: Translate) -> None:
 
 
 def test_output_does_not_depend_on_the_batch_size(translate: Translate) -> None:
-    for options in (["--beam-size", "1"], ["--beam-size", "4", "--n-best", "3"]):
-        outputs = {translate(TEXT, "--batch-tokens", tokens, *options) for tokens in ("1", "100", "10000")}
-        assert len(outputs) == 1
+    options = ("--beam-size", "4", "--n-best", "3")
+    assert len({translate(TEXT, "--batch-tokens", tokens, *options) for tokens in ("1", "10000")}) == 1
 
 
 def test_files(translate: Translate, tmp_path: Path) -> None:
@@ -321,31 +320,10 @@ def test_no_attention_no_alignments(translate: Translate, run_without_attention:
     assert translate(TEXT, model=run_without_attention)[0] == 0
 
 
-def test_a_run_that_is_none_is_refused(translate: Translate, tmp_path: Path) -> None:
-    code, out, err = translate(TEXT, "--output", str(tmp_path / "out"), model=str(tmp_path / "nothing"))
-    assert (code, out) == (2, "")
-    assert err.startswith(f"nmt-translate: error: {tmp_path / 'nothing'}: no such run directory")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_named(translate: Translate) -> None:
     code, _, err = translate(TEXT, "--output", "/dev/full")
     assert (code, err) == (2, "nmt-translate: error: /dev/full: cannot be written: No space left on device\n")
-
-
-def test_a_reader_that_goes_away_ends_it_quietly(run: str, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text(TEXT * 100)
-    start = "import sys; from nmt.cli.translate import main; sys.exit(main())"
-    command = [sys.executable, "-c", start, "--model", run, "--device", "cpu", "--beam-size", "1"]
-    with subprocess.Popen(
-        [*command, "--input", str(tmp_path / "text")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 141
 
 
 def test_the_other_language_is_warned_of(translate: Translate, tmp_path: Path) -> None:

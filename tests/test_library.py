@@ -1,13 +1,11 @@
 """The library: its names, its kinds of results, its examples, and that it computes what the commands compute."""
 
-import ast
 import doctest
 import importlib
 import inspect
 import json
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -67,68 +65,6 @@ def lines(file: Path) -> list[str]:
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
-
-SURFACE = {
-    "Config": "class",
-    "LengthCurve": "class",
-    "LengthCurve.figure": "(self) -> Figure",
-    "LengthCurve.write": "(self, stem: str | Path) -> list[Path]",
-    "NmtError": "class",
-    "SystemScores": "class",
-    "SystemScores.as_dict": "(self) -> dict[str, Any]",
-    "SystemScores.bleu": "(self) -> Score",
-    "SystemScores.comparable": "(self) -> bool",
-    "TranslatedHypothesis": "class",
-    "Translation": "class",
-    "Translation.attention": "(self) -> Attention | None",
-    "Translation.pieces": "(self) -> list[str]",
-    "Translation.score": "(self) -> float",
-    "Translation.text": "(self) -> str",
-    "Translator": "class",
-    "Translator.attends": "(self) -> bool",
-    "Translator.load": "(cls, runs: str | Path | Sequence[str | Path], device: str='auto', precision: str='fp32', "
-    "kernels: Kernels | None=None) -> Self",
-    "Translator.of": "(cls, runs: Sequence[LoadedRun], device: torch.device, precision: torch.dtype) -> Self",
-    "Translator.stream": "(self, lines: Iterable[str], options: SearchOptions, *, prefixes: Sequence[str]=(), "
-    "first: int=1, window: int=WINDOW, first_window: int=FIRST_WINDOW, warn: Warn=no_warning, "
-    "check_stop: CheckStop=never_stop, done: Done=uncounted) -> Iterator[Translation]",
-    "Translator.translate": "(self, lines: Iterable[str], options: SearchOptions | None=None, "
-    "**changes: Unpack[SearchChanges]) -> Translation | list[Translation] | Iterator[Translation]",
-    "evaluate": "(system: System, source: Text, reference: Text, *, bins: Sequence[int]=(), "
-    "bleu_tokenizer: BleuTokenizer | None=None, device: str='auto', precision: str='fp32', "
-    "**changes: Unpack['SearchChanges']) -> SystemScores",
-    "length_curve": "(systems: Mapping[str, System] | Sequence[tuple[str, System]], source: Text, reference: Text, *, "
-    "bins: Sequence[int]=(), bin_by: BinBy='source', bleu_tokenizer: BleuTokenizer | None=None, "
-    "short: Range | None=None, long: Range | None=None, "
-    "device: str='auto', precision: str='fp32', **changes: Unpack['SearchChanges']) -> LengthCurve",
-    "load_config": "(path: str | Path, overrides: Sequence[str]=()) -> Config",
-    "train": "(config: Config, *, resume: bool=False, overwrite: bool=False, "
-    "say: Callable[[str], None]=silent) -> Path",
-}
-
-
-def surface() -> dict[str, str]:
-    """Every public name, with the signature that its source has; of classes also their own methods and properties."""
-    found = {}
-    for name in set(nmt.__all__) - {"__version__"}:
-        [node] = ast.parse(textwrap.dedent(inspect.getsource(getattr(nmt, name)))).body
-        if isinstance(node, ast.FunctionDef):
-            found[name] = signature(node)
-        elif isinstance(node, ast.ClassDef):
-            found[name] = "class"
-            methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and name != "Config"]
-            found |= {f"{name}.{each.name}": signature(each) for each in methods if not each.name.startswith("_")}
-    return found
-
-
-def signature(function: ast.FunctionDef) -> str:
-    assert function.returns is not None
-    return f"({ast.unparse(function.args)}) -> {ast.unparse(function.returns)}"
-
-
-def test_the_surface_is_frozen() -> None:
-    """Names and signatures are a promise: change them on purpose."""
-    assert surface() == SURFACE
 
 
 def test_each_public_name_has_a_text_and_can_be_listed() -> None:

@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from nmt.model.initialization import Uninitialized
-from tests.small_run import config, train
+from tests.small_run import config
+from tests.small_translator import ATTENTIONS
+from tests.test_cli_translate import save_run
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))["project"]
 COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PROJECT["scripts"].values()]
@@ -89,10 +91,9 @@ def test_neither_help_nor_a_wrong_configuration_or_path_waits_for_torch(tmp_path
 
 
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
-    configuration = config(tmp_path, updates=2)
-    train(configuration)
+    save_run(tmp_path / "run", ATTENTIONS[0])
     (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")
-    arguments = ["translate", "--model", str(configuration.output), "--input", "line.txt", "--output", "line.hyp"]
+    arguments = ["translate", "--model", "run", "--input", "line.txt", "--output", "line.hyp"]
     [(_, imported)] = run_commands([arguments], ("torch", *UNNEEDED), tmp_path)
     assert imported == ["torch"]
     assert len((tmp_path / "line.hyp").read_text("utf-8").splitlines()) == 1
