@@ -121,7 +121,7 @@ def _values(words: str, default: str) -> str:
     """Shorten the description of a key's values, leaving out what its default shows: null, or a kind of number."""
     for pattern, short in TERSE.items():
         words = re.sub(pattern, short, words)
-    words = words.removesuffix(" or null")
+    words = words.removesuffix(" or null") if default == ": null" else words
     return escaped(re.sub(r"^(integer|number) ", "", words) if re.match(r": -?\d", default) else words)
 
 
