@@ -57,12 +57,12 @@ def test_named_languages_tell_which_splits_are_swapped(wrong: Sequence[str]) -> 
     splits = {name: swapped(RIGHT) if name in wrong else RIGHT for name in ("train", "validation", "test")}
     warnings = swapped_sides(splits, EN_FR, splits["train"])
     assert [line.partition(":")[0] for line in warnings] == [f"data.{name}" for name in wrong]
-    assert all("the source looks like fr and the target like en" in line for line in warnings)
+    assert all("the source looks like fr, the target looks like en" in line for line in warnings)
     one_side = {"test": [Pair(pair.target, pair.target) for pair in RIGHT]}
     assert swapped_sides(one_side, EN_FR, RIGHT) == ["data.test: the source looks like fr"]
 
 
-def test_splits_in_unknown_languages_disagree() -> None:
+def test_splits_in_unknown_languages_are_compared_with_the_training_text() -> None:
     splits = {
         "train": RIGHT,
         "swapped": swapped(RIGHT),
@@ -70,8 +70,8 @@ def test_splits_in_unknown_languages_disagree() -> None:
         "short": swapped(RIGHT[:1]),
     }
     both, one = swapped_sides(splits, ("xx", "yy"), demo_pairs(1))
-    assert both.startswith("data.train and data.swapped disagree: ") and "swapped" in both
-    assert one.startswith("data.train and data.target disagree: ")
+    assert both.startswith("data.swapped: source and target seem to be swapped: ") and "data.train" in both
+    assert one == "data.target: the target looks like the source of data.train"
     for training in (RIGHT[:5], [Pair(pair.source, pair.source.upper()) for pair in demo_pairs(1)]):
         assert swapped_sides(splits, ("xx", "yy"), training) == [], "little text, and sides that are alike"
 

@@ -4,7 +4,6 @@ import fcntl
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from nmt.config.schema import Data
 from nmt.errors import DataError, NmtError
-from nmt.files import read_json
+from nmt.files import read_json, why_unwritable
 
 BUILDING = "building-"
 """Prefix of the names of unfinished entries."""
@@ -48,7 +47,7 @@ def cached(folder: Path, load: Callable[[Path], Content], build: Callable[[Path]
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
-        raise unwritable(folder.parent, error) from error
+        raise unwritable(folder.parent, error.strerror or error) from error
     return load(folder)
 
 
@@ -118,22 +117,15 @@ def clean(cache: Path) -> None:
                 shutil.rmtree(entry.path)
                 _lock_of(entry.path).unlink()
     except OSError as error:
-        raise unwritable(cache, error) from error
+        raise unwritable(cache, error.strerror or error) from error
 
 
 def try_cache(data: Data) -> None:
-    """Raise DataError if the cache is not writable; leave nothing behind."""
+    """Raise DataError if the cache is not writable."""
     cache = cache_folder(data.cache)
-    missing = [folder for folder in (cache, *cache.parents) if not os.path.lexists(folder)]
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=cache).close()
-    except OSError as error:
-        raise unwritable(cache, error) from error
-    finally:
-        for folder in missing:
-            with suppress(OSError):  # not created, or already used by another process
-                folder.rmdir()
+    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if reason := why_unwritable(there) if there.is_dir() else f"{there} is not a directory":
+        raise unwritable(cache, reason)
 
 
 def cache_folder(named: str | None) -> Path:
@@ -147,9 +139,9 @@ def cache_folder(named: str | None) -> Path:
         raise DataError(f"data.cache: {error} Set data.cache, or NMT_CACHE, to a directory") from None
 
 
-def unwritable(cache: Path, error: OSError) -> DataError:
+def unwritable(cache: Path, reason: object) -> DataError:
     """The error for a cache that cannot be written."""
     return DataError(
-        f"data.cache: {cache}: cannot be written: {error.strerror or error}; "
+        f"data.cache: {cache}: cannot be written: {reason}; "
         f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
     )

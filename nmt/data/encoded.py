@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.config.schema import Sampling
-from nmt.data.batching import TrainingPairs
+from nmt.data.batching import EncodedPairs
 from nmt.data.encoding import mapped
 from nmt.data.links import piece_links, piece_words
 from nmt.data.report import SIDES
@@ -204,7 +204,7 @@ def epoch_rows(sizes: Sequence[int], counts: Sequence[int], *, seed: int, epoch:
 class DrawnPairs:
     """Rows of a training set, in any order and number."""
 
-    def __init__(self, corpus: TrainingPairs, drawn: NDArray[np.int64]) -> None:
+    def __init__(self, corpus: EncodedPairs, drawn: NDArray[np.int64]) -> None:
         self._corpus, self._drawn = corpus, drawn
         self.source_lengths, self.target_lengths = corpus.source_lengths[drawn], corpus.target_lengths[drawn]
 

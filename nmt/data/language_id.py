@@ -130,13 +130,20 @@ def swapped_sides(
     """
     warnings = []
     learned = _frequent(pair.source for pair in training), _frequent(pair.target for pair in training)
+    of_training = "the source of data.train", "the target of data.train"
     for key, pairs in splits.items():
         sides = [[pair[side] for pair in pairs[:JUDGED_LINES]] for side in (0, 1)]
-        found = [language_of(lines, languages) for lines in sides]
-        if found != [None, None]:
-            warnings += _wrong_languages(key, found, languages)
-        else:
-            warnings += _disagreement(key, [_side_of(lines, learned) for lines in sides])
+        found, (source, target) = [language_of(lines, languages) for lines in sides], languages
+        if found == [None, None]:
+            found, (source, target) = [_side_of(lines, learned) for lines in sides], of_training
+        wrong = [
+            looks
+            for side, looks in enumerate((f"the source looks like {target}", f"the target looks like {source}"))
+            if found[side] == 1 - side
+        ]
+        if wrong:
+            swapped = "source and target seem to be swapped: " if len(wrong) == 2 else ""
+            warnings.append(f"data.{key}: {swapped}{', '.join(wrong)}")
     return warnings
 
 
@@ -144,32 +151,6 @@ def _frequent(lines: Iterable[str]) -> Set[str]:
     """The most frequent words of a text; none if it is short."""
     words = _letters(lines).split()
     return {word for word, _ in Counter(words).most_common(MOST_LEARNED)} if len(words) >= LEAST_LEARNED else set()
-
-
-def _wrong_languages(key: str, found: Sequence[int | None], languages: tuple[str, str]) -> list[str]:
-    source, target = languages
-    if found == [1, 0]:
-        return [
-            f"data.{key}: source and target seem to be swapped: the source looks like {target} and the target like "
-            f"{source}"
-        ]
-    looks = f"the source looks like {target}", f"the target looks like {source}"
-    return [f"data.{key}: {look}" for side, look in enumerate(looks) if found[side] == 1 - side]
-
-
-def _disagreement(key: str, found: Sequence[int | None]) -> list[str]:
-    disagree = f"data.train and data.{key} disagree"
-    if found == [1, 0]:
-        return [
-            f"{disagree}: the source of each looks like the target of the other; source and target of one of them "
-            "seem to be swapped"
-        ]
-    sides = ("source", "target"), ("target", "source")
-    return [
-        f"{disagree}: the {side} of data.{key} looks like the {other} of data.train"
-        for number, (side, other) in enumerate(sides)
-        if found[number] == 1 - number
-    ]
 
 
 def watched(

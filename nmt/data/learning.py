@@ -2,15 +2,10 @@
 
 import io
 import math
-import os
 import random
 import re
-import tempfile
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import BinaryIO
 
 import sentencepiece
 
@@ -44,14 +39,14 @@ def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str
     """
     if isinstance(config, schema.GivenTokenizer):
         return Tokenizers._from_files(config.source, config.target)
-    with sampled(pairs, config.most_pairs) as sample:
-        if config.shared:
-            shared = _learn_one(config, partial(sample.texts, (0, 1)), "both sides", tags)
-            return Tokenizers(shared, shared)
-        return Tokenizers(
-            _learn_one(config, partial(sample.texts, (0,)), "the source side", tags),
-            _learn_one(config, partial(sample.texts, (1,)), "the target side"),
-        )
+    sample = sampled(pairs, config.most_pairs)
+    if config.shared:
+        shared = _learn_one(config, partial(_texts, sample, (0, 1)), "both sides", tags)
+        return Tokenizers(shared, shared)
+    return Tokenizers(
+        _learn_one(config, partial(_texts, sample, (0,)), "the source side", tags),
+        _learn_one(config, partial(_texts, sample, (1,)), "the target side"),
+    )
 
 
 def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequence[str] = ()) -> Tokenizer:
@@ -130,43 +125,20 @@ def _explain(message: str, config: LearnableTokenizer, vocabulary: int, side: st
     return f"tokenizer: SentencePiece cannot learn from {side}: {message}"
 
 
-@contextmanager
-def sampled(pairs: Iterable[Pair], size: int) -> Iterator["PairSample"]:
-    """Draw a sample and hold it in a file without a name."""
-    with tempfile.TemporaryFile() as file:
-        yield PairSample(file, pairs, size)
+def sampled(pairs: Iterable[Pair], size: int) -> list[bytes]:
+    """Draw pairs evenly from a stream, always the same ones (reservoir sampling, Vitter's algorithm R), or all."""
+    sample: list[bytes] = []
+    generator = random.Random(0)
+    for seen, pair in enumerate(pairs, 1):
+        if seen <= size:
+            sample.append("\n".join(pair).encode())
+        elif (place := generator.randrange(seen)) < size:
+            sample[place] = "\n".join(pair).encode()
+    return sample
 
 
-class PairSample:
-    """Pairs drawn evenly from a stream, always the same ones (reservoir sampling, Vitter's algorithm R), or all.
-
-    The text is in ``file``; in memory are 16 bytes a pair.
-    """
-
-    def __init__(self, file: BinaryIO, pairs: Iterable[Pair], size: int) -> None:
-        self._file = file
-        self._starts, self._lengths = array("q"), array("q")
-        generator, end = random.Random(0), 0
-        for seen, pair in enumerate(pairs, 1):
-            place = seen - 1 if seen <= size else generator.randrange(seen)
-            if place >= size:
-                continue
-            length = self._file.write("\n".join(pair).encode())
-            if seen <= size:
-                self._starts.append(end)
-                self._lengths.append(length)
-            else:
-                self._starts[place], self._lengths[place] = end, length
-            end += length
-        self._file.flush()
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __iter__(self) -> Iterator[Pair]:
-        for start, length in zip(self._starts, self._lengths, strict=True):
-            yield Pair(*os.pread(self._file.fileno(), length, start).decode().split("\n"))
-
-    def texts(self, sides: Sequence[int]) -> Iterator[str]:
-        """The texts of some sides, 0 the source and 1 the target, pair by pair."""
-        return (pair[side] for pair in self for side in sides)
+def _texts(sample: Sequence[bytes], sides: Sequence[int]) -> Iterator[str]:
+    """The texts of some sides, 0 the source and 1 the target, pair by pair."""
+    for pair in sample:
+        both = pair.decode().split("\n")
+        yield from (both[side] for side in sides)

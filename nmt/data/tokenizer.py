@@ -1,7 +1,6 @@
 """SentencePiece (Kudo & Richardson 2018): text to pieces and back. Ids are read from the model, never assumed."""
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import sentencepiece
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
@@ -25,14 +23,10 @@ ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-define
 """A serialized model, parsed by protobuf."""
 LARGEST_MODEL = 1 << 24
 """Bytes of a model file; those that SentencePiece learns have a few million at most."""
-LARGEST_NORMALIZATION = 1 << 20
-"""Bytes of a model's normalization table; those of SentencePiece have 250,000."""
-ENDLESS_REPLACEMENT = re.compile(rb"[^\0]{101}")
-"""A text of a normalization table that would replace one character by over 100 bytes; Unicode's longest has 33."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
-MARGIN, CHARACTERS_PER_PIECE, MOST_CHARACTERS_PER_PIECE = 100, 8, 64
-"""To encode the first pieces of a text: pieces encoded beyond them; characters read for each, at first and at most."""
+MOST_CHARACTERS, MARGIN = 64, 100
+"""Characters that are read of a text for each wanted piece, and pieces beyond them: those near a cut may differ."""
 
 
 class Tokenizer:
@@ -43,14 +37,12 @@ class Tokenizer:
         sentencepiece.set_min_log_level(QUIET)
         processor = sentencepiece.SentencePieceProcessor()
         try:
-            if excess := _excess(model):
-                raise DataError(f"{name}: {excess}")
             processor.LoadFromSerializedProto(model)
             self.size: int = processor.get_piece_size()
             self._names: list[str] = [processor.id_to_piece(i) for i in range(self.size)]
         except UnicodeDecodeError as error:
             raise DataError(f"{name}: a piece of the model is not UTF-8: {error}") from None
-        except (RuntimeError, DecodeError):
+        except RuntimeError:
             raise DataError(f"{name}: not a SentencePiece model, or a damaged one") from None
         self._processor = processor
         self._model = model
@@ -109,21 +101,13 @@ class Tokenizer:
         return normalized
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
-        """Encode the first ``most`` ids of each text; also say whether anything was left out.
+        """Encode the first ``most`` ids of each text; also return whether anything was left out.
 
-        The ids are those of :meth:`encode`, because some text beyond them is encoded too (only ties may differ, as in a
-        letter repeated a thousand times). Time and memory do not grow with the rest of a long text.
+        Time and memory do not grow with the rest of a long text.
         """
-        margin = most + MARGIN  # pieces near a cut may differ from those of the whole text
-        first = self.encode([text[: CHARACTERS_PER_PIECE * margin] for text in texts])
-        cut = []
-        for place, text in enumerate(texts):
-            read = CHARACTERS_PER_PIECE * margin
-            while read < min(len(text), MOST_CHARACTERS_PER_PIECE * margin) and len(first[place]) < margin:
-                read *= 2
-                [first[place]] = self.encode([text[:read]])
-            cut.append(len(first[place]) > most or read < len(text))
-        return [(ids[:most], longer) for ids, longer in zip(first, cut, strict=True)]
+        read = MOST_CHARACTERS * (most + MARGIN)
+        encoded = zip(texts, self.encode([text[:read] for text in texts]), strict=True)
+        return [(ids[:most], len(ids) > most or len(text) > read) for text, ids in encoded]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids: control pieces (BOS, EOS, padding) give no text, an unknown piece gives ``⁇``."""
@@ -192,17 +176,3 @@ def refuse_missing_tag(tokenizers: Tokenizers, tag: str, key: str) -> None:
             f"{key}: '{tag}' is not a piece of the source vocabulary; learn the model with: "
             f"spm_train --user_defined_symbols={tag}"
         ) from None
-
-
-def _excess(model: bytes) -> str:
-    """Describe how a model exceeds our limits, which SentencePiece does not have: it could take gigabytes to load or to
-    encode a line; "" if it does not. Raises DecodeError for other bytes than a model."""
-    proto = ModelProto.FromString(model)
-    if len(proto.pieces) > schema.LARGEST_VOCABULARY:
-        return f"the model has {len(proto.pieces):,} pieces; the limit is {schema.LARGEST_VOCABULARY:,}"
-    for spec in (proto.normalizer_spec, proto.denormalizer_spec):
-        table = spec.precompiled_charsmap  # the size of an array in four bytes, the array, and texts ended by NUL
-        texts = 4 + int.from_bytes(table[:4], "little")
-        if len(table) > LARGEST_NORMALIZATION or ENDLESS_REPLACEMENT.search(table, texts):
-            return "the normalization table of the model is larger than any of SentencePiece's own"
-    return ""

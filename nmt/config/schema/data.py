@@ -205,7 +205,7 @@ class LearnedTokenizer(Section):
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """Share of the characters of the text that get a piece."""
     most_pairs: Size = 1_000_000
-    """Pairs to learn from; a million take 0.7 GiB for bpe and 3 GiB for unigram."""
+    """Pairs to learn from; a million take 1 GiB for bpe and 3.5 GiB for unigram."""
 
 
 class Sampling(Section):
