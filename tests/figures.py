@@ -13,8 +13,7 @@ from nmt.evaluation.by_length import Bin, LengthRow, SystemScores
 from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.metrics import STATISTICS, Score
 from nmt.evaluation.writing import BinnedBy
-from nmt.plots.about import About
-from nmt.plots.length_curve import draw_length_curve
+from nmt.plots.length_curve import About, draw_length_curve
 from nmt.plots.style import style
 
 SCORES = {

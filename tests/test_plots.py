@@ -17,10 +17,9 @@ import pytest
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS
 from nmt.evaluation.significance import Comparison
-from nmt.plots.about import About
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.files import make_folder, stem_of
-from nmt.plots.length_curve import write_length_curve
+from nmt.plots.length_curve import About, write_length_curve
 from nmt.plots.style import looks, plain, png, series
 from tests.figures import (
     ABOUT,

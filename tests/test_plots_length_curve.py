@@ -10,9 +10,8 @@ from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
-from nmt.plots.about import Origin
 from nmt.plots.diagnosis import draw_diagnosis
-from nmt.plots.length_curve import bleu_by_length_image, draw_bleu_by_length
+from nmt.plots.length_curve import Origin, bleu_by_length_image, draw_bleu_by_length
 from nmt.plots.style import style
 from tests.figures import (
     ABOUT,

@@ -281,7 +281,6 @@ def draw(translation: "Translation", config: Config, stem: Path) -> None:
     about = [f"{stem.name.replace('-', ' ').capitalize()}."]
     if any(words):
         about.append("Weights of pieces are added over a source word and averaged over a target word.")
-    figure = draw_attention(
-        [AttentionMap(*labelled, note=which_weights(config), units=units)], caption=[" ".join(about)]
-    )
+    drawn = AttentionMap(*labelled, note=which_weights(config), units=units)
+    figure = draw_attention(drawn, caption=[" ".join(about)])
     write_all(stem, {".png": png(figure), ".svg": svg(figure)})

@@ -34,9 +34,8 @@ from nmt.evaluation.significance import (
 )
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
 from nmt.library.evaluation import System, Systems, refuse_useless, warn
-from nmt.plots.about import About
 from nmt.plots.diagnosis import write_diagnosis
-from nmt.plots.length_curve import draw_length_curve, write_length_curve
+from nmt.plots.length_curve import About, draw_length_curve, write_length_curve
 from nmt.plots.style import png
 
 if TYPE_CHECKING:  # PyTorch is slow to import

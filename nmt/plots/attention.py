@@ -1,12 +1,11 @@
-"""Attention as pictures: weights as grey, source along the top, target down the side (Bahdanau et al. 2015, Fig. 3).
+"""Attention as a picture: weights as grey, source along the top, target down the side (Bahdanau et al. 2015, Fig. 3).
 
 Shapes: S source positions, T target positions, words or pieces with the end symbol.
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,26 +16,21 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from nmt.plots.about import write_caption
-from nmt.plots.files import numbers, write_all
-from nmt.plots.fonts import families
-from nmt.plots.style import DPI, GREY, pixels, plain, png, style, svg
+from nmt.plots.style import GREY, fonts_for, pixels, plain, style, write_caption
 
-KINDS = (".png", ".svg", ".json")
-"""Endings of the files of :func:`write_attention`."""
 Weights = npt.NDArray[np.floating]
 Side = Literal["words", "pieces"]
 
 CELL, LONGEST_SIDE = 0.21, 8.4
-"""Inches of a cell, and of the longest side of a heat map: a longer sentence has smaller cells."""
+"""Inches of a cell, and of the longest side of the heat map: a longer sentence has smaller cells."""
 LABEL, SMALLEST_LABEL, SMALL = 8.5, 5.0, 7.5
 """Points of a label, at most and at least, and of the names of axes. If even the smallest is taller than a cell, only
 some positions have a label."""
-WIDEST, NARROWEST = 10.0, 3.0
-"""Inches of systems side by side; more go below."""
+NARROWEST = 3.0
+"""Least width of a figure, in inches."""
 LONGEST_LABEL = 24
-MARGIN, HEADING, BAR = 0.12, 0.24, 0.48
-"""Inches around each heat map, of the title, and of the scale of the weights."""
+MARGIN, BAR = 0.12, 0.48
+"""Inches around the heat map, and of the scale of the weights."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +41,8 @@ class AttentionMap:
     """(T, S), in [0, 1]."""
     source: Sequence[str]
     target: Sequence[str]
-    system: str = ""
-    """The title."""
     note: str = ""
-    """A smaller line below the title."""
+    """The title."""
     units: tuple[Side, Side] = ("pieces", "pieces")
     """What the labels of source and target are."""
 
@@ -61,98 +53,41 @@ class AttentionMap:
             raise ValueError(f"attention of shape {self.weights.shape} for {what}")
 
 
-def write_attention(
-    maps: Sequence[AttentionMap],
-    stem: str | Path,
-    *,
-    title: str | None = None,
-    caption: Sequence[str] = (),
-    facts: Mapping[str, Any] | None = None,
-    dpi: int = DPI,
-) -> list[Path]:
-    """Write ``stem``.png, .svg and, with the weights and ``facts``, .json; return the paths.
-
-    Raises DataError if they cannot be written.
-    """
-    figure = draw_attention(maps, title=title, caption=caption)
-    weights = [asdict(each) | {"weights": np.round(each.weights.astype(float), 4).tolist()} for each in maps]
-    contents = png(figure, dpi), svg(figure), numbers({**(facts or {}), "systems": weights})
-    return write_all(stem, dict(zip(KINDS, contents, strict=True)))
-
-
-def draw_attention(maps: Sequence[AttentionMap], *, title: str | None = None, caption: Sequence[str] = ()) -> Figure:
-    """Draw heat maps side by side, in as many rows as needed, with one scale of grey and the paragraphs of a caption.
+def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Figure:
+    """Draw a heat map with the paragraphs of a caption.
 
     A source that is written from right to left runs from right to left.
     """
+    cell = min(CELL, LONGEST_SIDE / max(content.weights.shape))
+    across, down = cell * len(content.source), cell * len(content.target)
     with style():
-        figure = Figure(figsize=(WIDEST, WIDEST))
+        figure = Figure(figsize=(across, down))
         FigureCanvasAgg(figure)  # measures text without drawing the figure
-        cell = min(CELL, LONGEST_SIDE / max(max(each.weights.shape) for each in maps))
-        rows: list[list[_Panel]] = [[]]
-        for each in maps:
-            panel = _Panel(figure, each, cell)
-            if rows[-1] and sum(other.width for other in rows[-1]) + panel.width > WIDEST:
-                rows.append([])
-            rows[-1].append(panel)
-        width = max(NARROWEST, *(sum(panel.width for panel in row) for row in rows)) + 2 * MARGIN
-        figure.set_size_inches(width, WIDEST)
-        heading = figure.text(0, 1, plain(title, 80), fontsize=11, va="top") if title else None
-        if heading is not None:
-            width = max(width, heading.get_window_extent().width / figure.dpi + 4 * MARGIN)
-            figure.set_size_inches(width, WIDEST)
-        below = MARGIN + (write_caption(figure, caption) / figure.dpi if caption else 0.0)
-        top = HEADING + MARGIN if title else MARGIN
-        height = top + sum(max(p.above for p in row) + max(p.below for p in row) for row in rows) + BAR + below
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.imshow(content.weights, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+        _rule(axes, cell, content.weights.shape)
+        _label(axes, cell, content)
+        around, inside = axes.get_tightbbox(), axes.bbox
+        assert around is not None
+        left, above, below = (
+            inches / figure.dpi + MARGIN
+            for inches in (inside.x0 - around.x0, around.y1 - inside.y1, inside.y0 - around.y0)
+        )
+        width = max(NARROWEST, left + across + (around.x1 - inside.x1) / figure.dpi + MARGIN)
+        figure.set_size_inches(width, down)
+        under = MARGIN + (write_caption(figure, caption) / figure.dpi if caption else 0.0)
+        height = above + down + below + BAR + under
         figure.set_size_inches(width, height)
-        if heading is not None:
-            heading.set_position((2 * MARGIN / width, 1 - MARGIN / height))
-        for row in rows:
-            left, top = MARGIN, top + max(panel.above for panel in row)
-            for panel in row:
-                panel.place(left + panel.left, top)
-                left += panel.width
-            top += max(panel.below for panel in row)
-        _draw_scale(figure, below)
+        axes.set_position((left / width, (below + BAR + under) / height, across / width, down / height))
+        _draw_scale(figure, under)
     return figure
 
 
 def attention_image(
     weights: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> npt.NDArray[np.uint8]:
-    """Render :func:`draw_attention` of one system as RGB pixels, (height, width, 3)."""
-    return pixels(draw_attention([AttentionMap(weights, source_pieces, target_pieces)]))
-
-
-class _Panel:
-    """A heat map with its labels. It is drawn first and placed later; ``left``, ``width``, ``above`` and ``below`` are
-    the inches that it takes up around the upper left corner of the heat map, with a margin.
-
-    Args:
-        figure: the figure.
-        content: what is drawn.
-        cell: inches of a cell.
-    """
-
-    def __init__(self, figure: Figure, content: AttentionMap, cell: float) -> None:
-        self.figure, self.size = figure, (cell * len(content.source), cell * len(content.target))
-        self.axes = figure.add_axes((0.0, 0.0, self.size[0] / WIDEST, self.size[1] / WIDEST))
-        self.axes.imshow(content.weights, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-        _rule(self.axes, cell, content.weights.shape)
-        _label(self.axes, cell, content)
-        around, inside = self.axes.get_tightbbox(), self.axes.bbox
-        assert around is not None
-        dpi = figure.dpi
-        self.left = (inside.x0 - around.x0) / dpi + MARGIN
-        self.width = around.width / dpi + 2 * MARGIN
-        self.above = (around.y1 - inside.y1) / dpi + MARGIN
-        self.below = (inside.y1 - around.y0) / dpi + MARGIN
-
-    def place(self, left: float, top: float) -> None:
-        """Place the upper left corner of the heat map, in inches from that of the figure."""
-        width, height = self.figure.get_size_inches()
-        across, down = self.size
-        self.axes.set_position((left / width, 1 - (top + down) / height, across / width, down / height))
+    """Render :func:`draw_attention` as RGB pixels, (height, width, 3)."""
+    return pixels(draw_attention(AttentionMap(weights, source_pieces, target_pieces)))
 
 
 def _rule(axes: Axes, cell: float, shape: Sequence[int]) -> None:
@@ -167,7 +102,7 @@ def _rule(axes: Axes, cell: float, shape: Sequence[int]) -> None:
 
 
 def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
-    """Label the positions, name both axes and the system."""
+    """Label the positions and name both axes."""
     fontsize = max(SMALLEST_LABEL, min(LABEL, 0.8 * 72 * cell))
     step = int(np.ceil(1.1 * fontsize / 72 / cell))  # a label at each or only at some positions
     backwards = _is_right_to_left("".join(content.source))
@@ -176,7 +111,7 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
         if axis is axes.xaxis:
             labels = ["\n".join(each) if _is_upright(each) else each for each in labels]
         places = range(0, len(labels), step)
-        look: dict[str, Any] = {"fontsize": fontsize, "fontfamily": families("".join(side))}
+        look: dict[str, Any] = {"fontsize": fontsize, "fontfamily": fonts_for("".join(side))}
         axis.set_ticks(places, labels=[labels[place] for place in places], **look)
         axis.set_tick_params(length=0, pad=3)
     axes.xaxis.set_ticks_position("top")
@@ -187,7 +122,7 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
     name: dict[str, Any] = {"fontsize": SMALL, "color": GREY, "labelpad": 4}
     axes.set_xlabel(f"{source}, right to left" if backwards else source, loc="right" if backwards else "left", **name)
     axes.set_ylabel(target, loc="top", **name)
-    axes.set_title("\n".join(filter(None, (plain(content.system, 40), content.note))), fontsize=9.5, loc="left")
+    axes.set_title(content.note, fontsize=9.5, loc="left")
     if backwards:
         axes.invert_xaxis()
 

@@ -12,10 +12,9 @@ from matplotlib.lines import Line2D
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
 from nmt.evaluation.writing import Unit
-from nmt.plots.about import About, write_caption
 from nmt.plots.files import numbers, table, write_all
-from nmt.plots.length_curve import centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.plots.style import legend_above, looks, plain, png, style, svg
+from nmt.plots.length_curve import About, centers, draw_counts, draw_points, label_lengths, spans_of
+from nmt.plots.style import legend_above, looks, plain, png, style, svg, write_caption
 
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {

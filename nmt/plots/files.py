@@ -1,41 +1,31 @@
-"""Files of a figure: images and their numbers, written all or none."""
+"""Files of a figure: images and their numbers."""
 
 import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nmt.errors import DataError
-from nmt.files import why_unwritable
+from nmt.files import why_unwritable, write_bytes
 
 KINDS = (".png", ".svg", ".json", ".csv")
 """Endings of the files of a figure."""
 
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write a file ``stem`` + ending for each ending, and return the paths.
-
-    All are written to temporary files, which are then renamed in order: if the last exists, all do.
+    """Write a file ``stem`` + ending for each ending, each of them whole or not at all; return the paths.
 
     A missing directory is made. Raises DataError if they cannot be written.
     """
     make_folder(stem)
     files = {Path(f"{stem}{ending}"): content for ending, content in contents.items()}
-    asides = {path: path.with_name(f".{path.name}.new") for path in files}
-    try:
-        for path, content in files.items():
-            asides[path].write_bytes(content)
-        for path, aside in asides.items():
-            aside.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        for aside in asides.values():
-            with suppress(OSError):  # the first error is the one to report
-                aside.unlink(missing_ok=True)
+    for path, content in files.items():
+        try:
+            write_bytes(path, content)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     return list(files)
 
 

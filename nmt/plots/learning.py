@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from nmt.evaluation.metrics import METRICS, Floats, Metric
-from nmt.plots.about import write_caption
-from nmt.plots.style import legend_above, looks, plain, style
+from nmt.plots.style import legend_above, looks, plain, style, write_caption
 
 TRAINING = "training"
 """Name of the curve of the training loss."""

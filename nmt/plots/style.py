@@ -1,25 +1,30 @@
-"""The style of all figures, and their rendering to PNG and SVG.
+"""The style of all figures, their fonts and captions, and their rendering to PNG and SVG.
 
 All text is literal, including ``$``. Control characters are shown as ``·``. Characters without a font are shown as
-boxes, with a warning (:mod:`nmt.plots.fonts`).
+boxes, with a warning. Matplotlib shapes text itself from 3.11 on: right-to-left order, joined Arabic letters, Indic
+conjuncts. Fonts are all that it needs.
 """
 
 import io
+import textwrap
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import numpy.typing as npt
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from nmt.plots.fonts import LATIN, choose_fonts, warn_of_missing
+from nmt.errors import NmtWarning
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colors that are distinct with every kind of color vision (Okabe & Ito 2008), without yellow, faint on white."""
@@ -30,6 +35,14 @@ DPI = 200
 """Pixels per inch of a PNG file, unless told otherwise."""
 PIXELS_DPI = 80
 """Pixels per inch of :func:`pixels`."""
+LONGEST_LINE = 130
+"""Maximum characters in a line of a caption; fewer if they are wide or the figure is narrow."""
+LATIN = "DejaVu Sans"
+"""Latin, Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian; comes with matplotlib."""
+FONTS = ("Noto Sans", "Noto Serif Tibetan", "Symbola")
+"""Beginnings of the names of fonts of other scripts: ``Noto Sans Thai``, ``Noto Sans CJK JP``."""
+MISSING = r"(?s).*[Gg]lyph.* missing from"
+"""Matplotlib's warning of a character without a font."""
 JOINERS = "\u200c\u200d"
 """Characters without width that decide how Persian and Indic letters join."""
 
@@ -64,8 +77,8 @@ def style() -> Iterator[None]:
     """Apply the style while figures are built and rendered; matplotlib's own settings are restored afterwards."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()  # ignore a user's matplotlibrc
-        matplotlib.rcParams.update({**LOOK, "font.family": [LATIN[0]]})
-        warnings.filterwarnings("ignore", message=r"(?s).*[Gg]lyph.* missing from")  # our own warning says what helps
+        matplotlib.rcParams.update({**LOOK, "font.family": [LATIN]})
+        warnings.filterwarnings("ignore", message=MISSING)  # rendering warns once, of all characters
         yield
 
 
@@ -120,8 +133,50 @@ def svg(figure: Figure) -> bytes:
 
 def _rendered(figure: Figure, **how: Any) -> bytes:
     buffer = io.BytesIO()
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("error", message=MISSING)
+        for text in figure.findobj(Text):
+            text.set_fontfamily(fonts_for(text.get_text()))
+        try:
+            figure.savefig(buffer, **how)
+            return buffer.getvalue()
+        except UserWarning:
+            buffer = io.BytesIO()
     with style():
-        choose_fonts(figure)
         figure.savefig(buffer, **how)
-    warn_of_missing(text.get_text() for text in figure.findobj(Text) if text.get_visible())
+    warnings.warn(
+        "no font for some characters: figures show boxes in their place; on Debian and Ubuntu, install "
+        "fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (symbols)",
+        NmtWarning,
+        stacklevel=3,
+    )
     return buffer.getvalue()
+
+
+def fonts_for(text: str) -> list[str]:
+    """Return the families in which each character of a text is looked for: few, because each costs time."""
+    return [LATIN] if text.isascii() else [LATIN, *other_fonts()]
+
+
+@cache
+def other_fonts() -> list[str]:
+    """Return the installed fonts of scripts that ``LATIN`` does not have.
+
+    Matplotlib keeps a list of fonts in a file, which does not know those that were installed later: they are added.
+    """
+    known = {entry.fname for entry in font_manager.fontManager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known and "Regular" in path and Path(path).name.startswith(("Noto", "Symbola")):
+            font_manager.fontManager.addfont(path)
+    return [name for name in font_manager.get_font_names() if name.startswith(FONTS)]
+
+
+def write_caption(figure: Figure, paragraphs: Sequence[str]) -> float:
+    """Write paragraphs below a figure, in lines that fit its width; return the height of the text in pixels."""
+    text = figure.supxlabel("", fontsize=7.5, color=GREY, x=0.015, ha="left")
+    for width in range(LONGEST_LINE, 20, -10):
+        lines = [line for each in paragraphs for line in textwrap.wrap(each, width, break_on_hyphens=False)]
+        text.set_text("\n".join(lines))
+        if text.get_window_extent().width < 0.94 * figure.bbox.width:
+            break
+    return float(text.get_window_extent().height)

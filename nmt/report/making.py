@@ -19,9 +19,8 @@ from nmt.evaluation.metrics import METRICS, Integers
 from nmt.evaluation.significance import Comparison, compare_overall, interval, mean_bleu
 from nmt.evaluation.writing import BinnedBy, lengths, unit_of
 from nmt.plots import diagnosis
-from nmt.plots.about import About
 from nmt.plots.learning import draw_learning, learning_curves
-from nmt.plots.length_curve import draw_length_curve
+from nmt.plots.length_curve import About, draw_length_curve
 from nmt.plots.style import svg
 from nmt.report.collecting import Collected, Say, Trained
 from nmt.report.measuring import Measured, choose, measure, translated
