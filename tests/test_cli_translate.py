@@ -157,22 +157,6 @@ def test_sampling(translate: Translate) -> None:
     assert sample("--top-k", "1") == sample("--top-p", "0.000001") == translate(TEXT, "--beam-size", "1")[1]
 
 
-def test_a_prefix_for_each_line(translate: Translate, tmp_path: Path) -> None:
-    prefixes, source = tmp_path / "prefixes", tmp_path / "source"
-    wanted = ["abc de" if number % 2 else "" for number in range(len(LINES))]
-    prefixes.write_text("".join(f"{prefix}\n" for prefix in wanted))
-    source.write_text(TEXT)
-    plain = translate(TEXT)[1].split("\n")
-    for options in (["--input", str(source)], []):
-        code, out, err = translate(TEXT, "--prefix", str(prefixes), *options)
-        assert (code, err) == (0, "")
-        for prefix, line, other in zip(wanted, out.split("\n")[:-1], plain, strict=False):
-            assert line.startswith(prefix) and (prefix or line == other)
-    code, out, err = translate(TEXT + "x\n", "--prefix", str(prefixes))
-    assert (code, out) == (2, "")
-    assert f"standard input has {len(LINES) + 1} lines and --prefix {prefixes} has {len(LINES)}: " in err
-
-
 def test_runs_translate_together(translate: Translate, run: str, run_without_attention: str, tmp_path: Path) -> None:
     options = ("--beam-size", "3", "--no-repeat-ngram", "2", "--scores")
     code, out, err = translate(TEXT, *options)
@@ -284,8 +268,8 @@ def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> 
     code, _, err = translate("", "--input", str(text), "--output", str(text))
     assert code == 2 and f"error: --output {text}: is the same file as --input" in err
     (tmp_path / "link").symlink_to(text)
-    code, _, err = translate(TEXT, "--prefix", str(text), "--attention", str(tmp_path / "link"))
-    assert code == 2 and "is the same file as --prefix" in err
+    code, _, err = translate("", "--input", str(text), "--attention", str(tmp_path / "link"))
+    assert code == 2 and "is the same file as --input" in err
     assert text.read_text() == TEXT
 
 

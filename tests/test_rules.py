@@ -15,7 +15,6 @@ from nmt.search import (
     Hypothesis,
     LeastLength,
     NoRepeatedNgram,
-    Prefixes,
     Rule,
     Sampling,
     beam_search,
@@ -26,8 +25,6 @@ from nmt.search import (
 )
 from tests.toy_model import BOS, EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
-CPU = torch.device("cpu")
-
 
 @dataclass(frozen=True)
 class Plainly:
@@ -35,14 +32,11 @@ class Plainly:
 
     n: int = 0
     least: int = 0
-    prefix: tuple[int, ...] = ()
 
     def following(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
         """The tokens that may follow, and their log-probabilities."""
         before = model.score(sentence, tokens) if tokens else 0.0
         own = {token: model.score(sentence, (*tokens, token)) - before for token in (EOS, A, B, C)}
-        if len(tokens) < len(self.prefix):
-            return {self.prefix[len(tokens)]: own[self.prefix[len(tokens)]]}
         permitted = {}
         for token, log_prob in own.items():
             longer = (*tokens, token)
@@ -66,23 +60,18 @@ class Plainly:
             going = [each for each in longer if each[-1] != EOS and len(each) < most]
 
 
-RULES = st.builds(
-    Plainly,
-    st.integers(0, 3),
-    st.integers(0, 4),
-    st.lists(st.sampled_from([A, B, C]), max_size=3).map(tuple),
-)
+RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4))
 
 
-def rules_of(each: list[Plainly]) -> tuple[list[Rule], Prefixes]:
-    """The rules of a batch: of its first sentence, but each with its own prefix and least length."""
+def rules_of(each: list[Plainly]) -> list[Rule]:
+    """The rules of a batch: of its first sentence, but each with its own least length."""
     least = torch.tensor([plainly.least for plainly in each])
     rules: list[Rule] = [NoRepeatedNgram(each[0].n)] if each[0].n else []
-    return [*rules, LeastLength(least, EOS)], Prefixes.of([plainly.prefix for plainly in each], CPU)
+    return [*rules, LeastLength(least, EOS)]
 
 
 def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> tuple[Any, Any]:
-    return obeying(model, model.start(len(lengths)), limits(lengths), *rules_of(each))
+    return obeying(model, model.start(len(lengths)), limits(lengths), rules_of(each))
 
 
 def one_rule(rule: Rule, log_probs: list[float], history: list[int]) -> list[float]:
@@ -119,7 +108,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
     seed: int, first: Plainly, second: Plainly, alpha: float
 ) -> None:
     model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
-    each = [first, Plainly(first.n, second.least, second.prefix)]
+    each = [first, Plainly(first.n, second.least)]
     wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]
     width = max(map(len, wanted))
     found = beam_search(
@@ -136,7 +125,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
 def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Plainly]) -> None:
-    each = [Plainly(each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
     model = RememberingModel(seed, len(each), sharpness=1.0)
     greedy = greedy_search(*ruled(model, lengths, each), limits(lengths))
@@ -157,13 +146,13 @@ def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Pl
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4), st.integers(1, 4))
 @settings(max_examples=15, deadline=None)
 def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Plainly], width: int) -> None:
-    each = [Plainly(each[0].n, plainly.least, plainly.prefix) for plainly in each]
+    each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [4 + (seed + 3 * sentence) % 7 for sentence in range(len(each))]
     model = RememberingModel(seed, len(each), sharpness=1.0)
 
     def search(places: list[int]) -> list[list[Hypothesis]]:
         some, state = [lengths[place] for place in places], model.start(len(each)).select(torch.tensor(places))
-        started = obeying(model, state, limits(some), *rules_of([each[place] for place in places]))
+        started = obeying(model, state, limits(some), rules_of([each[place] for place in places]))
         return beam_search(*started, limits(some), beam_size=width, length_penalty=1.0, n_best=width)
 
     assert search([*range(len(each))]) == [hypotheses for place in range(len(each)) for hypotheses in search([place])]
@@ -175,9 +164,8 @@ def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Pl
 def test_without_rules_the_model_is_searched_itself() -> None:
     model = ToyModel(1, 2)
     state = model.start(2)
-    for prefixes in (None, Prefixes.of([(), ()], CPU)):
-        found, start = obeying(model, state, limits([3, 3]), [], prefixes)
-        assert found is model and start is state
+    found, start = obeying(model, state, limits([3, 3]), [])
+    assert found is model and start is state
 
 
 def test_neutral_rules_change_nothing() -> None:

@@ -60,7 +60,6 @@ WRONG = [
     (["translate", "--model", "nowhere", "--input", "text"], "nowhere: "),
     (["translate", "--model", "untrained", "--input", "text"], "untrained/checkpoints/best: "),
     (["translate", "--model", "run", "--input", "nowhere.en"], "nowhere.en: "),
-    (["translate", "--model", "run", "--input", "text", "--prefix", "nowhere.en"], "nowhere.en: "),
     (["score", "--model", "nowhere", "--source", "text", "--target", "text"], "nowhere: "),
     (["score", "--model", "run", "--source", "text", "--target", "nowhere.fr"], "nowhere.fr: "),
     (["evaluate", "--model", "nowhere", *TEXT], "nowhere: "),

@@ -321,36 +321,13 @@ def test_translations_obey_the_rules(translator: Translator, options: SearchOpti
                 assert len(ngrams) == len({*ngrams})
 
 
-@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
-def test_a_translation_begins_with_its_prefix(translator: Translator, options: SearchOptions) -> None:
-    plain = list(translator.stream(LINES, options))
-    prefixes = [line[::-1][: 3 * (number % 4)] for number, line in enumerate(LINES)]
-    lines, wanted = ["", *LINES], ["abc", *prefixes]
-    found = list(translator.stream(lines, options, prefixes=wanted, window=7))
-    assert found[0].hypotheses == [BLANK]
-    for prefix, one, other in zip(prefixes, found[1:], plain, strict=True):
-        pieces = translator.tokenizers.target.pieces(translator.tokenizers.target.encode([prefix])[0])
-        for each in one.hypotheses:
-            assert each.text.startswith(prefix.strip())
-            assert each.pieces[: len(pieces)] == pieces
-        if not pieces and options.sampling is None:
-            assert [each.text for each in one.hypotheses] == [each.text for each in other.hypotheses]
-    one_by_one = [
-        next(translator.stream([line], options, prefixes=[prefix]))
-        for line, prefix in zip(LINES, prefixes, strict=True)
-    ]
-    if options.sampling is None:
-        assert texts(iter(one_by_one)) == texts(iter(found[1:]))
-
-
 @torch.inference_mode()
 def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator, tokenizers: Tokenizers) -> None:
-    """Those of a prefix, too, and those that another rule leaves."""
+    """Those that a rule leaves, too."""
     model, target = network(tokenizers, ATTENTIONS[0]), tokenizers.target
     ids = {target.pieces([number])[0]: number for number in range(target.size)}
-    prefixes = [" ".join(WORDS[number : number + 2]) for number in range(len(LINES))]
     for options in (with_(GREEDY, no_repeat_ngram=1), with_(BEAM, no_repeat_ngram=2, min_length_factor=1.0)):
-        for translation in bahdanau.stream(LINES, options, prefixes=prefixes):
+        for translation in bahdanau.stream(LINES, options):
             source = torch.tensor([[*tokenizers.source.encode([translation.source])[0], tokenizers.source.eos_id]])
             for each in translation.hypotheses:
                 emitted = [ids[piece] for piece in each.pieces]
@@ -360,23 +337,11 @@ def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator
                 assert each.log_probability == pytest.approx(forced, rel=1e-5)
 
 
-def test_a_prefix_longer_than_a_translation_may_be_is_forced_all_the_same(bahdanau: Translator) -> None:
-    prefix = " ".join(WORDS[:12])
-    options, warnings = with_(BEAM, max_length_factor=0.0, max_source=60), []
-    (found,) = bahdanau.stream(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning))
-    pieces = bahdanau.tokenizers.target.encode([prefix])[0]
-    assert len(pieces) > 10 and not warnings
-    assert all(each.text.startswith(prefix) and len(each.pieces) <= len(pieces) + 10 for each in found.hypotheses)
-    options = with_(GREEDY, max_source=5)
-    list(bahdanau.stream(["a"], options, prefixes=[prefix], warn=lambda *warning: warnings.append(warning)))
-    assert warnings == [(1, "its prefix is too long: only the first 5 pieces are forced")]
-
-
 def test_neutral_options_change_nothing(translator: Translator) -> None:
     neutral = {"min_length_factor": 0.0, "no_repeat_ngram": 0}
     for options in (GREEDY, BEAM, SAMPLE):
         plain = list(translator.stream(LINES, options))
-        assert list(translator.stream(LINES, with_(options, **neutral), prefixes=[""] * len(LINES))) == plain
+        assert list(translator.stream(LINES, with_(options, **neutral))) == plain
         assert list(translator.stream(LINES, with_(options, no_repeat_ngram=99))) == plain
 
 

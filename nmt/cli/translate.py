@@ -16,8 +16,7 @@ from nmt.cli.files import NamedPath, Output, Role, count_lines, open_input, open
 from nmt.cli.signature import Command, Device, InputFile, OutputFile, Precision, RunPath, Value, refuse_useless
 from nmt.config import Config, load_run_config
 from nmt.config.schema import Size, TransformerAttention, TransformerDecoder, Width
-from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, DataError, NmtWarning
+from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import format_pharaoh, labelled_weights, likeliest_links, word_weights
 from nmt.evaluation.writing import has_words
 from nmt.plots.files import make_folder, write_all
@@ -54,7 +53,6 @@ def translate(
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
     pictures: Pictures | None = None,
-    prefix: InputFile | None = None,
     shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -75,7 +73,6 @@ def translate(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
-        prefix: what each translation must begin with, one per line; empty for no prefix
         shard: translate only shard I, from 1, of N consecutive shards of --input; cat joins the outputs
 
     Sampling, instead of beam search:
@@ -108,7 +105,6 @@ def translate(
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = open_input(input)
-    lines, prefixes = _with_prefixes(lines, name, prefix)
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -118,7 +114,7 @@ def translate(
     if sampling_temperature is not None:
         decoding = {"beam_size": 1, **decoding, "sampling": Sampling(sampling_temperature, **sampling)}
     search = SearchOptions.from_config(translator.decoding, n_best=n_best, attention=any(drawn.values()), **decoding)
-    typed = input is None and prefix is None and sys.stdin.isatty()
+    typed = input is None and sys.stdin.isatty()
     shown = not typed and (output is not None or not sys.stdout.isatty())
     total = count_lines(input) if shown or shard else None
     begin, end = 0, total
@@ -127,7 +123,7 @@ def translate(
     forms = {"scores" if scores else "output": output, "alignments": alignments, "attention": attention}
     origin = {"shard": shard, "precision": str(translator.precision)}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, [input, prefix], search, origin, stack)
+        outputs, done = _open(forms, model, input, search, origin, stack)
         begin += done
         translations = translate_watched(
             translator,
@@ -136,7 +132,6 @@ def translate(
             run=model[0],
             source=name,
             typed=typed,
-            prefixes=prefixes[begin:end],
             first=begin + 1,
             what=name if shown else None,
             total=None if end is None else end - begin,
@@ -166,23 +161,10 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def _with_prefixes(lines: Iterator[str], name: str, path: str | None) -> tuple[Iterator[str], list[str]]:
-    """Read all lines of ``name`` and their prefixes. Raises DataError for a file without a line for each of them."""
-    if path is None:
-        return lines, []
-    read, prefixes = list(lines), list(read_lines(path))
-    if len(read) != len(prefixes):
-        raise DataError(
-            f"{name} has {len(read):,} lines and --prefix {path} has {len(prefixes):,}: "
-            "line n of the prefixes must be what the translation of line n begins with, or empty"
-        )
-    return iter(read), prefixes
-
-
 def _open(
     written: Mapping[str, str | None],
     runs: Sequence[str],
-    read: Sequence[str | None],
+    text: str | None,
     options: "SearchOptions",
     origin: Mapping[str, Any],
     stack: ExitStack,
@@ -192,15 +174,16 @@ def _open(
     From files into files the translation can be continued; elsewhere it goes straight to its place.
     """
     forms: list[tuple[str | None, Form]] = [(path, FORMS[name]) for name, path in written.items()]
-    texts = [path for path in read if path is not None]
     given = [(path, form) for path, form in forms if path is not None]
-    regular = all(Path(path).is_file() or not Path(path).exists() for path in [*texts, *(path for path, _ in given)])
-    if read[0] is None or forms[0][0] is None or not regular:
+    regular = all(
+        Path(path).is_file() or not Path(path).exists() for path in [text or "", *(path for path, _ in given)]
+    )
+    if text is None or forms[0][0] is None or not regular:
         return open_outputs(*forms, stack=stack), 0
     from nmt.translation.files import growing, made_from  # noqa: PLC0415
 
     names = [name for name, path in written.items() if path]
-    described = made_from(runs, texts, options) | {**origin, "outputs": names}
+    described = made_from(runs, [text], options) | {**origin, "outputs": names}
     done, files = stack.enter_context(growing([path for path, _ in given], options.n_best, described, say))
     return [Output(path, file, form) for (path, form), file in zip(given, files, strict=True)], done
 

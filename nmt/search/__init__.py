@@ -3,7 +3,7 @@
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
 from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, StepModel, length_penalty, together
-from nmt.search.rules import LeastLength, NoRepeatedNgram, Prefixes, Rule, obeying
+from nmt.search.rules import LeastLength, NoRepeatedNgram, Rule, obeying
 
 __all__ = [
     "Ensemble",
@@ -11,7 +11,6 @@ __all__ = [
     "LeastLength",
     "Limits",
     "NoRepeatedNgram",
-    "Prefixes",
     "Rule",
     "Sampling",
     "Searchable",

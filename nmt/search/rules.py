@@ -4,12 +4,12 @@ A rule is a pure function of log-probabilities and of what each row has emitted.
 whose state holds that too, so that greedy search, beam search and sampling need to know nothing of rules. What is not
 ruled out keeps its log-probability: nothing is normalized again.
 
-Shapes: B sentences, R rows, T tokens of each row from BOS on, P tokens of the longest prefix, V vocabulary.
+Shapes: B sentences, R rows, T tokens of each row from BOS on, V vocabulary.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self
+from typing import Any, Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -60,37 +60,6 @@ class LeastLength:
 
 
 @dataclass(frozen=True)
-class Prefixes:
-    """Tokens that the hypotheses of each sentence begin with."""
-
-    tokens: Tensor
-    """(B, P) long; what is beyond a prefix is not read."""
-    lengths: Tensor
-    """(B,); 0: none."""
-
-    @classmethod
-    def of(cls, prefixes: Sequence[Sequence[int]], device: torch.device) -> Self:
-        """Pad the prefixes of B sentences."""
-        lengths = [len(prefix) for prefix in prefixes]
-        longest = max(lengths, default=0)
-        rows = [[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes]
-        tokens = torch.tensor(rows, dtype=torch.long).view(len(lengths), longest)
-        return cls(tokens.to(device), torch.tensor(lengths, dtype=torch.long).to(device))
-
-    def force(self, own: Tensor, ruled: Tensor, history: Tensor, sentences: Tensor) -> Tensor:
-        """Permit rows inside their prefix its next token alone, with the model's ``own`` log-probability.
-
-        own, ruled (R, V): log-probabilities before and after all other rules, which a prefix may break.
-        """
-        position = history.size(1) - 1
-        if position >= self.tokens.size(1):
-            return ruled
-        following = self.tokens[sentences, position].unsqueeze(1)
-        forced = torch.full_like(own, -torch.inf).scatter(1, following, own.gather(1, following))
-        return torch.where((position < self.lengths[sentences]).unsqueeze(1), forced, ruled)
-
-
-@dataclass(frozen=True)
 class RuledState(Record, Generic[S]):
     """A model's state, and what its R rows have emitted."""
 
@@ -102,18 +71,15 @@ class RuledState(Record, Generic[S]):
 
 
 class RuledModel(Generic[S]):
-    """A model whose log-probabilities obey rules, applied in their order, and prefixes, which come before all rules.
+    """A model whose log-probabilities obey rules, applied in their order.
 
     A row to which the rules leave no token may end, even if it is too short.
     """
 
-    def __init__(
-        self, model: StepModel[S], limits: Limits, rules: Sequence[Rule], prefixes: Prefixes | None = None
-    ) -> None:
+    def __init__(self, model: StepModel[S], limits: Limits, rules: Sequence[Rule]) -> None:
         self.model = model
         self.limits = limits
         self.rules = rules
-        self.prefixes = prefixes
 
     def start(self, state: S) -> RuledState[S]:
         """Add empty histories to the model's state before the first token, which has a row for each sentence."""
@@ -128,11 +94,7 @@ class RuledModel(Generic[S]):
         ruled = own
         for rule in self.rules:
             ruled = rule(ruled, history, sentences)
-        if self.rules:
-            ruled = self._with_a_way_out(own, ruled)
-        if self.prefixes is not None:
-            ruled = self.prefixes.force(own, ruled, history, sentences)
-        return ruled, RuledState(after, sentences, history), attention
+        return self._with_a_way_out(own, ruled), RuledState(after, sentences, history), attention
 
     def _with_a_way_out(self, own: Tensor, ruled: Tensor) -> Tensor:
         """Give EOS its ``own`` log-probability where every token that may be emitted is impossible."""
@@ -144,13 +106,9 @@ class RuledModel(Generic[S]):
         return ruled
 
 
-def obeying(
-    model: StepModel[Any], state: Any, limits: Limits, rules: Sequence[Rule], prefixes: Prefixes | None = None
-) -> tuple[StepModel[Any], Any]:
-    """Return the model and its state with rules, or as they are if there are no rules and all prefixes are empty."""
-    if prefixes is not None and not prefixes.tokens.size(1):
-        prefixes = None
-    if not rules and prefixes is None:
+def obeying(model: StepModel[Any], state: Any, limits: Limits, rules: Sequence[Rule]) -> tuple[StepModel[Any], Any]:
+    """Return the model and its state with rules, or as they are if there are none."""
+    if not rules:
         return model, state
-    ruled = RuledModel(model, limits, rules, prefixes)
+    ruled = RuledModel(model, limits, rules)
     return ruled, ruled.start(state)

@@ -17,7 +17,6 @@ from nmt.search import (
     LeastLength,
     Limits,
     NoRepeatedNgram,
-    Prefixes,
     Rule,
     Searchable,
     beam_search,
@@ -25,7 +24,7 @@ from nmt.search import (
     obeying,
     sample_search,
 )
-from nmt.translation.options import MORE_PIECES, SearchOptions, longest
+from nmt.translation.options import SearchOptions, longest
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
@@ -42,12 +41,10 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 @dataclass(frozen=True)
 class Line:
-    """A line to translate: its number in the input, from 1, its pieces, without EOS, and those it must begin with."""
+    """A line to translate: its number in the input, from 1, and its pieces, without EOS."""
 
     number: int
     ids: list[int]
-    prefix: Sequence[int] = ()
-    """Target pieces."""
 
     @property
     def length(self) -> int:
@@ -130,19 +127,17 @@ def search_batch(
     """Search for the hypotheses of each line, best first."""
     specials = Specials.of(tokenizers)
     source, lengths = pad_source([line.ids for line in batch], specials)  # (B, S), (B,), EOS counted
-    begun = torch.tensor([len(line.prefix) for line in batch])
     most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
     limits = Limits(
         specials.target_bos,
         specials.target_eos,
         (specials.target_pad, specials.target_bos),
-        torch.maximum(most, begun + MORE_PIECES).to(device),
+        most.to(device),
     )
-    begin = Prefixes.of([line.prefix for line in batch], device)
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
         state = searchable.start(searchable.encode(source.to(device), lengths))
-        model, state = obeying(searchable, state, limits, _rules(options, limits, lengths - 1), begin)
+        model, state = obeying(searchable, state, limits, _rules(options, limits, lengths - 1))
         if options.sampling is not None:
             numbers = [line.number for line in batch]
             return sample_search(model, state, limits, options.sampling, numbers, **how)

@@ -203,7 +203,6 @@ class Translator:
         lines: Iterable[str],
         options: SearchOptions,
         *,
-        prefixes: Sequence[str] = (),
         first: int = 1,
         window: int = WINDOW,
         first_window: int = FIRST_WINDOW,
@@ -214,7 +213,6 @@ class Translator:
         """Translate each line, in the order of the lines, while they come in: what :meth:`translate` and the commands
         call.
 
-        ``prefixes`` has what the translation of each line must begin with, "" for none; a blank line has none.
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
         ``check_stop`` is called between two batches, ``done`` is told how many lines each has.
@@ -222,8 +220,7 @@ class Translator:
         before = 0
         searchable = self.searchable(options.beam_size)
         for text in windows(lines, first_window, window, _characters):
-            begin = prefixes[before : before + len(text)]
-            yield from self._translate_window(searchable, text, begin, first + before, options, warn, check_stop, done)
+            yield from self._translate_window(searchable, text, first + before, options, warn, check_stop, done)
             before += len(text)
             self._give_back(len(text), sum(map(_characters, text)))
 
@@ -239,7 +236,6 @@ class Translator:
         self,
         searchable: Searchable[Any],
         text: list[str],
-        prefixes: Sequence[str],
         first: int,
         options: SearchOptions,
         warn: Warn,
@@ -249,14 +245,11 @@ class Translator:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
         encoded = self.tokenizers.source.encode_first(text, options.max_source)
-        begin = self.tokenizers.target.encode_first(prefixes, options.max_source) or [([], False)] * len(text)
-        for number, ((ids, cut), (prefix, prefix_cut)) in enumerate(zip(encoded, begin, strict=True), first):
+        for number, (ids, cut) in enumerate(encoded, first):
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
-            if prefix_cut:
-                warn(number, f"its prefix is too long: only the first {len(prefix)} pieces are forced")
             if ids:
-                lines.append(Line(number, ids, prefix))
+                lines.append(Line(number, ids))
         done(len(text) - len(lines))  # blank ones
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))

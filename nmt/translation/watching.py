@@ -6,7 +6,7 @@ Models that were trained on sentences drop text of longer lines.
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nmt.config import load_run_config
@@ -69,7 +69,6 @@ def translate_watched(
     run: str | Path,
     source: str,
     typed: bool = False,
-    prefixes: Sequence[str] = (),
     first: int = 1,
     what: str | None = None,
     total: int | None = None,
@@ -83,7 +82,6 @@ def translate_watched(
         run: the first run; its configuration names the languages.
         source: the name of the text in warnings.
         typed: a person types the lines, which are translated one by one.
-        prefixes: what each translation must begin with.
         first: the number of the first line.
         what: names the step in which ``total`` lines are counted; None shows no progress.
         total: the number of lines, if it is known.
@@ -106,7 +104,6 @@ def translate_watched(
         found = translator.stream(
             text,
             options,
-            prefixes=prefixes,
             first=first,
             window=1 if typed else WINDOW,
             warn=lambda line, problem: warn(f"{source}:{line}", problem),
