@@ -74,7 +74,7 @@ def test_training_and_decoding_of_a_run(tmp_path: Path, capsys: pytest.CaptureFi
             "no/such/folder/rows.json: cannot be written: No such file or directory",
         ),
         (["--config", "a.yaml", "--decode", "runs/none"], "--decode: is not for --config"),
-        (["--repeats", "0"], "argument --repeats: '0'"),
+        (["--repeats", "0"], "argument --repeats: found '0'"),
         (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
         (["--precision", "int8"], "--precision int8: is for --decode only; training is in bf16 or fp32"),
     ],

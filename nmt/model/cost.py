@@ -5,9 +5,9 @@ pairs of tokens that cannot see each other are not part of it.
 """
 
 from dataclasses import astuple, dataclass, replace
-from operator import mul
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -38,23 +38,14 @@ class Cost:
     target_pair: int = 0
     """Of a target token and one that it may see: itself, or one before it."""
 
-    def training_flops(
-        self,
-        sentences: int,
-        source_tokens: int,
-        target_tokens: int,
-        pairs: int,
-        source_pairs: int,
-        target_pairs: int,
-    ) -> int:
+    def training_flops(self, source_lengths: npt.ArrayLike, target_lengths: npt.ArrayLike) -> int:
         """Floating-point operations of forward and backward passes: three times two for each multiply-add.
 
-        With S source and T target tokens, a sentence has S T ``pairs``, S^2 ``source_pairs``, T (T + 1) / 2
-        ``target_pairs``.
+        The lengths are those of each sentence, with the end symbol.
         """
-        counts = sentences, source_tokens, target_tokens, pairs, source_pairs, target_pairs
-        forward: int = sum(map(mul, astuple(self), counts))
-        return 6 * forward
+        s, t = np.asarray(source_lengths, np.int64), np.asarray(target_lengths, np.int64)
+        counts = len(s), s.sum(), t.sum(), (s * t).sum(), (s * s).sum(), (t * (t + 1)).sum() // 2
+        return 6 * int(np.dot(astuple(self), counts))
 
 
 def cost(config: schema.Model, target_size: int) -> Cost:

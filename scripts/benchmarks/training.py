@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -150,12 +150,7 @@ def measure(case: Case) -> TrainingRow:
         full = filled_up(reference_batch(*case.shape), SPECIALS)
         cells = full.source.numel() + full.target_mask.numel()
     flops = cost(reference(case.variant), VOCABULARY).training_flops(
-        sentences,
-        sentences * source_length,
-        tokens,
-        tokens * source_length,
-        sentences * source_length**2,
-        tokens * (target_length + 1) // 2,
+        [source_length] * sentences, [target_length] * sentences
     )
     return TrainingRow(
         variant=case.variant,
@@ -179,24 +174,17 @@ class _Volume:
 
     updates: int = 0
     seconds: float = 0.0
-    sentences: int = 0
-    source: int = 0
-    target: int = 0
-    pairs: int = 0
-    source_pairs: int = 0
-    target_pairs: int = 0
+    sources: list[int] = field(default_factory=list)
+    """Tokens of each source sentence."""
+    targets: list[int] = field(default_factory=list)
     cells: int = 0
 
     def add(self, batch: Batch) -> None:
         """Add a batch."""
-        target_lengths = batch.target_mask.sum(1)
-        source_lengths = batch.source_lengths * (target_lengths > 0)  # empty sentences may fill up a batch
-        self.sentences += int((target_lengths > 0).sum())
-        self.source += int(source_lengths.sum())
-        self.target += batch.target_tokens
-        self.pairs += int((source_lengths * target_lengths).sum())
-        self.source_pairs += int(source_lengths.square().sum())
-        self.target_pairs += int((target_lengths * (target_lengths + 1)).sum()) // 2
+        for source, target in zip(batch.source_lengths.tolist(), batch.target_mask.sum(1).tolist(), strict=True):
+            if target:  # empty sentences may fill up a batch
+                self.sources.append(source)
+                self.targets.append(target)
         self.cells += batch.source.numel() + batch.target_mask.numel()
 
 
@@ -227,27 +215,20 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
             runs.append(_updates(trainer, trainer.batches(), updates, device))
     counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
     rate = statistics.mean((rate, product_rate(device, precision)))
-    flops = cost(config.model, sizes[1]).training_flops(
-        counted.sentences,
-        counted.source,
-        counted.target,
-        counted.pairs,
-        counted.source_pairs,
-        counted.target_pairs,
-    )
-    mean_source, mean_target = counted.source / counted.sentences, counted.target / counted.sentences
+    flops = cost(config.model, sizes[1]).training_flops(counted.sources, counted.targets)
+    sentences, source, target = len(counted.sources), sum(counted.sources), sum(counted.targets)
     return TrainingRow(
         variant=variant_name(config.model),
         kernels=config.kernels,
         precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
         device=str(device),
-        shape=f"{path}: {counted.sentences / counted.updates:.0f} x {mean_source:.1f} -> {mean_target:.1f}",
-        target_tokens_per_second=counted.target / counted.seconds,
+        shape=f"{path}: {sentences / counted.updates:.0f} x {source / sentences:.1f} -> {target / sentences:.1f}",
+        target_tokens_per_second=target / counted.seconds,
         milliseconds_per_step=1e3 * counted.seconds / counted.updates,
         flops_per_second=flops / counted.seconds,
         product_flops_per_second=rate,
         share=flops / counted.seconds / rate,
-        padding=1 - (counted.source + counted.target) / counted.cells,
+        padding=1 - (source + target) / counted.cells,
         peak_memory_bytes=None,
     )
 
