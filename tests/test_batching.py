@@ -27,7 +27,6 @@ from nmt.data.batching import (
 )
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
-from tests.small_translator import small_tokenizers
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
 REVERSED = replace(SPECIALS, reverse_source=True)
@@ -167,14 +166,6 @@ def test_a_batch_moves_whole() -> None:
     for name in ("source", "target_input", "target_output", "target_mask"):
         assert getattr(moved, name).device.type == "meta"
     assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == batch.target_tokens
-
-
-def test_specials_are_read_from_the_tokenizers() -> None:
-    tokenizers = small_tokenizers()
-    specials = Specials.of(tokenizers)
-    targets = [specials.target_pad, specials.target_bos, specials.target_eos]
-    assert tokenizers.source.pieces([specials.source_pad, specials.source_eos]) == ["<pad>", "</s>"]
-    assert tokenizers.target.pieces(targets) == ["<pad>", "<s>", "</s>"]
 
 
 # --- the stream of training -------------------------------------------------------------------------------------------

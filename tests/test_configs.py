@@ -190,38 +190,3 @@ def test_sutskever_has_the_parameters_of_the_paper() -> None:
 def test_vaswani_has_the_parameters_of_the_paper() -> None:
     """65 M in table 3, and 37,000 embeddings of 512 units are 19 M of them; here 63 M with exactly as many pieces."""
     assert 62 < parameters(built(load_config(FOLDER / "papers/vaswani2017.yaml"), 37_000, 37_000)) / 1e6 < 66
-
-
-def test_systems_of_papers_are_named_for_what_they_are() -> None:
-    for run in runs("bahdanau2015"):
-        kind, words, *_ = run.system.split("-")
-        wanted = {"rnnencdec": "none", "rnnsearch": "bahdanau"}[kind], int(words)
-        assert (run.config.model.attention.type, run.config.data.filter.max_words) == wanted
-    for run in runs("luong2015"):
-        attention, parts = run.config.model.attention, run.system.split("-")
-        if parts[0] == "base":
-            assert isinstance(attention, schema.NoAttention) and attention.context == "initial_state"
-            assert run.config.data.reverse_source == ("reversed" in parts)
-            assert (run.config.model.dropout.embedding > 0) == ("dropout" in parts)
-        else:
-            assert isinstance(attention, schema.LuongAttention) and attention.score.type in parts
-            assert attention.scope.type == ("global" if parts[0] == "global" else f"local_{parts[1]}")
-            assert attention.input_feeding == ("unfed" not in parts)
-
-
-# --- the width of the vector ------------------------------------------------------------------------------------------
-
-
-def test_the_bottleneck_is_as_wide_as_its_name_says() -> None:
-    """Systems without attention differ in the width of the vector alone; attention differs from 128 in itself alone."""
-    every = {run.system: run.config for run in runs("bottleneck")}
-    attending = every.pop("attention")
-    assert list(every) == [f"vector-{width}" for width in (32, 64, 128, 256, 512)]
-    for system, config in every.items():
-        assert built(config, 50, 50).encoder.width == int(system.partition("-")[2])
-        values = config.model_dump(exclude={"output"})
-        values["model"]["encoder"]["hidden"] = 128
-        assert values == every["vector-128"].model_dump(exclude={"output"})
-    values = attending.model_dump(exclude={"output"})
-    values["model"]["attention"] = every["vector-128"].model.attention.model_dump()
-    assert values == every["vector-128"].model_dump(exclude={"output"})

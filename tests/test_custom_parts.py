@@ -127,38 +127,7 @@ class MinimalCell(Cell):
         return torch.lerp(state, candidate, forget)
 
 
-# --- attentions that are no weighted mean of a score ------------------------------------------------------------------
-
-
-class WindowOptions(schema.Attention):
-    """alpha_i = softmax(W s_i) within D positions of the target position (Luong et al. 2015, eq. 8 and local-m)."""
-
-    type: Literal["window"]
-    window: schema.Size
-    """D."""
-    after: bool = False
-    """Attend after the update."""
-
-    @property
-    def after_update(self) -> bool:
-        return self.after
-
-
-class WindowAttention(Attention):
-    def __init__(self, options: WindowOptions, config: schema.Model, encoder: Encoder) -> None:
-        super().__init__()
-        self.window = options.window
-        self.location = nn.Linear(config.decoder.hidden, 64, bias=False)
-
-    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        mask = memory.source_mask.unsqueeze(1)  # (B, 1, S)
-        source = torch.arange(mask.size(2))
-        last = memory.source_mask.sum(1) - 1  # (B,)
-        middle = torch.minimum(positions, last.unsqueeze(1)).unsqueeze(2)  # (B, Q, 1)
-        near = (source - middle).abs() <= self.window
-        energies = self.location(queries)[..., : mask.size(2)].masked_fill(~(near & mask), -torch.inf)
-        weights = energies.softmax(-1)
-        return weights @ memory.annotations, weights
+# --- an attention without weights ------------------------------------------------------------------------------------
 
 
 class MeanOptions(schema.Attention):
@@ -193,7 +162,6 @@ PARTS: dict[str, dict[str, Any]] = {
         "encoder": {"type": "minimal", "hidden": 24},
         "decoder": {"type": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
     },
-    "attention": {"attention": {"type": "window", "window": 2, "after": True}},
     "attention without weights": {"attention": "mean"},
 }
 
@@ -209,7 +177,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     for registry, kind, part in (
         (schema.ENCODERS, ForwardOptions, ForwardEncoder),
         (schema.DECODERS, CacheOptions, CacheDecoder),
-        (schema.ATTENTIONS, WindowOptions, WindowAttention),
         (schema.ATTENTIONS, MeanOptions, MeanAttention),
     ):
         registry.register(kind)
@@ -292,13 +259,13 @@ def test_distance_attention_by_hand(registered: dict[str, Any]) -> None:
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:
     values = options(folder)
-    values["model"] |= {"attention": {"type": "window", "window": 0, "widow": 2}, "encoder": {"type": "forwards"}}
+    values["model"] |= {"attention": {"type": "mean", "widow": 2}, "encoder": {"type": "forwards", "hidden": 0}}
     path = folder / "wrong.yaml"
     path.write_text(yaml.safe_dump(values), "utf-8")
     with pytest.raises(ConfigError) as caught:
         load_config(path)
     found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in caught.value.problems]
-    assert found == ["model.attention.window", "model.attention.widow", "model.encoder.type"]
+    assert found == ["model.attention.widow", "model.encoder.type"]
     assert "nearest: forward" in caught.value.problems[-1]
 
 

@@ -15,7 +15,7 @@ import nmt.data.corpus
 import nmt.data.dataset
 import nmt.data.encoding
 from nmt.config import Config
-from nmt.data.cache import try_cache
+from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus, MixedCorpus
@@ -137,15 +137,6 @@ def test_every_pair_dropped_is_an_error_with_the_reasons(corpora: Corpora) -> No
     problem = error_of(corpora.config())
     assert problem.startswith(f"data.validation: {corpora.folder}/validation.source") and "1 empty" in problem
     assert corpora.cached() == ["tokenizer"]  # nothing half-made is left
-
-
-def test_errors_of_a_corpus_come_through(corpora: Corpora) -> None:
-    """The tokenizers are given: encoding is the first to read the training set."""
-    prepare(corpora.config()).tokenizers.save(corpora.folder)
-    given = {side: str(corpora.folder / f"{side}.model") for side in Pair._fields}
-    path = corpora.folder / "train.target"
-    path.write_bytes(b"x\n\xe9\n" * 4)
-    assert error_of(corpora.config({"type": "given", **given})).startswith(f"{path}:2: not UTF-8")
 
 
 def test_a_missing_file_is_named_before_anything_is_made(corpora: Corpora) -> None:
@@ -301,12 +292,10 @@ def test_two_at_once_leave_one_whole_entry(corpora: Corpora) -> None:
 
 def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NMT_CACHE", str(corpora.folder / "elsewhere"))
-    prepare(corpora.config(cache=None))
-    assert (corpora.folder / "elsewhere").is_dir()
+    assert cache_folder(None) == corpora.folder / "elsewhere"
     monkeypatch.delenv("NMT_CACHE")
-    monkeypatch.setenv("HOME", str(corpora.folder / "home"))
-    prepare(corpora.config(cache=None))
-    assert (corpora.folder / "home/.cache/nmt").is_dir()
+    monkeypatch.setenv("HOME", str(corpora.folder))
+    assert cache_folder(None) == corpora.folder / ".cache/nmt"
 
 
 def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:

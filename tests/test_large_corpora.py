@@ -54,16 +54,3 @@ def test_the_stage_that_encodes_says_how_many_pairs_it_has(
     first = next(place for place, line in enumerate(lines) if line.startswith("encoding train: "))
     assert lines[first + 1 : first + 4] == ["  120 pairs", "  240 pairs", "  300 pairs"]
     assert sum(line.endswith(" pairs") for line in lines) == 3
-
-
-def test_this_process_has_resident_memory() -> None:
-    module = script("measure_memory")
-    found = module.resident()
-    assert found["RssAnon"] > 1 and found["RssFile"] > 1
-    assert module.resident("none") == {"RssAnon": 0.0, "RssFile": 0.0}
-
-
-@pytest.mark.parametrize("name", ["repeat_corpus", "measure_memory"])
-def test_the_scripts_explain_themselves(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert script(name).main(["--help"]) == 0
-    assert "examples:" in capsys.readouterr().out

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from nmt.config import Config, dump_config, load_config
+from nmt.config import Config
 from nmt.config.schema import BpeTokenizer, Sampling
 from nmt.data.batching import Position, Specials, training_batches
 from nmt.data.corpus import Pair
@@ -233,21 +233,6 @@ def test_a_sample_that_is_too_long_gives_way_to_the_best(tmp_path: Path) -> None
     assert 0 < kept < len(everything)
 
 
-def test_unknown_characters_are_sampled_from_the_text_itself(tmp_path: Path) -> None:
-    """Ids could not give it back: the text is read."""
-    chosen = configuration(tmp_path, sampled(BPE | {"vocabulary": 30}))
-    prepare(chosen).tokenizers.save(tmp_path)
-    for side in ("low", "up"):
-        path = tmp_path / f"train.{side}"
-        path.write_text(path.read_text("utf-8").replace("oak", "o☃k"), "utf-8")
-    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    prepared = prepare(configuration(tmp_path, sampled(given)))
-    unknown = prepared.tokenizers.source.unk_id
-    everything = list(range(len(prepared.train)))
-    (best, _), (rows, _) = prepared.train.rows(everything), prepared.train.in_epoch(3).rows(everything)
-    assert sum((row == unknown).sum() for row in rows) == sum((row == unknown).sum() for row in best) > 0
-
-
 def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tmp_path: Path) -> None:
     prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
     specials, found = Specials.of(prepared.tokenizers), []
@@ -293,22 +278,6 @@ def test_a_stopped_run_and_two_processes_end_with_the_bytes_of_one(tmp_path: Pat
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "key"),
-    [
-        ("{type: word, sampling: {alpha: 0.1}}", "tokenizer.sampling"),
-        ("{type: bpe, sampling: {alpha: 0}}", "tokenizer.sampling.alpha"),
-        ("{type: bpe, sampling: {sides: sorce}}", "tokenizer.sampling.sides"),
-    ],
-)
-def test_what_cannot_be_sampled_is_refused(tmp_path: Path, tokenizer: str, key: str) -> None:
-    (tmp_path / "run.yaml").write_text(dump_config(configuration(tmp_path, BPE)), "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path / "run.yaml", [f"tokenizer={tokenizer}"])
-    [problem] = caught.value.problems
-    assert problem.startswith(f"--set tokenizer={tokenizer}: {key}: ")
 
 
 def test_a_given_model_that_cannot_be_sampled(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Word links of the training set: read, checked, stored, spread over pieces, padded."""
 
-import gzip
 import os
 from dataclasses import replace
 from itertools import count
@@ -14,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config import Config, dump_config, load_config
+from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, collate, training_batches
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.links import piece_links, piece_words
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
-from tests.small_run import config, options, train, train_whole_and_in_parts, write_corpus
-from tests.torture.comparison import differences
+from tests.small_run import options, write_corpus
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
 REVERSED = replace(SPECIALS, reverse_source=True)
@@ -208,32 +206,6 @@ def test_links_change_neither_tokenizer_nor_ids(tmp_path: Path) -> None:
     assert one.report == other.report
 
 
-def test_compressed_links_are_the_same(tmp_path: Path) -> None:
-    plain = prepare(configuration(tmp_path)).train.links(range(9))
-    (tmp_path / "links.gz").write_bytes(gzip.compress((tmp_path / "train.links").read_bytes()))
-    packed = prepare(configuration(tmp_path, train={"links": str(tmp_path / "links.gz")}))
-    found = packed.train.links(range(9))
-    assert plain is not None and found is not None and all(map(np.array_equal, plain, found))
-
-
-def test_a_run_does_not_resume_with_other_links(tmp_path: Path) -> None:
-    made = configuration(tmp_path, tokenizer={"type": "word", "vocabulary": 50})
-    two, three = (config(tmp_path, updates=updates, **GUIDED).training for updates in (2, 3))
-    train(made.model_copy(update={"training": two}))
-    write_links(tmp_path).write_text("\n" * 300, "utf-8")
-    with pytest.raises(ConfigError, match=r"corpus_sha256 was .*\n.*the text has changed since the run started"):
-        train(made.model_copy(update={"training": three}), resume=True)
-
-
-def test_a_run_with_links_and_everything_else_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
-    """Links of sampled segmentations, of a source that is reversed; inputs that are sampled; averages of averages."""
-    how: dict[str, Any] = {"validation": {"every": 2, "metric": "loss", "sentences": 3}, "updates": 6, "average": 2}
-    how |= {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}, **GUIDED}
-    sampled = configuration(tmp_path, tokenizer=BPE | {"sampling": {"alpha": 0.4}}, reverse_source=True)
-    train_whole_and_in_parts(sampled, tmp_path, **how)
-    assert differences(tmp_path / "parts", tmp_path / "whole") == []
-
-
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -286,13 +258,3 @@ def test_links_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pyte
     times = count()
     monkeypatch.setattr("nmt.data.dataset.links_digest", lambda path: str(next(times)))
     assert error_of(made).startswith("data.train.links: changed while it was being read")
-
-
-@pytest.mark.parametrize("split", ["validation", "test"])
-def test_links_that_nothing_reads_are_refused(tmp_path: Path, split: str) -> None:
-    (tmp_path / "run.yaml").write_text(dump_config(config(tmp_path)), "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path / "run.yaml", [f"data.{split}.links=x"])
-    [problem] = caught.value.problems
-    assert problem.startswith(f"--set data.{split}.links=x: data.{split}.links: has no effect")
-    assert "evaluation.gold" in problem
