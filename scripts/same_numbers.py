@@ -22,7 +22,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "import sys; from nmt.cli.train import main; sys.exit(main())"
-TIMES = ("seconds", "target_tokens_per_second", "matrix_share")
+TIMES = ("seconds", "target_tokens_per_second")
 """Values of a metrics line that no two runs share."""
 FILES = {"source": "en", "target": "fr"}
 SMALL = {

@@ -5,15 +5,12 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
 from nmt.config import Config
-from nmt.model.cost import cost
-from nmt.training import machine
 from nmt.training.pipeline import train_run
 from nmt.training.trainer import Trainer
 
@@ -94,10 +91,6 @@ def config(folder: Path, attention: str = "bahdanau", output: str = "run", **tra
     return Config.model_validate(options(folder, attention, **training) | {"output": str(folder / output)})
 
 
-COST = cache(cost)
-"""Counts the work of a network once for all runs of a process: it takes longer than some of them."""
-
-
 class Stop:
     """Requests a stop, as a signal does, after ``updates`` updates or after ``asked`` questions whether to stop."""
 
@@ -123,10 +116,7 @@ def train(configuration: Config, stop_after: int | None = None, stop: Stop | Non
     """Train to the end, or until ``stop`` or ``stop_after`` updates stop the run; return the lines that were said."""
     said: list[str] = []
     stop = stop or Stop(math.inf if stop_after is None else stop_after)
-    with (
-        patch.object(Trainer, "update", stop.counting(Trainer.update)),
-        patch.object(machine, "cost", COST),
-    ):
+    with patch.object(Trainer, "update", stop.counting(Trainer.update)):
         finished = train_run(configuration, say=said.append, stop_request=nullcontext(stop), **how)
     assert finished == (stop.made < stop.updates and stop.answered <= stop.asked)
     return said

@@ -3,16 +3,12 @@
 import os
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import torch
 
 from nmt.cores import SPINS, CpuTime, share_cores, threads_beside, time_limit
-from nmt.training.machine import Threads
-from nmt.training.world import ONE_PROCESS
 from tests.small_run import config, train
 
 
@@ -125,58 +121,23 @@ def test_training_leaves_other_programs_their_cores(
     assert threads_beside(others, threads) == expected
 
 
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Two cores, and the load of other programs at each look; every look is due. Threads are imitated."""
-    observed, count = Mock(), [2]
+@pytest.mark.parametrize(
+    ("load", "chosen", "expected"),
+    [(1.0, None, 1), (0.4, None, 2), (None, None, 2), (1.9, "threads", 2), (1.9, "OMP", 2)],
+)
+def test_training_beside_other_programs_takes_fewer_threads_unless_the_user_chose(
+    load: float | None, chosen: str | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = [2]
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen == "OMP":
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setattr("nmt.cores.cores", lambda: 2)
-    monkeypatch.setattr("nmt.training.machine.PERIOD", 0.0)
-    monkeypatch.setattr(CpuTime, "others_until", observed)
+    monkeypatch.setattr(CpuTime, "others_until", lambda *_: load)
     monkeypatch.setattr(torch, "get_num_threads", lambda: count[-1])
     monkeypatch.setattr(torch, "set_num_threads", count.append)
-    return observed
-
-
-@pytest.mark.parametrize(
-    ("loads", "numbers"),
-    [
-        ([0.0, 0.0, 0.0], [2, 2, 2]),
-        ([0.4, 0.6, 0.6, 0.6, 0.0], [2, 2, 2, 1, 1]),
-        ([0.6, 0.0, 0.0, 0.6, 0.0], [1, 1, 1, 1, 1]),
-        ([1.6, 0.0, 0.0, 0.0], [1, 1, 1, 2]),
-        ([None, 1.0, None, 1.0, 1.0], [2, 2, 2, 2, 2]),
-    ],
-)
-def test_the_number_of_threads_follows_a_load_that_stays(
-    loads: list[float | None], numbers: list[int], load: Mock, tmp_path: Path
-) -> None:
-    load.side_effect, said = loads, list[str]()
-    threads, found = Threads(config(tmp_path), torch.device("cpu"), ONE_PROCESS, said.append), []
-    for look in [threads.__enter__] + [threads.follow] * (len(loads) - 1):
-        look()
-        found.append(torch.get_num_threads())
-    assert found == numbers
-    assert len([line for line in said if "rounding" in line]) == sum(a != b for a, b in pairwise([2, *numbers]))
-
-
-@pytest.mark.parametrize("how", ["threads", "environment", "ranks", "cuda"])
-def test_the_number_of_threads_is_the_users(
-    how: str, load: Mock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    load.return_value = 1.9
-    if how == "environment":
-        monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    chosen = config(tmp_path).model_copy(update={"threads": 2 if how == "threads" else None})
-    device, world = torch.device("cuda" if how == "cuda" else "cpu"), Mock(size=2 if how == "ranks" else 1)
-    threads = Threads(chosen, device, world, pytest.fail)
-    for look in (threads.__enter__, threads.follow, threads.follow, threads.follow):
-        look()
-    assert torch.get_num_threads() == 2
-
-
-def test_a_run_beside_other_programs_trains_with_one_thread(load: Mock, tmp_path: Path) -> None:
-    load.return_value = 1.0
-    said = train(config(tmp_path, updates=1))
-    assert [line for line in said if line.startswith("machine: 1 thread ")]
-    assert torch.get_num_threads() == 2, "as before"
+    threads = 2 if chosen == "threads" else None
+    said = train(config(tmp_path, updates=1).model_copy(update={"threads": threads}))
+    assert [line for line in said if line.startswith(f"machine: {expected} thread")]
+    assert len([line for line in said if "rounding" in line]) == (expected == 1)
+    assert count[-1] == 2, "as before"

@@ -193,7 +193,7 @@ def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int, length: d
     alone, shared = folder / f"alone-{name}", folder / f"shared-{name}"
     for one, other in zip(metrics(alone), metrics(shared), strict=True):
         assert one.keys() == other.keys()
-        for key in one.keys() - {"seconds", "target_tokens_per_second", "matrix_share"}:
+        for key in one.keys() - {"seconds", "target_tokens_per_second"}:
             number = isinstance(one[key], float)
             assert other[key] == (pytest.approx(one[key], rel=1e-6) if number else one[key]), key
     weights, expected = (load_run(run, CPU, "last").model.state_dict() for run in (shared, alone))
@@ -292,7 +292,7 @@ def test_another_number_of_processes_is_said_with_the_batches_of_an_update(tmp_p
         run.manifest.write_text(json.dumps({"processes": began}))
         say_other_number(run, 2, accumulation=3, say=lines.append)
     [line] = lines
-    assert line.startswith("the run began with 1 process and goes on with 2 processes: each update has 6 batches")
+    assert line.startswith("processes: 1 when the run began, 2 now; each update has 6 batches")
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ def refused(world: World, folder: str, what: str) -> str:
     ("what", "said"),
     [
         ("configuration", f"training.batch_tokens: 100 in rank 0 on {HOST}, 50 in rank 1 on {HOST}"),
-        ("corpus", f"rank 1 on {HOST} has other text in data.train, data.validation, data.test than rank 0 on {HOST}"),
+        ("corpus", "the text of data.train: "),
     ],
 )
 def test_processes_with_other_configurations_or_text_are_refused(folder: Path, what: str, said: str) -> None:

@@ -15,7 +15,7 @@ from nmt.experiments.plan import Plan, Run
 from nmt.files import read_json
 from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
 from nmt.runs.directory import RunDirectory
-from nmt.training.opening import Ending, refuse_fewer_updates, refuse_other_config
+from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
 
 Say = Callable[[str], None]
@@ -66,8 +66,7 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     _refuse_another_experiment(run, directory, progress or Progress())
     if progress is None:
         return ("--resume",), "to be resumed"
-    ending = Ending.of(directory, run.config, progress)
-    if ending.complete:
+    if is_finished(directory, run.config, progress):
         return None, f"finished after update {progress.update:,}"
     return ("--resume",), f"to be resumed after update {progress.update:,}"
 

@@ -19,7 +19,7 @@ from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.experiments.scores import is_translated
 from nmt.files import printable
-from nmt.runs.changes import History
+from nmt.runs.changes import read_changes
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import last_progress, read_metrics
 
@@ -197,7 +197,7 @@ def _changed_in_training(systems: Sequence[Trained]) -> list[str]:
     notes = []
     for system in systems:
         with suppress(FileError):  # a system is measured without its manifest, too
-            changes = [each for each in History.of(system.run).changes if each.key.startswith(("training.", "model."))]
+            changes = [each for each in read_changes(system.run) if each.key.startswith(("training.", "model."))]
             notes += [f"{printable(system.name)}, {printable(str(change))}" for change in changes]
     return notes
 

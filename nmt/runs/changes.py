@@ -1,12 +1,12 @@
 """The configuration of a run, and the changes that were made to it whenever training resumed.
 
-``manifest.json`` has the configuration that the run began with and a list of changes, each with its update. Both
-together are what the run was trained with, whatever somebody has since written into ``config.yaml``.
+``manifest.json`` has the configuration that the run is trained with, whatever somebody has since written into
+``config.yaml``, and a list of changes, each with its update.
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -63,46 +63,30 @@ class Change:
         return f"after update {self.update:,}: {self.key} changed from {as_yaml(self.old)} to {as_yaml(self.new)}"
 
 
-@dataclass(frozen=True)
-class History:
-    """The configuration with which a run was trained."""
-
-    began: Mapping[str, Any]
-    """Values by dotted key."""
-    changes: tuple[Change, ...]
-    """In the order of their updates."""
-
-    @classmethod
-    def of(cls, run: RunDirectory) -> "History":
-        """Read the manifest of a run. Raises FileError."""
-        manifest = read_json(run.manifest)
-        try:
-            changes = TypeAdapter(tuple[Change, ...]).validate_python(manifest.get("changes", []))
-            return cls(flat(dict(manifest["config"])), changes)
-        except (AttributeError, LookupError, TypeError, ValueError, ValidationError):
-            raise CheckpointError(f"{run.manifest}: not the manifest of a run") from None
-
-    def until(self, update: int) -> "History":
-        """Leave out later changes than those of an update, as a run does that goes back to an older checkpoint."""
-        return History(self.began, tuple(each for each in self.changes if each.update <= update))
-
-    def values(self) -> dict[str, Any]:
-        """Return the values by dotted key after the last change."""
-        return {**self.began, **{change.key: change.new for change in self.changes}}
-
-    def changed_to(self, config: Config, update: int) -> tuple[Change, ...]:
-        """Return the changes that lead from here to a configuration, but for the name of the run directory."""
-        before, now = self.values(), flat(config.model_dump(mode="json"))
-        return tuple(
-            Change(update, key, before.get(key), now.get(key))
-            for key in sorted(before.keys() | now.keys())
-            if before.get(key) != now.get(key) and key != "output"
-        )
+def read_changes(run: RunDirectory) -> list[Change]:
+    """Read the changes of a run, in the order in which they were made. Raises FileError."""
+    try:
+        return TypeAdapter(list[Change]).validate_python(_manifest(run)["changes"])
+    except (LookupError, ValidationError):
+        raise CheckpointError(f"{run.manifest}: not the manifest of a run") from None
 
 
-def changes_as_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Convert changes for the manifest."""
-    return [asdict(change) for change in changes]
+def changes_to(run: RunDirectory, config: Config, update: int = 0) -> list[Change]:
+    """Return the changes, after an ``update``, from the configuration that a run is trained with to another one, but
+    for the name of the run directory. Raises FileError."""
+    before, now = flat(_manifest(run).get("config")), flat(config.model_dump(mode="json"))
+    return [
+        Change(update, key, before.get(key), now.get(key))
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and key != "output"
+    ]
+
+
+def _manifest(run: RunDirectory) -> dict[str, Any]:
+    manifest = read_json(run.manifest)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
+        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
+    return manifest
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:

@@ -132,8 +132,6 @@ class Checkpointing:
             self.run.save("best", best, update=progress.update)
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
         self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
-        if better:
-            self.log.scalars(progress.update, "best", result.as_dict(), "average")
         self.log.say(
             f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
             f"{'becomes' if better else 'does not become'} best"

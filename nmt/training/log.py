@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,44 +16,32 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 from torch.utils.tensorboard import summary
 
 from nmt.errors import CheckpointError
+from nmt.messages import Say
 from nmt.runs.directory import RunDirectory
 from nmt.training.world import ONE_PROCESS, World
-
-NOWHERE = Path(os.devnull)
-AVERAGE, TEST = "average", "test"
-"""Splits whose TensorBoard records have a file of their own, so that results that are made again replace older ones."""
 
 
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    After a resume, TensorBoard discards earlier records from step ``purge`` on, and those of the test set; those of the
-    average of checkpoints as well, unless ``keep_average``. Only one process of ``world`` writes. All methods raise
-    CheckpointError if a file cannot be written.
+    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process of ``world`` writes.
+    All methods raise CheckpointError if a file cannot be written.
     """
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        say: Callable[[str], None],
-        purge: int | None = None,
-        keep_average: bool = False,
-        world: World = ONE_PROCESS,
-    ) -> None:
+    def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, world: World = ONE_PROCESS) -> None:
         self.say = say if world.writes else lambda _: None
-        self._metrics = GrowingFile(run.metrics if world.writes else None)
         self._run, self._writes = run, world.writes
         self._samples: GrowingFile | None = None
-        self._results: dict[str, _EventFile] = {}
-        try:
-            self._board = _EventFile(run.tensorboard if world.writes else None, purge)
-        except BaseException:
-            self._metrics.close()
-            raise
         if world.writes:
-            for split in (TEST,) if keep_average else (AVERAGE, TEST):
-                for file in run.tensorboard.glob(f"*.{split}"):
-                    file.unlink(missing_ok=True)
+            run.tensorboard.mkdir(parents=True, exist_ok=True)
+        self._metrics = GrowingFile(run.metrics if world.writes else None)
+        # TensorBoard reads the files of a directory in the order of their names
+        events = run.tensorboard / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"
+        self._events = GrowingFile(events if world.writes else None)
+        self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
+        self._event(0, file_version="brain.Event:2")
+        if purge is not None:
+            self._event(purge, session_log=SessionLog(status=SessionLog.START))
 
     def record(self, step: int, split: str, **values: Any) -> None:
         """Write one line of metrics.jsonl, and its numbers as TensorBoard scalars ``split/name``.
@@ -64,13 +52,13 @@ class Log:
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
         self._metrics.write(_line({"step": step, "split": split, **values}))
-        self.scalars(step, split, values, split)
+        self.scalars(step, split, values)
 
-    def scalars(self, step: int, group: str, values: Mapping[str, Any], split: str = "") -> None:
-        """Write the numbers among the values to TensorBoard, as ``group/name``; ``split``: whose results they are."""
+    def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
+        """Write the numbers among the values to TensorBoard, as ``group/name``."""
         for name, value in values.items():
             if isinstance(value, int | float) and math.isfinite(value):
-                self._board_of(split).add(step, summary=summary.scalar(f"{group}/{name}", value))
+                self._event(step, summary=summary.scalar(f"{group}/{name}", value))
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
@@ -78,18 +66,13 @@ class Log:
             self._samples = GrowingFile(self._run.samples if self._writes else None)
         self._samples.write(_line({"step": step, "lines": lines}))
 
-    def hyperparameters(self, values: Mapping[str, float | str | bool], metrics: Mapping[str, float]) -> None:
-        """Tell TensorBoard's table of runs what a run was made with, and which of its scalars to show."""
-        for part in summary.hparams(dict(values), dict(metrics)):
-            self._board_of(TEST).add(0, summary=part)
-
     def text(self, step: int, name: str, markdown: str) -> None:
         """Write a text to TensorBoard."""
-        self._board.add(step, summary=summary.text(name, markdown))
+        self._event(step, summary=summary.text(name, markdown))
 
     def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
         """Write an image, (height, width, 3), to TensorBoard."""
-        self._board.add(step, summary=summary.image(name, pixels, dataformats="HWC"))
+        self._event(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def sync(self) -> None:
         """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""
@@ -99,19 +82,12 @@ class Log:
 
     def close(self) -> None:
         """Close the files."""
-        self._metrics.close()
-        for board in (self._board, *self._results.values()):
-            board.close()
-        if self._samples is not None:
-            self._samples.close()
+        for file in (self._metrics, self._events, self._samples):
+            if file is not None:
+                file.close()
 
-    def _board_of(self, split: str) -> "_EventFile":
-        """The event file of the records of a split."""
-        if split not in (AVERAGE, TEST):
-            return self._board
-        if split not in self._results:
-            self._results[split] = _EventFile(self._run.tensorboard if self._writes else None, None, f".{split}")
-        return self._results[split]
+    def _event(self, step: int, **what: Any) -> None:
+        self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -123,7 +99,7 @@ class GrowingFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._file = (path or NOWHERE).open("ab")
+        self._file = (path or Path(os.devnull)).open("ab")
 
     def write(self, data: bytes) -> None:
         """Append and flush."""
@@ -146,24 +122,3 @@ class GrowingFile:
         """Close the file and ignore errors, which an earlier write has reported."""
         with suppress(OSError):
             self._file.close()
-
-
-class _EventFile(GrowingFile):
-    """A TensorBoard event file. PyTorch's SummaryWriter writes in another thread, where errors are lost."""
-
-    def __init__(self, folder: Path | None, purge: int | None, ending: str = "") -> None:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads the files of a directory in the order of their names
-        super().__init__(folder and folder / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}{ending}")
-        self._records = RecordWriter(self)
-        try:
-            self.add(0, file_version="brain.Event:2")
-            if purge is not None:
-                self.add(purge, session_log=SessionLog(status=SessionLog.START))
-        except BaseException:
-            self.close()
-            raise
-
-    def add(self, step: int, **what: Any) -> None:
-        self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())

@@ -1,8 +1,8 @@
 """The run directory before its first update: refused, created, or opened to go on."""
 
 import platform
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -13,166 +13,83 @@ from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData
 from nmt.device import name_of, resolve_device
-from nmt.errors import CheckpointError, ConfigError, DataError, FileError
+from nmt.errors import ConfigError, FileError
 from nmt.evaluation.writing import DEFAULT, tokenizer_of_run
 from nmt.files import read_json, write_json, write_text
-from nmt.runs.changes import (
-    COURSE,
-    LENGTH,
-    WITHOUT_EFFECT,
-    Change,
-    History,
-    as_yaml,
-    changes_as_json,
-    flat,
-    is_one_of,
-)
+from nmt.messages import Say
+from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_changes
 from nmt.runs.directory import RunDirectory, existing_run_error
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
 from nmt.training.progress import Progress
 from nmt.training.world import World
 
-Say = Callable[[str], None]
 
+def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
+    """Whether a run that has come as far as ``progress`` is trained, averaged, and scored as ``config`` wants it.
 
-# --- what is left to do -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ending:
-    """Which steps of a run need not be repeated, because their results are there."""
-
-    trained: bool
-    """All updates are made, and ``best`` exists."""
-    averaged: bool
-    """The average of checkpoints is made, or there is none."""
-    scored: bool
-    """The test set is translated and scored, or there is none."""
-    same_options: bool
-    """As ``decoding`` and ``evaluation`` of the configuration say."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.averaged and self.scored and self.same_options
-
-    @property
-    def left(self) -> list[str]:
-        """A line that says what is left to do after training; none if training is left."""
-        if not self.trained:
-            return []
-        steps = [] if self.averaged else ["averaging checkpoints"]
-        steps += [] if self.scored and self.same_options else ["translating and scoring the test set"]
-        return [f"training is finished; what is left: {' and '.join(steps)}"]
-
-    @classmethod
-    def of(cls, run: RunDirectory, config: Config, progress: Progress) -> "Ending":
-        """Look into the directory of a run that has come as far as ``progress``; ``config`` is the wanted one.
-
-        Raises FileError for a manifest that cannot be read.
-        """
-        if not progress.finished(config.training) or not run.has("best"):
-            return NOTHING_DONE
-        last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
-        tested, changed = last.get("test") == progress.update, History.of(run).changed_to(config, progress.update)
-        written = run.test_hypotheses.exists() and run.test_scores.exists()
-        return cls(
-            trained=True,
-            averaged=tested
-            or config.training.average == 1
-            or len(progress.kept) < 2
-            or last.get("average") == progress.update,
-            scored=config.data.test is None or (tested and written),
-            same_options=not any(is_one_of(change.key, ("decoding", "evaluation")) for change in changed),
-        )
-
-
-NOTHING_DONE = Ending(trained=False, averaged=False, scored=False, same_options=False)
-
-
-# --- creating and opening ---------------------------------------------------------------------------------------------
-
-
-def open_run(
-    run: RunDirectory,
-    config: Config,
-    prepared: PreparedData,
-    precision: str | None,
-    say: Say,
-    *,
-    resume: bool,
-    overwrite: bool,
-    processes: int,
-) -> tuple[int, dict[str, bool], bool]:
-    """Create or repair the run directory; -> the updates that are made, which steps of its ending, and whether the
-    epoch begins again, as JSON.
-
-    ``precision`` is the one in which a new run begins.
+    Raises FileError for a manifest that cannot be read.
     """
-    manifest = make_manifest(config, prepared) | {"processes": processes}
-    if resume:
-        refuse_other_config(run, config)  # again, because another process may have changed the run
-        refuse_other_data(run, manifest)
-        say_other_number(run, processes, config.training.accumulation, say)
-        whole = run.resumable(say)
-        progress = saved_progress(run, whole)
-        refuse_fewer_updates(config, progress)
-        if whole == "previous":
-            run.fall_back()
-        ending = _ending(run, config, progress)
-        if not ending.complete:
-            _cut(run, progress, ending)  # first: the manifest says how the results that are left were made
-        changes = _record_changes(run, config, progress.update, say)
-        prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
-        # also if a crash came between the change and the next checkpoint
-        rebatched = any((change.update, change.key) == (progress.update, "training.batch_tokens") for change in changes)
-        return progress.update, asdict(ending), rebatched
+    if not progress.finished(config.training) or not run.has("best"):
+        return False
+    if any(is_one_of(change.key, ("decoding", "evaluation")) for change in changes_to(run, config)):
+        return False
+    last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
+    if config.data.test is not None:
+        written = run.test_hypotheses.exists() and run.test_scores.exists()
+        return written and last.get("test") == progress.update
+    averaged = config.training.average > 1 and len(progress.kept) > 1
+    return not averaged or last.get("average") == progress.update
+
+
+def create_run(
+    run: RunDirectory, config: Config, prepared: PreparedData, precision: str, processes: int, *, overwrite: bool
+) -> None:
+    """Create the directory of a run that begins in a precision, with a number of processes."""
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
         raise existing_run_error(run)
-    if precision is not None:
-        manifest["precision"] = precision
+    manifest = make_manifest(config, prepared) | {"processes": processes, "precision": precision}
     run.create(config, prepared.tokenizers, prepared.report, manifest)
-    return 0, asdict(NOTHING_DONE), False
 
 
-def _record_changes(run: RunDirectory, config: Config, update: int, say: Say) -> tuple[Change, ...]:
-    """Write the configuration of a run that resumes after an update, and what has changed in it; return all changes
-    since the run began."""
-    history = History.of(run).until(update)
-    new = history.changed_to(config, update)
-    for change in new:
-        say(str(change))
-    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
-    write_json(run.manifest, read_json(run.manifest) | {"changes": changes_as_json(history.changes + new)})
-    return history.changes + new
-
-
-def _ending(run: RunDirectory, config: Config, progress: Progress) -> Ending:
-    """The steps after the last update that need not be repeated; none if ``best`` is damaged."""
-    ending = Ending.of(run, config, progress)
-    if ending.trained:
+def reopen_run(
+    run: RunDirectory, config: Config, prepared: PreparedData, processes: int, say: Say
+) -> tuple[int, bool, bool]:
+    """Repair the directory of a run that goes on; return the updates that are made, whether nothing is left to do, and
+    whether the epoch in progress begins again, because it is cut into other batches now."""
+    refuse_other_data(run, make_manifest(config, prepared))
+    say_other_number(run, processes, config.training.accumulation, say)
+    whole = run.resumable(say)
+    progress = saved_progress(run, whole)
+    refuse_fewer_updates(config, progress)
+    if whole == "previous":
+        run.fall_back()
+    finished = is_finished(run, config, progress)
+    if finished:
         try:
             run.weights("best")
-        except FileError:
-            return NOTHING_DONE  # resuming replaces it and says so
-    return ending
-
-
-def _cut(run: RunDirectory, progress: Progress, ending: Ending) -> None:
-    """Remove the metrics of later updates than those of a checkpoint, and the results that are to be made again."""
-    last = {"train": progress.update, "validation": progress.validated}
-    if ending.averaged:
-        last["average"] = progress.update
-    for path in (run.metrics, run.samples):
-        cut_metrics(path, last)
+        except FileError:  # it is replaced, and the results are made again
+            finished = False
+    if not finished:
+        for path in (run.metrics, run.samples):  # later lines, and results that are made again
+            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
+    new = changes_to(run, config, progress.update)
+    for change in new:
+        say(str(change))
+    changes = read_changes(run) + new
+    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
+    update = {"config": config.model_dump(mode="json"), "changes": [asdict(each) for each in changes]}
+    write_json(run.manifest, read_json(run.manifest) | update)
+    prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+    # also if a crash came between the change and the next checkpoint
+    again = any(each.update >= progress.update and each.key == "training.batch_tokens" for each in changes)
+    return progress.update, finished, again
 
 
 def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
     """The content of ``manifest.json``: data, software and hardware at the start of a run."""
-    device = resolve_device(config.device)
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -183,7 +100,7 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
         },
         "config": config.model_dump(mode="json"),
         "seed": config.seed,
-        "device": name_of(device),
+        "device": name_of(resolve_device(config.device)),
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
@@ -200,7 +117,7 @@ def refuse_other_config(
 ) -> None:
     """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
     the one with which a run was trained."""
-    changed = {change.key: change for change in History.of(run).changed_to(config, 0)}
+    changed = {change.key: change for change in changes_to(run, config)}
     # a section of another type has other keys
     others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     differences = [
@@ -220,26 +137,18 @@ def refuse_other_config(
 def refuse_fewer_updates(config: Config, progress: Progress) -> None:
     """Raise ConfigError if a run has already made more updates, or read more, than the configuration allows."""
     updates, epochs = config.training.updates, config.training.epochs
-    position = progress.position
+    position, longer = progress.position, "a run can be extended, not shortened: use a new --output"
     if epochs is not None and (position.epoch, position.batch) > (epochs, 0):
         read = f"{position.epoch} and a part of the next" if position.batch else f"{position.epoch}"
-        raise ConfigError(
-            f"training.epochs: {epochs}, but the run has already read {read}; a run can be extended, not shortened: "
-            "use a new --output"
-        )
+        raise ConfigError(f"training.epochs: {epochs}, but the run has already read {read}; {longer}")
     if updates is not None and updates < progress.update:
-        raise ConfigError(
-            f"training.updates: {updates}, but the run has already made {progress.update}; a run can "
-            "be extended, not shortened: use a new --output"
-        )
+        raise ConfigError(f"training.updates: {updates}, but the run has already made {progress.update}; {longer}")
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
     """Raise ConfigError if a run started with other text or tokenizers than a manifest names. They include BLEU's
     tokenizer: the scores of the checkpoints would not be comparable."""
     before = read_json(run.manifest)
-    if not isinstance(before, dict):
-        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
     changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
     if changed:
         raise ConfigError(
@@ -254,39 +163,25 @@ def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
         )
 
 
-def refuse_unequal(world: World, config: Config) -> None:
-    """Raise ConfigError, in all processes, that lists what differs between the configurations or versions of two."""
-    host = platform.node()
+def refuse_unequal(world: World, config: Config, prepared: PreparedData) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the configurations, versions, texts or
+    tokenizers of two."""
     mine = flat(config.model_dump(mode="json")) | {
         "the version of nmt-attention": __version__,
         "the version of PyTorch": str(torch.__version__),
+        "the tokenizers": prepared.tokenizers.sha256,
+        **{f"the text of data.{split}": digest for split, digest in prepared.digests.items()},
     }
-    (first, first_host), *others = world.gather([mine, host])
+    (first, first_host), *others = world.gather([mine, platform.node()])
     differences = [
-        f"{key}: {as_yaml(first.get(key))} in rank 0 on {first_host}, {as_yaml(other.get(key))} in rank "
-        f"{rank} on {other_host}"
-        for rank, (other, other_host) in enumerate(others, 1)
+        f"{key}: {as_yaml(first.get(key))} in rank 0 on {first_host}, {as_yaml(other.get(key))} in rank {rank} on "
+        f"{host}"
+        for rank, (other, host) in enumerate(others, 1)
         for key in sorted(first.keys() | other.keys())
         if first.get(key) != other.get(key)
     ]
     if differences:
-        raise ConfigError(*differences, "all processes of a run need the same configuration and the same versions")
-
-
-def refuse_unequal_data(world: World, prepared: PreparedData) -> None:
-    """Raise DataError, in all processes, if some have read other text than the first or learned other tokenizers."""
-    mine = {"digests": prepared.digests, "tokenizers": prepared.tokenizers.sha256, "host": platform.node()}
-    first, *others = world.gather(mine)
-    problems = []
-    for rank, other in enumerate(others, 1):
-        digests, where = other["digests"], f"rank {rank} on {other['host']}"
-        differing = [f"data.{key}" for key in first["digests"] if digests[key] != first["digests"][key]]
-        what = [f"text in {', '.join(differing)}"] if differing else []
-        if other["tokenizers"] != first["tokenizers"]:
-            what.append("tokenizers")
-        problems += [f"{where} has other {each} than rank 0 on {first['host']}" for each in what]
-    if problems:
-        raise DataError(*problems, "all processes of a run must read the same files: copy them, or share the directory")
+        raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
 
 
 def say_other_number(run: RunDirectory, processes: int, accumulation: int, say: Say) -> None:
@@ -294,11 +189,6 @@ def say_other_number(run: RunDirectory, processes: int, accumulation: int, say: 
     before = read_json(run.manifest).get("processes", 1)
     if before != processes:
         say(
-            f"the run began with {_processes(before)} and goes on with {_processes(processes)}: each update has "
-            f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x "
-            f"{_processes(processes)})"
+            f"processes: {before} when the run began, {processes} now; each update has {accumulation * processes} "
+            f"batches from now on (training.accumulation {accumulation} x {processes})"
         )
-
-
-def _processes(number: int) -> str:
-    return f"{number} process{'es' if number > 1 else ''}"

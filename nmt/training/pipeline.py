@@ -1,36 +1,31 @@
 """From a configuration to a trained and scored run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.config import Config
+from nmt.cores import CpuTime
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.device import resolve_device
 from nmt.errors import Stopped
-from nmt.evaluation.metrics import METRICS, format_values, metric_of
+from nmt.evaluation.metrics import format_values, metric_of
 from nmt.evaluation.writing import BinnedBy, scoring, tokenizer_of_run
-from nmt.files import write_json, write_text
-from nmt.messages import Result
+from nmt.files import read_json, write_json, write_text
+from nmt.messages import Result, Say
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.log import TEST, Log
-from nmt.training.machine import Threads, set_up, settled, speeds
-from nmt.training.opening import (
-    Ending,
-    open_run,
-    refuse_other_config,
-    refuse_unequal,
-    refuse_unequal_data,
-)
-from nmt.training.reports import hyperparameters, summary
+from nmt.training.log import Log
+from nmt.training.machine import leaving_cores, set_up, settled_precision
+from nmt.training.opening import create_run, refuse_other_config, refuse_unequal, reopen_run
+from nmt.training.reports import summary
 from nmt.training.trainer import Trainer
 from nmt.training.trial import trusted_kernels
 from nmt.training.validation import gold_pairs, translated
@@ -38,7 +33,6 @@ from nmt.training.world import ONE_PROCESS, Json, World, in_shares, in_turn, on_
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
-Say = Callable[[str], None]
 NO_STOP_REQUEST: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
 
 
@@ -62,76 +56,57 @@ def train_run(
     Raises ConfigError if the run exists and neither ``resume`` nor ``overwrite`` is set, or if it was started with
     another configuration; DataError and CheckpointError as the parts do.
     """
-    refuse_unequal(world, config)
-    say = say if world.writes else _say_nothing
-
+    say = say if world.writes else lambda _: None
     on_writer(world, lambda: _examine(config, resume=resume, overwrite=overwrite))
     run = RunDirectory(config.output or "")
-    device = set_up(config.device, config.threads)
-    threads = Threads(config, device, world, say)
+    device, begun = set_up(config.device, config.threads), CpuTime.now()
     prepared = _prepared(config, narrow, say, world)
     if not resume:
         say(table(prepared.report))
-    model = _same_model(config, prepared, world)  # before the run directory is touched, because it may fail
-
-    def settle() -> Config:
-        chosen = settled(config, device, world, say, run if resume else None)
-        kernels = trusted_kernels(chosen, model, prepared, device, world, say)
-        return chosen.model_copy(update={"kernels": kernels})
-
+    model = _same_model(config, prepared, world)
     with ExitStack() as stack:
-        stack.enter_context(threads)
-        settled_config = None if resume else settle()
+        if config.threads is None and "OMP_NUM_THREADS" not in os.environ and world.size == 1 and device.type == "cpu":
+            stack.enter_context(leaving_cores(begun, say))
+        used = _settled(config, model, prepared, run if resume else None, device, world, say)
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
-        precision = None if settled_config is None else settled_config.precision
 
         def opened() -> Json:
-            return open_run(
-                run, config, prepared, precision, say, resume=resume, overwrite=overwrite, processes=world.size
-            )
+            if resume:
+                return reopen_run(run, config, prepared, world.size, say)
+            create_run(run, config, prepared, used.precision, world.size, overwrite=overwrite)
+            return 0, False, False
 
-        update, steps, epoch_again = on_writer(world, opened)
-        ending = Ending(**steps)
-        if ending.complete:
-            _say_finished(run, config, update, say)
+        update, finished, epoch_again = on_writer(world, opened)
+        if finished:
+            longer = "training.epochs" if config.training.updates is None else "training.updates"
+            say(f"{run.path}: finished after update {update:,}; nothing is left to do (to train on, raise {longer})")
+            _say_results(run, say)
             return True
-        used = settled_config or settle()  # not before: a finished run needs no trial
-        rate, token_seconds = speeds(used, prepared, device, world)
-        purge = update + 1 if resume else None
-        log = stack.enter_context(closing(Log(run, say, purge=purge, keep_average=ending.averaged, world=world)))
-        trainer = Trainer(used, prepared, model, run, log, device, world, token_seconds)
-        _say_all(summary(used, prepared, model, device, trainer.extent, rate), say)
+        log = stack.enter_context(closing(Log(run, say, purge=update + 1 if resume else None, world=world)))
+        trainer = Trainer(used, prepared, model, run, log, device, world)
+        for line in summary(used, prepared, model, device, trainer.extent):
+            say(line)
         if resume:
             trainer.resume("last", epoch_again=epoch_again)
-            _say_all([f"resumed after update {trainer.progress.update}", *ending.left], say)
+            say(f"resumed after update {trainer.progress.update}")
         else:
             trainer.save()  # makes the run resumable, and fails now if the disk is full
 
-        check_stop = _between_updates(threads, stop_requested)
+        def check_stop() -> None:
+            if stop_requested():
+                raise Stopped
+
         try:
             trainer.fit(check_stop)
-            if not ending.averaged:
-                trainer.average_best(check_stop)
+            trainer.average_best(check_stop)
             if prepared.test_pairs:
                 best = best_run(used, prepared, run, device, world)
                 score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
         except Stopped:
             return False
-        log.hyperparameters(hyperparameters(config), final_metrics(read_metrics(run.metrics)))
-        _say_all(final_lines(run), log.say)
+        _say_results(run, say)
     return True
-
-
-def _between_updates(threads: Threads, stop_requested: Callable[[], bool]) -> CheckStop:
-    """Return what is called between two updates or batches; it raises Stopped if a stop was requested."""
-
-    def check_stop() -> None:
-        threads.follow()
-        if stop_requested():
-            raise Stopped
-
-    return check_stop
 
 
 def _examine(config: Config, *, resume: bool, overwrite: bool) -> None:
@@ -146,30 +121,24 @@ def _prepared(config: Config, narrow: Callable[[PreparedData], PreparedData], sa
     """Prepare the data, and read or look for what else only the end of a run or a validation needs."""
     tokenizer_of_run(config)  # fails before the slow part if it is not installed
     prepared = narrow(in_turn(world, lambda: prepare(config, say)))
-    refuse_unequal_data(world, prepared)
+    refuse_unequal(world, config, prepared)
     gold_pairs(config)
     return prepared
 
 
-def _say_finished(run: RunDirectory, config: Config, update: int, say: Say) -> None:
-    training = config.training
-    ends = {
-        "training.updates": training.updates,
-        "training.epochs": training.epochs,
-        "training.validation.patience": training.validation.patience,
-    }
-    longer = " or ".join(key for key, value in ends.items() if value is not None)
-    say(f"{run.path}: finished after update {update:,}; nothing is left to do (to train on, raise {longer})")
-    _say_all(final_lines(run), say)
-
-
-def _say_all(lines: Iterable[str], say: Say) -> None:
-    for line in lines:
-        say(line)
-
-
-def _say_nothing(line: str) -> None:
-    """What the processes that do not write say."""
+def _settled(
+    config: Config,
+    model: Seq2Seq,
+    prepared: PreparedData,
+    resumed: RunDirectory | None,
+    device: torch.device,
+    world: World,
+    say: Say,
+) -> Config:
+    """The configuration with the precision and the kernels that are used."""
+    manifest = None if resumed is None else on_writer(world, lambda: read_json(resumed.manifest))
+    config = config.model_copy(update={"precision": settled_precision(config.precision, device, world, say, manifest)})
+    return config.model_copy(update={"kernels": trusted_kernels(config, model, prepared, device, world, say)})
 
 
 def _same_model(config: Config, prepared: PreparedData, world: World) -> Seq2Seq:
@@ -200,7 +169,7 @@ def best_run(
         return load_run(run.path, torch.device("cpu")).model.state_dict()
 
     weights = share_tensors(world, read)
-    model = build_model(config.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    model = make_model(config, prepared)
     model.load_state_dict(weights)
     return LoadedRun(config, prepared.tokenizers, model.to(device).eval())
 
@@ -235,34 +204,17 @@ def score_test(
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
     write_json(run.test_scores, system.as_dict() | {"binned_by": str(BinnedBy("source", how.source_unit))})
     scores = {metric: score.value for metric, score in system.scores.items()}
-    log.record(step, TEST, **scores, signature=system.bleu.signature)
+    log.record(step, "test", **scores, signature=system.bleu.signature)
 
 
-def final_metrics(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The scalars of TensorBoard by which runs compare: those of the weights that translate, and of the test set.
-
-    The weights may be the average of checkpoints; of several records of a kind the last one counts.
-    """
-    records = list(records)
-    tests = [{}, *(each for each in records if each.get("split") == "test")]
-    groups = {"best": best_validation(records), "test": tests[-1]}
-    return {
-        f"{group}/{name}": record[name]
-        for group, record in groups.items()
-        for name in METRICS
-        if record.get(name) is not None
-    }
-
-
-def final_lines(run: RunDirectory) -> list[Result]:
-    """The results of a finished run, in words: the scores of the test set, and which weights translate."""
+def _say_results(run: RunDirectory, say: Say) -> None:
+    """Say the scores of the test set, and which weights translate."""
     records = read_metrics(run.metrics)
-    lines = [
-        f"test set: {format_values(each)}  {each['signature']}" for each in records if each.get("split") == "test"
-    ][-1:]
+    tests = [each for each in records if each.get("split") == "test"]
+    if tests:
+        say(Result(f"test set: {format_values(tests[-1])}  {tests[-1]['signature']}"))
     if best := best_validation(records):
         weights = f"that of update {best['step']:,}"
         if best["split"] == "average":
             weights = f"the average of those of updates {', '.join(f'{update:,}' for update in best['updates'])}"
-        lines.append(f"best checkpoint: {weights}: {run.folder('best')}")
-    return [Result(line) for line in lines]
+        say(Result(f"best checkpoint: {weights}: {run.folder('best')}"))

@@ -12,7 +12,6 @@ from nmt.config import Config
 from nmt.config.schema import Count, PlateauSchedule, Training
 from nmt.data.batching import Position, plan_by_length
 from nmt.data.dataset import PreparedData
-from nmt.data.tokenizer import Ids
 
 MOST_COUNTED = 1_000_000
 """Pairs whose lengths are looked at; of a larger corpus every n-th stands for n."""
@@ -133,6 +132,10 @@ class Progress:
         due = self.update % validation.every == 0 or self.update == validation.first or self.complete(config)
         return due and self.update > self.validated
 
+    def report_due(self, config: Training) -> bool:
+        """Whether the window of updates is to be recorded."""
+        return self.update % config.log_every == 0 or self.complete(config)
+
     def save_due(self, config: Training) -> bool:
         """Whether ``last`` is to be saved without a validation; never between skipped updates."""
         due = config.save_every is not None and self.update % config.save_every == 0
@@ -187,7 +190,10 @@ class Extent:
     @classmethod
     def of(cls, config: Config, prepared: PreparedData, processes: int) -> Self:
         """Count the batches of a corpus."""
-        source, target, times = lengths_of(prepared)
+        corpus, report = prepared.train, prepared.report["splits"]["train"]
+        every = max(1, len(corpus) // MOST_COUNTED)
+        source, target = corpus.source_lengths[::every], corpus.target_lengths[::every]
+        times = report.get("pairs_in_epoch", len(corpus)) / len(source)
         batches = len(plan_by_length(source, target, config.training.batch_tokens))
         tokens = int(target.sum(dtype=np.int64)) + len(target)
         per_update = config.training.accumulation * processes
@@ -233,13 +239,3 @@ class Extent:
     def read(self, progress: Progress) -> float:
         """Return the epochs that have been read."""
         return progress.position.epoch + min(1.0, progress.position.batch / self.batches)
-
-
-def lengths_of(prepared: PreparedData) -> tuple[Ids, Ids, float]:
-    """Return lengths of source and target sentences that stand for an epoch, and how many times they do."""
-    corpus, report = prepared.train, prepared.report["splits"]["train"]
-    source, target = corpus.source_lengths, corpus.target_lengths
-    every = max(1, len(source) // MOST_COUNTED)
-    source, target = source[::every], target[::every]
-    pairs = report.get("pairs_in_epoch", len(corpus))
-    return source, target, pairs / len(source)

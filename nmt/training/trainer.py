@@ -22,7 +22,7 @@ from nmt.training.gradients import gradients_on
 from nmt.training.log import Log
 from nmt.training.objective import objective_of
 from nmt.training.optimizer import build_optimizer, learning_rate
-from nmt.training.progress import Extent, Progress
+from nmt.training.progress import Extent, Progress, Window
 from nmt.training.reports import Reports, Update
 from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World, seed_apart, stop_together
@@ -36,7 +36,7 @@ up. More often costs time, because the next updates ask for much of it again."""
 
 
 class Trainer:
-    """Trains one model on one corpus, starting from ``progress``; ``token_seconds`` is as in ``Reports``."""
+    """Trains one model on one corpus, starting from ``progress``."""
 
     def __init__(
         self,
@@ -47,7 +47,6 @@ class Trainer:
         log: Log,
         device: torch.device,
         world: World = ONE_PROCESS,
-        token_seconds: float | None = None,
     ) -> None:
         self.config = config.training
         self.seed = config.seed
@@ -65,7 +64,7 @@ class Trainer:
         self.validator = Validator(config, prepared, model, device, log, world)
         self.checkpointing = Checkpointing(self.config, run, model, self.optimizer, device, log, world)
         self.extent = Extent.of(config, prepared, world.size)
-        self.reports = Reports(self.config, self.extent, log, device, token_seconds)
+        self.reports = Reports(self.config, self.extent, log, device)
         self.progress = Progress()
 
     # --- the loop -----------------------------------------------------------------------------------------------------
@@ -95,9 +94,12 @@ class Trainer:
         while not self.progress.finished(self.config):
             stop_together(self.world, check_stop)
             started = time.perf_counter()
-            update = self.update(*self._next(batches))
-            self.progress = self.progress.timed(update.loss, update.tokens, time.perf_counter() - started)
-            self.progress = self.reports.update(self.progress, update, shown)
+            made = self.update(*self._next(batches))
+            self.progress = self.progress.timed(made.loss, made.tokens, time.perf_counter() - started)
+            self.reports.shown(self.progress, shown)
+            if self.progress.report_due(self.config):
+                self.reports.record(self.progress, made)
+                self.progress = replace(self.progress, window=Window())
             if self.device.type == "cpu" and self.progress.update % GIVE_BACK == 0:
                 release_freed_memory()
             if self.progress.validation_due(self.config):
@@ -113,7 +115,7 @@ class Trainer:
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
         gradient_norm, total = torch.stack((norm.double(), likelihood.double())).tolist()  # the one GPU synchronization
-        skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
+        skipped = not (math.isfinite(gradient_norm) and math.isfinite(total))
         if skipped:
             self._skip()
         else:

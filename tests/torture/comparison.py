@@ -13,7 +13,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
 from tests.torture.trial_folder import NOTHING, TrialFolder
 
-TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second", "matrix_share")
+TIMINGS = ("seconds", "validation_seconds", "target_tokens_per_second")
 """Values that may differ between two equal runs."""
 OF_A_FINISHED_RUN = (
     "checkpoints/last/model.safetensors",

@@ -138,8 +138,9 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
     assert line.startswith(f"output: {tmp_path}/new: the checkpoints need ") and line.endswith(" MB are free there")
     assert "data.cache" not in line, "it is there already"
     assert train("--output", run, "--dry-run", "--resume")[0] == 0  # which has its own room already
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=-(10**9)))
     [*_, line] = refused(train(*how, "--set", f"data.cache={tmp_path}/other"))
-    assert f"; data.cache: {tmp_path}/other: the encoded text needs " in line
+    assert line.startswith(f"data.cache: {tmp_path}/other: the encoded text needs ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
@@ -200,17 +201,6 @@ def test_a_dry_run_makes_batches_as_large_as_training_will(
         largest.append(max(sizes))
         sizes.clear()
     assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
-
-
-def test_a_folder_for_temporary_files_that_cannot_be_used(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
-    code, err = train("--output", tmp_path / "run", "--dry-run")
-    assert code == 0 and f"TMPDIR: {tmp_path}/none: not writable; the dry run uses " in err
-    monkeypatch.setattr(tempfile, "tempdir", os.fsdecode(bytes(tmp_path) + b"/\xe9"))
-    [line] = refused(train("--output", tmp_path / "run", "--dry-run"))
-    assert line == f"TMPDIR: {tmp_path}/\\xe9: a name that is not UTF-8; set it to another directory"
 
 
 def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:
