@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-import nmt.data.corpus
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
 from nmt.data.corpus import Pair, corpus_digest, corpus_files, read_pairs
 from nmt.data.lines import decode_lines, read_lines
@@ -232,27 +231,6 @@ def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(name: str) -
     """``datasets`` before 5.0 would read ./train.pkl, a pickle, for ``pandas``."""
     message = error_of(pairs_of, HubCorpus(hub=name, split="train"))
     assert message.endswith("not a dataset of the hub; must be OWNER/NAME")
-
-
-def test_without_a_connection_the_hub_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    class Unreachable:
-        def head(self, url: str, timeout: float) -> None:
-            asked.append(url)
-            raise OSError("Name or service not known")
-
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.get_session", Unreachable)
-    nmt.data.corpus._reach_hub.cache_clear()
-    try:
-        for split in ("train", "validation"):
-            said = error_of(pairs_of, HubCorpus(hub="some/corpus", split=split))
-            assert "cannot be loaded" in said and "no connection to the hub, and not in its local cache" in said
-    finally:
-        nmt.data.corpus._reach_hub.cache_clear()
-    assert len(asked) == 1, "neither our question nor the hub's client goes on asking"
 
 
 # --- digest -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +12,6 @@ from typing import Any, NamedTuple
 from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
 from nmt.data.lines import aligned_files, file_sha256, matching, read_lines
 from nmt.errors import DataError
-
-HUB_SECONDS = 10
-"""Timeout of the connection test."""
 
 
 class Pair(NamedTuple):
@@ -104,36 +100,16 @@ def load_hub(corpus: HubCorpus) -> Any:
 
     import datasets  # noqa: PLC0415  (slow to import; only a hub corpus needs it)
 
-    reached = _reach_hub()
     try:
         return datasets.load_dataset(corpus.hub, name=corpus.subset, split=corpus.split, revision=corpus.revision)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
-        if not reached:
-            reason = f"no connection to the hub, and not in its local cache ({reason})"
         if "script" in reason.lower():
             reason = f"it needs a loading script, which is not supported ({reason})"
         raise DataError(
             f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}; "
             f"to use local files instead: {{source: FILE, target: FILE}}"
         ) from error
-
-
-@cache
-def _reach_hub() -> bool:
-    """Test the connection to the hub once. Without one, use its local cache, as ``HF_HUB_OFFLINE=1`` does, instead of
-    retrying five times for every file."""
-    import datasets  # noqa: PLC0415
-    import huggingface_hub  # noqa: PLC0415
-
-    if huggingface_hub.constants.HF_HUB_OFFLINE:
-        return True  # the user has chosen
-    try:
-        huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=HUB_SECONDS)
-    except Exception:  # of any HTTP library
-        huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
-        return False
-    return True
 
 
 def _aligned(source_file: str, target_file: str) -> Iterator[Pair]:

@@ -22,10 +22,6 @@ def attention(options: str) -> str:
 # overrides; the keys that are reported, each with a word of what would be right
 CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # scores and widths
-    (
-        (NARROW, attention("{type: luong, score: {type: low_rank, hidden: 256}, heads: 2}")),
-        {"model.attention.score.hidden": "rank 256 at most"},
-    ),
     ((attention("{type: luong, score: dot}"),), {"model.decoder.hidden": r"twice model.encoder.hidden \(512\)"}),
     (
         (attention("{type: luong, score: dot}"), TRANSFORMER[1], "model.decoder={hidden: 128}"),
@@ -53,8 +49,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((attention("{type: bahdanau, hard: {type: marginal}}"),), {"model.attention.hard.type": "luong"}),
     ((attention(LUONG % ", hard: {type: marginal}"),), {"model.attention.input_feeding": "false"}),
     # encoder, decoder, Transformers
-    (("model.encoder={residual: true}",), {"model.encoder.residual": "layers"}),
-    (("model.decoder={residual: true}",), {"model.decoder.residual": "layers"}),
     ((attention("{type: none, context: initial_state}"),), {"model.attention.context": "forward.*mean"}),
     (TRANSFORMER[:1], {"model.decoder.type": "transformer"}),
     (TRANSFORMER[2:], {"model.attention.type": "transformer"}),
@@ -72,21 +66,8 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # data
     (("data.train={mix: {a: 1}}",), {"data.train.mix.a": "none"}),
     (("data.corpora={a: {tsv: a}}",), {"data.corpora.a": "mix"}),
-    (
-        ("data.corpora={a: {tsv: a}}", "data.train={mix: {a: 1}, temperature: 2}"),
-        {"data.train.temperature": "one corpus"},
-    ),
     (("data.test={tsv: t, links: l, tag: <t>}",), {"data.test.links": "evaluation.gold", "data.test.tag": "training"}),
     # training
-    *(
-        ((f"training.scheduled_sampling={{{options}}}",), {f"training.scheduled_sampling.{key}": said})
-        for options, key, said in (
-            ("type: linear, floor: 1", "floor", "less"),
-            ("type: linear, offset: 1.5, slope: 0", "slope", "more"),
-            ("type: linear, offset: 0.3, floor: 0.5", "offset", "at least the floor"),
-            ("type: exponential, base: 1", "base", "less"),
-        )
-    ),
     (("training.guided_attention={type: links}",), {"training.guided_attention.type": "data.train.links"}),
     (
         ("training.guided_attention={type: diagonal}", "data.reverse_source=true"),
@@ -137,12 +118,10 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         (attention("{type: luong, score: dot}"), NARROW),
         (attention("{type: none, context: initial_state}"), "model.encoder.directions=forward"),
         (attention("{type: none, context: initial_state}"), "model.encoder.summary=mean"),
-        ("model.encoder={residual: true, layers: 2}",),
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
         ("training.guided_attention={type: diagonal}", "training.scheduled_sampling={type: linear}"),
-        ("training.scheduled_sampling={type: linear, offset: 0.5, slope: 0}",),
         ("training.validation.metric=aer", "evaluation.gold={source: s, target: t, links: l}"),
     ],
 )

@@ -42,14 +42,9 @@ class CoverageScore(AdditiveScore):
             yield Problem(
                 f"{key}.type", "'coverage' needs a recurrent decoder of the package, which adds up the weights"
             )
-        for use, other in (
-            ("heads: 1", attention.heads > 1),
-            ("scope: {type: global}", not isinstance(attention.scope, GlobalScope)),
-            ("hard: null", attention.hard is not None),
-        ):
-            if other:
-                text = f"'coverage' is defined for one soft attention over all positions; use {use}"
-                yield Problem(f"{key}.type", text)
+        if attention.heads > 1 or attention.hard is not None or not isinstance(attention.scope, GlobalScope):
+            text = "'coverage' is defined for one soft, global attention; use heads: 1, scope: global, hard: null"
+            yield Problem(f"{key}.type", text)
 
 
 @SCORES.register
@@ -91,16 +86,6 @@ class LowRankScore(Score):
     type: Literal["low_rank"]
     hidden: Width | None = None
     """The rank in each head; null: ``decoder.hidden`` divided by ``heads``."""
-
-    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
-        """A rank that is not low."""
-        assert isinstance(model.attention, ScoredAttention)
-        heads = model.attention.heads
-        full = min(model.decoder.hidden, model.encoder.width) // heads
-        rank = self.hidden or model.decoder.hidden // heads
-        if rank >= full:
-            text = f"{rank} is not low rank: this matrix has rank {full} at most; use less, or score 'general'"
-            yield Problem(f"{key}.hidden", text)
 
 
 @SCORES.register

@@ -52,18 +52,23 @@ class TsvCorpus(Corpus):
     """Column with the translations, from 0."""
 
 
-class JsonlCorpus(Corpus):
-    """One file with a JSON object per line, or a pattern."""
+class Records(Corpus):
+    """Options of corpora of records with keys."""
 
-    jsonl: Text
-    """The file."""
     source_key: Text | None = None
     """Key of the source sentence, dotted (``translation.en``); null: ``data.source_language``."""
     target_key: Text | None = None
     """Key of the translation; null: ``data.target_language``."""
 
 
-class HubCorpus(Corpus):
+class JsonlCorpus(Records):
+    """One file with a JSON object per line, or a pattern."""
+
+    jsonl: Text
+    """The file."""
+
+
+class HubCorpus(Records):
     """A dataset of the Hugging Face hub that needs no loading script."""
 
     hub: Text
@@ -74,10 +79,6 @@ class HubCorpus(Corpus):
     """Commit or tag; null: the latest."""
     subset: Text | None = None
     """Its configuration, such as ``de-en``."""
-    source_key: Text | None = None
-    """Key of the source sentence, dotted (``translation.en``); null: ``data.source_language``."""
-    target_key: Text | None = None
-    """Key of the translation; null: ``data.target_language``."""
 
 
 class Mix(Section):
@@ -179,8 +180,6 @@ class Data(Section):
             yield Problem(f"data.train.mix.{name}", f"there is no data.corpora.{name}; the corpora are: {known}")
         for name in self.corpora.keys() - mixed.keys():
             yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
-        if isinstance(self.train, Mix) and len(mixed) == 1 and self.train.temperature != 1:
-            yield Problem("data.train.temperature", "has no effect for a mix of one corpus; leave it out")
         for split, corpus in (("validation", self.validation), ("test", self.test)):
             if corpus is not None and corpus.links is not None:
                 text = "has no effect, only data.train's links are read; leave it out (gold links: evaluation.gold)"

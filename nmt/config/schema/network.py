@@ -85,11 +85,6 @@ class Recurrence(Part):
     layer_norm: bool = False
     """Layer normalization of the gates (Ba et al. 2016)."""
 
-    def contradictions(self, key: str, model: "Network") -> Iterator[Problem]:
-        """A residual connection around no layer."""
-        if self.residual and self.layers == 1:
-            yield Problem(f"{key}.residual", "has no effect with one layer; leave it out, or add layers")
-
 
 class Transitions(Recurrence):
     """Options of the recurrences whose gates read the state."""

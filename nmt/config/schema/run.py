@@ -126,7 +126,6 @@ class Config(Section):
         """Find every contradiction, under the key to change first."""
         yield from self.model.contradictions()
         yield from self.data.contradictions()
-        yield from self.training.contradictions()
         if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
             given = isinstance(self.tokenizer, GivenTokenizer)
             share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"

@@ -1,6 +1,5 @@
 """The ``training`` section."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, ValidationInfo, field_validator
@@ -14,7 +13,6 @@ from nmt.config.schema.base import (
     NotNegative,
     Pieces,
     Positive,
-    Problem,
     Registry,
     Section,
     Size,
@@ -154,17 +152,6 @@ class LinearSampling(SamplingSchedule):
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Smallest share."""
 
-    def contradictions(self, key: str) -> Iterator[Problem]:
-        """A share of references that is 1, or the floor, at every update; ``key`` is the section's."""
-        if self.floor == 1:
-            yield Problem(f"{key}.floor", "1 leaves every reference in its place; use less, or leave the section out")
-        elif self.offset >= 1 and self.slope == 0:
-            text = "0 leaves every reference in its place; use more, or leave the section out"
-            yield Problem(f"{key}.slope", text)
-        elif self.offset < self.floor:
-            text = f"{self.offset:g} is less than {key}.floor ({self.floor:g}), which is then the share at every update"
-            yield Problem(f"{key}.offset", f"{text}; must be at least the floor")
-
 
 class ExponentialSampling(SamplingSchedule):
     """Share of references base^i after i updates."""
@@ -172,11 +159,6 @@ class ExponentialSampling(SamplingSchedule):
     type: Literal["exponential"]
     base: Annotated[float, Field(gt=0, le=1)] = 0.99993
     """k of the paper."""
-
-    def contradictions(self, key: str) -> Iterator[Problem]:
-        """A share of references that is 1 at every update; ``key`` is the section's."""
-        if self.base == 1:
-            yield Problem(f"{key}.base", "1 leaves every reference in its place; use less, or leave the section out")
 
 
 class InverseSigmoidSampling(SamplingSchedule):
@@ -257,10 +239,5 @@ class Training(Section):
                 "out, or set it to null"
             )
         return updates
-
-    def contradictions(self) -> Iterator[Problem]:
-        """Options that contradict each other."""
-        if isinstance(self.scheduled_sampling, LinearSampling | ExponentialSampling):
-            yield from self.scheduled_sampling.contradictions("training.scheduled_sampling")
 
     _usual_schedule = usual_type("constant", "schedule")
