@@ -55,7 +55,19 @@ def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, wi
     }
     lengths = torch.linspace(1, positions, sentences).long()
     mask = (torch.arange(positions) < lengths.unsqueeze(1)).to(DEVICE)
-    states, contexts, weights = attending_sequence("gru", mask=mask, **inputs)
+    gates, initial, keys, annotations, recurrent, bias, query, energy, context = inputs.values()
+    states, contexts, weights = attending_sequence(
+        "gru",
+        gates,
+        initial,
+        keys,
+        annotations,
+        mask,
+        recurrent=(recurrent, bias),
+        feeding=context,
+        additive=(query, energy),
+        combine=None,
+    )
     gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), list(inputs.values()))
     assert not weights[:, ~mask].any()
     return [states.detach(), contexts.detach(), weights, *gradients]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.fast.kernels.attending import attending_sequence, feeding_sequence
+from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
 from nmt.model.attention import (
@@ -131,24 +131,27 @@ def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: 
 
 def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Attend and update in one operation for all steps; then walk the other layers. The weights carry no gradient."""
-    memory, attention = state.memory, decoder.attention
-    assert isinstance(attention, AdditiveAttention) and memory.keys is not None
-    recurrent, bias = recurrent_of(decoder.cell)
     outputs, contexts, weights = attending_sequence(
         WALKED[type(decoder.cell)],
         _gates(decoder.embedding_gates, embedded),
         state.hidden.T,
-        memory.keys,
-        memory.annotations,
-        memory.source_mask,
-        recurrent=recurrent,
-        bias=bias,
-        query=attention.query.weight,
-        energy=attention.energy.weight.squeeze(0),
-        context=cast(Tensor, decoder.context_gates.weight),
+        cast(Tensor, state.memory.keys),
+        state.memory.annotations,
+        state.memory.source_mask,
+        recurrent=recurrent_of(decoder.cell),
+        feeding=cast(Tensor, decoder.context_gates.weight),
+        additive=_additive(decoder.attention),
+        combine=None,
     )
     outputs = _climb(decoder, outputs.permute(2, 0, 1), state)
     return decoder.readout(embedded, contexts.transpose(0, 1), outputs), weights.transpose(0, 1)
+
+
+def _additive(attention: Attention) -> tuple[Tensor, Tensor] | None:
+    """W_a and v_a of the additive score; None for the others."""
+    if not isinstance(attention, AdditiveAttention):
+        return None
+    return attention.query.weight, attention.energy.weight.squeeze(0)
 
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
@@ -159,27 +162,20 @@ def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState)
 
 def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Update, attend, combine and feed in one operation for all steps. The weights carry no gradient."""
-    memory, attention, combine, additive = state.memory, decoder.attention, decoder.combine, None
-    assert memory.keys is not None and state.attentional is not None and decoder.feeding_gates is not None
-    if isinstance(attention, AdditiveAttention):
-        additive = attention.query.weight, attention.energy.weight.squeeze(0)
-    hidden = decoder.cell.hidden
-    recurrent, bias = recurrent_of(decoder.cell)
+    combine, hidden = decoder.combine, decoder.cell.hidden
+    assert decoder.feeding_gates is not None
     from_context, from_state = combine.weight.split((combine.in_features - hidden, hidden), 1)
-    readouts, weights = feeding_sequence(
+    _, readouts, weights = attending_sequence(
         WALKED[type(decoder.cell)],
         _gates(decoder.embedding_gates, embedded),
         state.hidden.T,
-        state.attentional.T,
-        memory.keys,
-        functional.linear(memory.annotations, from_context),
-        memory.source_mask,
-        recurrent=recurrent,
-        bias=bias,
-        combine=from_state,
-        combine_bias=combine.bias,
+        cast(Tensor, state.memory.keys),
+        functional.linear(state.memory.annotations, from_context),
+        state.memory.source_mask,
+        recurrent=recurrent_of(decoder.cell),
         feeding=decoder.feeding_gates.weight,
-        additive=additive,
+        additive=_additive(decoder.attention),
+        combine=(from_state, combine.bias),
     )
     return readouts.permute(2, 0, 1), weights.transpose(0, 1)
 
