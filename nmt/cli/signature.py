@@ -55,7 +55,7 @@ FirstWord = Annotated[int, Field(ge=0, le=1)]
 SHARED = {
     "set": "override a key of the configuration, for example training.updates=100; may be repeated",
     "device": "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)",
-    "precision": "number format of matrix products, whatever the run was trained in; int8 needs a CPU (default: fp32)",
+    "precision": "number format of matrix products, whatever the run was trained in; int8 needs VNNI (default: fp32)",
     "bins": "maximum length of each bin, in words, or in characters for a language without spaces between words; "
     "longer sentences form one more bin (default: evaluation.bins of the first run; without a run those of the schema)",
     "bleu_tokenizer": "tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default: "

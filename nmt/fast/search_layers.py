@@ -45,10 +45,9 @@ class RecurrentStep:
         self.inputs = inputs(*weight_and_bias(input_gates))
         self.recurrent = linear(*recurrent_of(cell))
 
-    def __call__(self, below: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Take one step: below (R, I), state (R, W) -> output (R, H), state (R, W)."""
-        state = self.cell.update(self.inputs(below), self.recurrent(self.cell.output(state)), state)
-        return self.cell.output(state), state
+    def __call__(self, below: Tensor, state: Tensor) -> Tensor:
+        """Take one step: below (R, I), state (R, W) -> state (R, W)."""
+        return self.cell.update(self.inputs(below), self.recurrent(self.cell.output(state)), state)
 
 
 class FastEncoder:
@@ -106,6 +105,6 @@ class FastEncoder:
         for t, n in enumerate(reading):
             for way, step in enumerate(ways):
                 where = rows[:n], places[way, t, :n]
-                output, state[way, :n] = step(inputs[where], state[way, :n])
-                outputs[:, :, way][where] = last[:n, way] = output
+                state[way, :n] = now = step(inputs[where], state[way, :n])
+                outputs[:, :, way][where] = last[:n, way] = step.cell.output(now)
         return outputs.flatten(2), last.flatten(1)

@@ -24,7 +24,7 @@ from torch.nn import functional
 from nmt.config.schema import Kernels
 from nmt.device import autocast
 from nmt.errors import ConfigError
-from nmt.fast.kernels.products import Int8Linear
+from nmt.fast.kernels.products import Int8Linear, multiplies_int8
 from nmt.fast.recurrent import STEPPED, reads, recurrent_of, writes
 from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, SteppedCell, weight_and_bias
 from nmt.model.attention import (
@@ -70,8 +70,6 @@ class FastSearch(Searchable[RecurrentState]):
     """
 
     from_context: Linear
-    fed = 0
-    """Units of the readout that the next step is fed."""
 
     def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
         self.model = model
@@ -82,7 +80,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.ahead = ahead and type(decoder.attention) in LINEAR
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
-        self.scores = _normalized(self._layer(*weight_and_bias(model.output)))
+        self.logits = self._layer(*weight_and_bias(model.output))
         source, encoder = model.source_embedding.weight.detach().to(self.high), model.encoder
         self.encoder = None
         if reads(encoder, STEPPED):
@@ -90,25 +88,14 @@ class FastSearch(Searchable[RecurrentState]):
         self.cell = cast(SteppedCell, decoder.cell)
         self.gates = decoder.embedding_gates.out_features
         self.upper = [RecurrentStep(layer.input_gates, layer.cell, self._layer, self._layer) for layer in decoder.above]
-        self.residual = [layer.residual for layer in decoder.above]
-        self.initial = [
-            self._layer(*weight_and_bias(each))
-            for each in (decoder.initial, *(layer.initial for layer in decoder.above))
-        ]
+        self.above = decoder.above
         self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
         self.units = 0
         if type(self.attention) is AdditiveAttention:
             attention = self.attention
             self.units = attention.query.out_features
             self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
-            self.query = -2 * attention.query.weight
-            weight_of_keys, bias_of_keys = weight_and_bias(attention.key)
-            self.key = self._layer(-2 * weight_of_keys, -2 * bias_of_keys)
-        self.recurrent = self._layer(*self._recurrent(*recurrent_of(decoder.cell)))
-
-    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weight and bias applied to the output of the first layer's previous state."""
-        return weight, bias
+            self.query = -2 * attention.query.weight, attention.query.weight.new_zeros(self.units)
 
     def _layer(self, weight: Tensor, bias: Tensor) -> Linear:
         if not len(weight):
@@ -139,26 +126,17 @@ class FastSearch(Searchable[RecurrentState]):
         return tensor.to(self.high) if tensor.is_floating_point() else tensor
 
     def start(self, memory: Memory) -> RecurrentState:
-        """As ``Seq2Seq.start``."""
-        bridge = self.model.encoder.bridge(memory.summary).contiguous()
-        hidden, *upper = (initial(bridge).tanh_() for initial in self.initial)
-        fed = hidden.new_zeros(len(hidden), self.fed) if self.fed else None
-        return RecurrentState(self._prepare(memory), 0, 1, hidden, fed, tuple(upper))
-
-    def _prepare(self, memory: Memory) -> Memory:
-        """As ``Attention.prepare``; ahead of the search, what reads a context is applied to the values."""
-        if self.fixed:
-            return replace(memory, annotations=none_of(memory.annotations), summary=self.from_context(memory.summary))
+        """As ``Seq2Seq.start``; ahead of the search, what reads a context is applied to the annotations."""
+        with autocast(memory.summary.device, self.precision):
+            state = cast(RecurrentState, self.model.start(memory)).map(self._high)
+        memory = state.memory
         if self.units:
-            memory = replace(memory, keys=_exp(self.key(memory.annotations)))
-        else:
-            with autocast(memory.summary.device, self.precision):
-                memory = self.attention.prepare(memory)
-            memory = memory.map(self._high)
-        if not self.ahead:
-            return memory
-        values = self.from_context(memory.annotations)
-        return replace(memory, annotations=none_of(memory.annotations), values=values)
+            memory = replace(memory, keys=_exp(-2 * cast(Tensor, memory.keys)))
+        if self.fixed:
+            memory = replace(memory, annotations=none_of(memory), summary=self.from_context(memory.summary))
+        elif self.ahead:
+            memory = replace(memory, annotations=none_of(memory), values=self.from_context(memory.annotations))
+        return replace(state, memory=memory)
 
     @abstractmethod
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
@@ -170,10 +148,9 @@ class FastSearch(Searchable[RecurrentState]):
         hidden (R, W) -> output of the last layer (R, H), the states of those above the first.
         """
         output, after = self.cell.output(hidden), []
-        for step, residual, before in zip(self.upper, self.residual, state.upper, strict=True):
-            above, now = step(output, before)
-            output = above + output if residual else above
-            after.append(now)
+        for layer, step, before in zip(self.above, self.upper, state.upper, strict=True):
+            after.append(step(output, before))
+            output = layer.add(output, after[-1])
         return output, tuple(after)
 
     def _attend(self, state: RecurrentState, queries: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -206,23 +183,15 @@ class FastSearch(Searchable[RecurrentState]):
     ) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """End a step: units of the readout (R, U), the state before it, those of its layers, and its weights."""
         readout = self.nonlinearity(units)
-        fed = readout if self.fed else None
-        return self.scores(readout), state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
+        fed = None if state.attentional is None else readout
+        logits = self.logits(readout).float()
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: half the memory to go through
+        return log_probs, state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
 
 
-def none_of(annotations: Tensor) -> Tensor:
+def none_of(memory: Memory) -> Tensor:
     """Annotations of width zero, where no step reads any; a view would keep them all in memory."""
-    return annotations.new_empty(*annotations.shape[:-1], 0)
-
-
-def _normalized(layer: Linear) -> Linear:
-    """From the layer of the logits to log-probabilities, in fp32 and in place: half the memory to go through."""
-
-    def log_probs(readout: Tensor) -> Tensor:
-        logits = layer(readout).float()
-        return torch.log_softmax(logits, -1, out=logits)
-
-    return log_probs
+    return memory.annotations.new_empty(*memory.annotations.shape[:-1], 0)
 
 
 def _exp(x: Tensor) -> Tensor:
@@ -263,16 +232,13 @@ class FastBahdanau(FastSearch):
         gates, readout = weight_and_bias(decoder.embedding_gates), weight_and_bias(decoder.embedding_readout)
         self.from_token = self._table(self.embedding, *joined(gates, readout))
         self.reads_context = not isinstance(decoder.context_gates, Unread)
+        self.from_context = lambda summary: summary[..., :0]
         if self.reads_context:
             gates, readout = weight_and_bias(decoder.context_gates), weight_and_bias(decoder.context_readout)
             self.from_context = self._layer(*joined(gates, readout))
-        else:
-            self.from_context = none_of
         self.from_state = self._layer(*weight_and_bias(decoder.state_readout))
-
-    def _recurrent(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """W_a s and U s share their input."""
-        return joined((self.query, bias.new_zeros(self.units)), (weight, bias)) if self.units else (weight, bias)
+        recurrent = recurrent_of(decoder.cell)
+        self.recurrent = self._layer(*(joined(self.query, recurrent) if self.units else recurrent))
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """As ``Seq2Seq.step``."""
@@ -297,10 +263,10 @@ class FastLuong(FastSearch):
         annotation = weight.size(1) - decoder.cell.hidden
         self.from_context = self._layer(weight[:, :annotation].contiguous(), torch.zeros_like(bias))
         self.from_state = self._layer(weight[:, annotation:].contiguous(), bias)
+        self.recurrent = self._layer(*recurrent_of(decoder.cell))
         if self.units:
-            self.to_query = self._layer(self.query, bias.new_zeros(self.units))
+            self.to_query = self._layer(*self.query)
         if decoder.feeding_gates is not None:
-            self.fed = decoder.feeding_gates.in_features
             self.feeding = self._layer(*weight_and_bias(decoder.feeding_gates))
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
@@ -352,30 +318,27 @@ def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
 
 
-def fast_search(model: Seq2Seq, precision: torch.dtype, *, ahead: bool) -> Searchable[Any]:
-    """Return the twin of the network, to be searched for as long as its weights stay as they are.
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
+    """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
 
-    Raises ConfigError for int8 if the decoder has no twin.
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, for which it raises ConfigError where
+    there is no twin.
     """
-    twin = twin_of(model.decoder)
-    if twin is None and precision == torch.int8:
+    refuse_precision(precision, kernels)
+    twin = twin_of(model.decoder) if kernels == "auto" else None
+    if twin is not None:
+        return twin(model, model.decoder, precision, ahead=beam_size > 1)
+    if precision == torch.int8:
         raise ConfigError(
             "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
             "coverage; use fp32 or bf16"
         )
-    return twin(model, model.decoder, precision, ahead=ahead) if twin else PlainSearch(model, precision)
-
-
-def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
-    """Return what search asks of the network, for as long as its weights stay as they are.
-
-    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, which plain kernels do not have.
-    """
-    refuse_precision(precision, kernels)
-    return fast_search(model, precision, ahead=beam_size > 1) if kernels == "auto" else PlainSearch(model, precision)
+    return PlainSearch(model, precision)
 
 
 def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
     """Raise ConfigError for a precision that the kernels do not have."""
     if precision == torch.int8 and kernels == "plain":
         raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
+    if precision == torch.int8 and not multiplies_int8():
+        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")

@@ -6,8 +6,6 @@ Intel Xeon with AVX-512 it is 3 to 19% slower for most of these products, which 
 oneDNN anyway. int8 takes half the time of bf16 where the processor multiplies it (AVX-512 VNNI).
 """
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
@@ -45,14 +43,12 @@ def transposed(weight: Tensor) -> Tensor:
 
 LARGEST = 127
 """Largest absolute value of the integers."""
-LARGEST_IN_PAIRS = 64
-"""That of the weights if pairs of products are summed in 16 bits: 255 * 64 * 2 < 2^15 < 255 * 127 * 2."""
 ZERO = 128
 """The zero point of unsigned inputs; oneDNN's fastest product is of unsigned by signed numbers."""
 
 
 def multiplies_int8() -> bool:
-    """Whether the processor sums int8 products in 32 bits, and oneDNN has a layer for it.
+    """Whether the processor sums int8 products in 32 bits (VNNI), and oneDNN has a layer for it.
 
     Older processors sum pairs of them in 16 bits, which overflow.
     """
@@ -62,52 +58,29 @@ def multiplies_int8() -> bool:
     )
 
 
-def quantize(rows: Tensor, largest: int = LARGEST) -> tuple[Tensor, Tensor]:
-    """Write each row as integers times a scale of its own: (R, I) -> (R, I) up to ``largest``, scales (R, 1), in fp32.
+def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Write each row as integers times a scale of its own: (R, I) -> (R, I), scales (R, 1), in fp32.
 
     No row depends on another, so no translation depends on its neighbours in a batch.
     """
-    scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(largest)
+    scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(LARGEST)
     return (rows / scales).round_(), scales
 
 
-@cache
-def largest_weight() -> int:
-    """The largest integer of weights whose products are exact here, found by the largest product that there is.
-
-    Which instructions oneDNN takes depends on the processor and on the environment (``ONEDNN_MAX_CPU_ISA``).
-    """
-    ones = torch.ones(32, 256)
-    return LARGEST if (Int8Linear(ones, torch.zeros(32), LARGEST)(ones) - 256).abs().max() < 0.01 else LARGEST_IN_PAIRS
-
-
 class Int8Linear:
-    """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8; sums are exact.
+    """W x + b: weight (O, I), bias (O,). The weight's rows and the input's are rounded to int8; sums are exact."""
 
-    Args:
-        largest: the largest integer of the weights; without it, ``largest_weight()``.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor, largest: int | None = None) -> None:
-        numbers, scales = quantize(weight.float(), largest_weight() if largest is None else largest)
-        integers = numbers.to(torch.int8)
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        numbers, scales = quantize(weight.float())
         self.bias = bias.float()
         self.scales = scales.squeeze(1)  # (O,)
         self.offsets = torch.zeros_like(self.scales, dtype=torch.long)
-        self.fused = multiplies_int8()
-        self.weight = torch.ops.onednn.qlinear_prepack(integers, None) if self.fused else integers.T.contiguous()
+        self.weight = torch.ops.onednn.qlinear_prepack(numbers.to(torch.int8), None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O) fp32."""
         numbers, scales = quantize(x.flatten(0, -2))
-        products = self._product(numbers)
-        return torch.addcmul(self.bias, products, scales, out=products).view(*x.shape[:-1], -1)
-
-    def _product(self, numbers: Tensor) -> Tensor:
-        """Multiply integers (R, I) by the weight and its scales: -> (R, O) fp32."""
-        if not self.fused:
-            return torch._int_mm(numbers.to(torch.int8), self.weight).float().mul_(self.scales)
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        products: Tensor = torch.ops.onednn.qlinear_pointwise(
             numbers.add_(ZERO).to(torch.uint8),
             1.0,
             ZERO,
@@ -122,4 +95,4 @@ class Int8Linear:
             [],
             "",
         )
-        return product
+        return torch.addcmul(self.bias, products, scales, out=products).view(*x.shape[:-1], -1)
