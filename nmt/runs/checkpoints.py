@@ -79,16 +79,13 @@ class Checkpoints:
                 file.chmod(aside.stat().st_mode & 0o666)  # safetensors makes them readable by their owner alone
                 sync(file)
             write_checksums(aside)  # the last file; writing it syncs the directory, too
-            oldest = folder.with_name(f".{name}.oldest")
-            shutil.rmtree(oldest, ignore_errors=True)
             if folder.exists():  # otherwise a crash has left the predecessor as the only one
-                if before.exists():
-                    before.rename(oldest)
+                shutil.rmtree(before, ignore_errors=True)
                 folder.rename(before)
             aside.rename(folder)
             sync(self.checkpoints)
-            for useless in (oldest,) if name == "last" else (oldest, before):
-                shutil.rmtree(useless, ignore_errors=True)
+            if name != "last":
+                shutil.rmtree(before, ignore_errors=True)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder}: cannot be written: {error}") from None
 
@@ -99,35 +96,27 @@ class Checkpoints:
     def resumable(self, say: Callable[[str], None]) -> str:
         """The newest checkpoint from which training can resume: ``last``, or ``previous`` with a message if ``last`` is
         damaged. Raises CheckpointError if there is none."""
-        there = [name for name in ("last", "previous") if self._place(name).exists()]
-        unsealed = [name for name in there if not (self._place(name) / CHECKSUMS).exists()]
         problems: list[str] = []
-        for name in sorted(there, key=lambda name: name in unsealed):  # verifiable ones first
+        for name in ("last", "previous"):
+            seal = self._place(name) / CHECKSUMS
+            if not seal.exists():  # nor may the rest of a checkpoint that was being deleted be trusted
+                problems.append(f"{seal if seal.parent.exists() else seal.parent}: missing")
+                continue
             try:
                 self.weights(name)
                 self.training(name)
             except FileError as error:
                 problems += error.problems
                 continue
-            if name in unsealed:
-                say(f"{self._place(name) / CHECKSUMS}: missing; the files beside it cannot be verified")
-            elif name == "previous":
-                problems += [f"{self._place(other) / CHECKSUMS}: missing" for other in unsealed]
-                problems += [] if "last" in there else [f"{self._place('last')}: missing"]
             for problem in problems:
-                say(f"{problem}; resuming from {self._place(name)}{', which is older' if name == 'previous' else ''}")
+                say(f"{problem}; resuming from {self._place(name)}, which is older")
             return name
-        if not problems:
-            raise CheckpointError(f"{self.checkpoints / 'last'}: missing, nothing to resume from")
         raise CheckpointError(*problems, "restore one of them, or start again with --overwrite")
 
     def fall_back(self) -> None:
         """Replace ``last``, damaged or missing, by ``previous``, which the next save would otherwise delete."""
-        last, aside = self.checkpoints / "last", self.checkpoints / ".last.old"
-        shutil.rmtree(aside, ignore_errors=True)
-        if last.exists():
-            last.rename(aside)
-        (self.checkpoints / "previous").rename(last)
+        self.delete("last")
+        self._place("previous").rename(self._place("last"))
         sync(self.checkpoints)
 
     def delete(self, name: str) -> None:
@@ -137,7 +126,7 @@ class Checkpoints:
     def keep(self, names: Set[str]) -> None:
         """Remove every checkpoint ``update-N`` except these, and the remains of a crash during :meth:`save`."""
         for folder in self.checkpoints.iterdir():
-            remains = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old|oldest)", folder.name)
+            remains = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old)", folder.name)
             # an old one may be the only one of its name
             useless = remains and (remains[2] != "old" or (self.checkpoints / remains[1]).exists())
             if useless or (folder.name.startswith("update-") and folder.name not in names):
