@@ -107,7 +107,7 @@ def measured(
 ) -> Measured:
     scores = SystemScores(name, {"bleu": Score(score, "")}, (), np.zeros((1, 0, STATISTICS), np.int64))
     fails = [k in failing for k in range(len(bleu))]
-    return Measured(None, scores, np.array(bleu, np.float64), fails, np.zeros((0, 0)), None)
+    return Measured([], scores, np.array(bleu, np.float64), fails, np.zeros((0, 0)), None)
 
 
 def bins_of(lengths: Integers, size: int = 10) -> list[Integers]:

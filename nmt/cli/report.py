@@ -27,8 +27,8 @@ def report(
 ) -> None:
     """Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
 
-    The page needs no network and opens from disk. The systems are runs, or those of an experiment; they are measured on
-    one test set, and translations that are kept from training are used again.
+    The page needs no network and opens from disk. The systems are runs, or those of an experiment; they translate one
+    test set.
 
     Args:
         runs: run directory, output directory of an experiment, or its YAML file

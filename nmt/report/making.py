@@ -23,7 +23,7 @@ from nmt.plots.learning import draw_learning, learning_curves
 from nmt.plots.length_curve import About, draw_length_curve
 from nmt.plots.style import svg
 from nmt.report.collecting import Collected, Say, Trained
-from nmt.report.measuring import Measured, choose, measure, translated
+from nmt.report.measuring import Measured, choose, measure
 from nmt.report.reading import Readings, read, sentence_records
 from nmt.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
 from nmt.runs.directory import RunDirectory
@@ -55,7 +55,9 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     readings = []
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(selection.indices):,} sentences")
-        readings.append(_reading(system, one, collected.sources, selection.indices, device))
+        loaded = load_run(system.run.path, device)
+        translations = [one.translations[each] for each in selection.indices]
+        readings.append(Readings(loaded.tokenizers, read(loaded, translations, device)))
     settings = differing_settings([system.config for system in systems])
     facts = [
         _facts(system, one, differing, each.views, collected.resamples)
@@ -71,7 +73,6 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             data.source_language,
             data.target_language,
             right_to_left(collected.sources),
-            right_to_left(collected.references),
             unit,
             unit_of(data.target_language),
         ),
@@ -87,21 +88,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         sentences=records,
         example=example(records),
         selection=selection.described,
-        notes=collected.notes,
     )
-
-
-def _reading(
-    system: Trained, measured: Measured, sources: Sequence[str], shown: Sequence[int], device: torch.device
-) -> Readings:
-    """Read what the system made of the sentences that are ``shown``; they are translated if only their texts are there,
-    which say nothing of their pieces."""
-    loaded = load_run(system.run.path, device)
-    if measured.translations is None:
-        translations = translated(loaded, [sources[each] for each in shown], device)
-    else:
-        translations = [measured.translations[each] for each in shown]
-    return Readings(loaded.tokenizers, read(loaded, translations, device))
 
 
 def _facts(

@@ -14,7 +14,7 @@ from nmt.evaluation.by_length import SystemScores, score_system
 from nmt.evaluation.diagnosis import failure, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
-from nmt.report.collecting import Collected, Trained, kept_translations
+from nmt.report.collecting import Collected, Trained
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
@@ -31,8 +31,8 @@ SEED = 1
 class Measured:
     """The scores of a system on the whole test set."""
 
-    translations: list[Translation] | None
-    """N, with their pieces; None if the hypotheses existed before, as text."""
+    translations: list[Translation]
+    """N."""
     scores: SystemScores
     bleu: Floats
     """BLEU of each sentence, (N,): exponential smoothing, effective order."""
@@ -47,14 +47,13 @@ class Measured:
 def measure(
     system: Trained, loaded: LoadedRun, collected: Collected, lengths: Integers, device: torch.device
 ) -> Measured:
-    """Translate the test set, unless current translations exist, and score it; force the references for the reasons.
+    """Translate the test set with the run's own decoding options, and score it; force the references for the reasons.
 
     ``lengths`` are those of the sources, (N,).
     """
-    hypotheses, translations = kept_translations(system, collected), None
-    if hypotheses is None:
-        translations = translated(loaded, collected.sources, device)
-        hypotheses = [each.text for each in translations]
+    translator = Translator.of([loaded], device, torch.float32)
+    translations = list(translator.translate(collected.sources, SearchOptions.from_config(translator.decoding)))
+    hypotheses = [each.text for each in translations]
     scores = score_system(
         system.name,
         lengths,
@@ -74,12 +73,6 @@ def measure(
         measures,
         aer,
     )
-
-
-def translated(loaded: LoadedRun, sources: Sequence[str], device: torch.device) -> list[Translation]:
-    """Translate lines with the run's own decoding options."""
-    translator = Translator.of([loaded], device, torch.float32)
-    return list(translator.translate(sources, SearchOptions.from_config(translator.decoding)))
 
 
 def failures_of(hypothesis: str, reference: str, unit: Unit) -> list[str]:

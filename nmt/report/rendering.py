@@ -8,7 +8,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -39,7 +39,6 @@ class Languages:
     source: str
     target: str
     source_rtl: bool
-    target_rtl: bool
     unit: str
     """Unit of the source: words or characters."""
     target_unit: str
@@ -144,45 +143,24 @@ class Report:
     """A sentence for the overview."""
     selection: str
     """How the sentences were chosen, in words."""
-    notes: list[str]
-    """Remarks on single systems, below the table of scores."""
 
 
 # --- the size of the page ---------------------------------------------------------------------------------------------
 
 
 def fitted(report: Report, most: int = MOST_BYTES) -> tuple[Report, str]:
-    """Return the report with as much as a page of ``most`` bytes holds, and the page.
-
-    First the views of single heads are left out, then more and more sentences; ``selection`` describes it. If the rest
-    is larger, it is returned.
-    """
-    for smaller in _smaller(report):
-        page = render(smaller)
-        if len(page.encode()) <= most:
-            break
-    return smaller, page
-
-
-def _smaller(report: Report) -> Iterator[Report]:
-    yield report
-    if any(len(system.views) > 1 for system in report.systems):
-        described = f"{report.selection}; without single heads, for the size of the page"
-        report = replace(report, sentences=list(map(_with_first_view, report.sentences)), selection=described)
-        yield report
+    """Return the report with as many sentences as a page of ``most`` bytes holds, and the page; ``selection``
+    describes it. With a few sentences it may still be larger."""
+    shown, page = report, render(report)
     by_length = sorted(report.sentences, key=lambda each: each.length)
     for share in SHARES:
+        if len(page.encode()) <= most:
+            break
         kept = sorted(thinned(by_length, max(2, round(share * len(by_length)))), key=lambda each: each.id)
         described = f"{report.selection}; {len(kept):,} of these, for the size of the page"
-        yield replace(report, sentences=kept, selection=described)
-
-
-def _with_first_view(sentence: Sentence) -> Sentence:
-    systems = {
-        name: replace(each, attention=each.attention and dict(list(each.attention.items())[:1]))
-        for name, each in sentence.systems.items()
-    }
-    return replace(sentence, systems=systems)
+        shown = replace(report, sentences=kept, selection=described)
+        page = render(shown)
+    return shown, page
 
 
 def thinned(items: Sequence[Item], most: int) -> list[Item]:

@@ -171,7 +171,7 @@ def fake_report() -> dict[str, Any]:
         "title": "The <demo> & its systems",
         "made": {"date": "2026-11-22", "toolkit": "0.1.0", "command": "nmt-report runs/demo --output report.html"},
         "languages": {
-            "source": "en", "target": "fr", "source_rtl": False, "target_rtl": False,
+            "source": "en", "target": "fr", "source_rtl": False,
             "unit": "words", "target_unit": "words",
         },
         "metrics": [METRICS[name] for name in ("perplexity", "bleu", "chrf", "aer")],
@@ -184,7 +184,6 @@ def fake_report() -> dict[str, Any]:
         "sentences": sentences,
         "example": sentences[3],
         "selection": f"{len(sentences)} of 1,000 sentences: some of each length.",
-        "notes": ["luong-64 has no data.test: it is measured on test.en, the test set of the others"],
     }  # fmt: skip
 
 

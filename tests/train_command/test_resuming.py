@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.train import main
-from nmt.report.collecting import collect
 from tests.small_run import metrics
 from tests.torture.comparison import snapshot
 from tests.train_command.commands import Train, refused
@@ -71,8 +70,6 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path)
     assert recorded["training.batch_tokens"]["old"] == 100
     assert all(f"after update 2: {key} changed from " in err for key in CHANGES)
     assert metrics(run, "train")[-1]["learning_rate"] == 0.5
-    notes = collect([str(run)], None, (None, 0), print).notes
-    assert "run, after update 2: training.optimizer.learning_rate changed from 0.001 to 0.5" in notes
     code, err = train("--output", run, "--resume", *arguments, "--set", "model.dropout.readout=0.1")
     changes = json.loads((run / "manifest.json").read_text())["changes"]
     assert changes[-1] == {"update": 4, "key": "model.dropout.readout", "old": 0.3, "new": 0.1}
