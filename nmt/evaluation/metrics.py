@@ -117,13 +117,6 @@ def bleu_of(tokenizer: BleuTokenizer, *, effective_order: bool = False) -> "BLEU
     return BLEU(tokenize=tokenizer, effective_order=effective_order)
 
 
-def chrf_of() -> "CHRF":
-    """Make sacreBLEU's chrF."""
-    from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
-
-    return CHRF()
-
-
 def of_sacrebleu(metric: "BLEU | CHRF", evidence: Evidence) -> Score:
     """Score the translations by a metric of sacreBLEU."""
     hypotheses, references = list(evidence.hypotheses), list(evidence.references)
@@ -162,11 +155,13 @@ def _sentence_bleu(hypothesis: str, reference: str, tokenizer: BleuTokenizer) ->
 
 def _chrf(evidence: Evidence) -> Score:
     """Popović 2015."""
-    return of_sacrebleu(chrf_of(), evidence)
+    from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
+
+    return of_sacrebleu(CHRF(), evidence)
 
 
 def _sentence_chrf(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -> float:
-    return float(chrf_of().sentence_score(hypothesis, [reference]).score)
+    return _chrf(Evidence([hypothesis], [reference], tokenizer)).value
 
 
 def _alignment_error_rate(evidence: Evidence) -> Score | None:
@@ -270,21 +265,11 @@ def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[in
     Statistics are (..., sentences, STATISTICS). The samples depend only on the seed and the number of sentences, so
     that a resample has the same sentences for all systems, in every call.
     """
-    sentences, table = sentences_first(statistics)
-    drawn = counted(draws(sentences, resamples, seed), "bootstrap", resamples, "resamples")
-    sums = np.stack([draw @ table for draw in drawn])
-    return bleu_of_statistics(as_statistics(sums, statistics))
-
-
-def sentences_first(statistics: Integers) -> tuple[int, Floats]:
-    """Return the number of sentences, and (..., sentences, STATISTICS) as a matrix (sentences, ... x STATISTICS)."""
     sentences = statistics.shape[-2]
-    return sentences, np.moveaxis(statistics, -2, 0).reshape(sentences, -1).astype(np.float64)  # exact, fast products
-
-
-def as_statistics(sums: Floats, statistics: Integers) -> Integers:
-    """Invert :func:`sentences_first` for sums of rows: (n, ... x STATISTICS) -> (n, ..., STATISTICS)."""
-    return sums.astype(np.int64).reshape(len(sums), *statistics.shape[:-2], STATISTICS)
+    table = np.moveaxis(statistics, -2, 0).reshape(sentences, -1).astype(np.float64)  # exact, and fast products
+    drawn = counted(draws(sentences, resamples, seed), "bootstrap", resamples, "resamples")
+    sums = np.stack([draw @ table for draw in drawn]).astype(np.int64)
+    return bleu_of_statistics(sums.reshape(resamples, *statistics.shape[:-2], STATISTICS))
 
 
 def draws(size: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Integers]:

@@ -53,13 +53,6 @@ OF_THE_SCRIPT = 0.5
 Unit = Literal["words", "characters"]
 
 
-class Choice(NamedTuple):
-    """A tokenizer of BLEU, and a note for the user about it."""
-
-    tokenizer: BleuTokenizer
-    note: str | None = None
-
-
 class BinnedBy(NamedTuple):
     """The length by which sentences are binned: its side and its unit."""
 
@@ -123,22 +116,21 @@ def lengths(lines: Iterable[str], unit: Unit) -> npt.NDArray[np.int64]:
 
 # --- the tokenizer of BLEU --------------------------------------------------------------------------------------------
 
+Say = Callable[[str], None]
 
-def tokenizer_for(language: str | None) -> Choice:
-    """Choose sacreBLEU's tokenizer for a language; ``char`` if it has none, or if MeCab is not installed."""
+
+class Choice(NamedTuple):
+    """A tokenizer of BLEU, and a note for the user about it."""
+
+    tokenizer: BleuTokenizer
+    note: str | None = None
+
+
+def tokenizer_for(language: str | None) -> BleuTokenizer:
+    """Choose sacreBLEU's tokenizer for a language: one that needs no other package, so that a score is the same on
+    every machine."""
     code = known(language) if language else None
-    match code:
-        case None:
-            return Choice(DEFAULT)
-        case "zh":
-            return Choice("zh")
-        case "ja" | "ko":
-            wanted: BleuTokenizer = "ja-mecab" if code == "ja" else "ko-mecab"
-            if installed(wanted):
-                return Choice(wanted)
-            return Choice("char", f"BLEU is computed on characters: {wanted} needs {_extra(wanted)}")
-        case _:
-            return Choice("char")
+    return DEFAULT if code is None else "zh" if code == "zh" else "char"
 
 
 def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
@@ -150,37 +142,45 @@ def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
     chosen = config.evaluation.bleu_tokenizer
     if chosen is not None:
         return Choice(checked(chosen, "evaluation.bleu_tokenizer"))
-    choice = tokenizer_for(config.data.target_language)
-    if choice.tokenizer == DEFAULT and (seen := language_of(references)):
-        suits = tokenizer_for(seen).tokenizer
+    tokenizer = tokenizer_for(config.data.target_language)
+    if tokenizer == DEFAULT and (seen := language_of(references)):
         return Choice(
             DEFAULT,
             f"warning: data.target_language is '{config.data.target_language}', but the script of the references is "
-            f"that of '{seen}': BLEU's tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to {suits}",
+            f"that of '{seen}': BLEU's tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to "
+            f"{tokenizer_for(seen)}",
         )
-    return choice
+    return Choice(tokenizer)
+
+
+def tokenizer_of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say, remedy: str) -> BleuTokenizer:
+    """Return the tokenizer of all runs, whose configurations are there by their names in messages; say its note.
+
+    Raises ConfigError, with the ``remedy``, if they have different ones.
+    """
+    choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
+    tokenizers = {choice.tokenizer for choice in choices.values()}
+    if len(tokenizers) > 1:
+        raise ConfigError(
+            *(f"{name}: BLEU's tokenizer is {choice.tokenizer}" for name, choice in choices.items()),
+            f"scores by different tokenizers cannot be compared; {remedy}",
+        )
+    for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
+        say(note)
+    return tokenizers.pop()
 
 
 def checked(tokenizer: BleuTokenizer, key: str) -> BleuTokenizer:
     """Return the tokenizer. Raises ConfigError, which names the option ``key``, if it is not installed."""
-    if not installed(tokenizer):
-        raise ConfigError(f"{key}: {tokenizer} needs {_extra(tokenizer)}; or choose char")
+    extra, *modules = MECAB.get(tokenizer, ("",))
+    if not all(map(find_spec, modules)):
+        raise ConfigError(
+            f"{key}: {tokenizer} needs MeCab, which is not installed (pip install 'sacrebleu[{extra}]'); or choose char"
+        )
     return tokenizer
 
 
-def installed(tokenizer: BleuTokenizer) -> bool:
-    """Whether all modules of the tokenizer are installed."""
-    return all(find_spec(module) is not None for module in MECAB.get(tokenizer, ())[1:])
-
-
-def _extra(tokenizer: BleuTokenizer) -> str:
-    return f"MeCab, which is not installed (pip install 'sacrebleu[{MECAB[tokenizer][0]}]')"
-
-
 # --- the scoring of a test set ----------------------------------------------------------------------------------------
-
-Say = Callable[[str], None]
-"""Receives a choice that is not obvious."""
 
 
 class Scoring(NamedTuple):
@@ -229,33 +229,10 @@ def scoring(
         return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
     if runs:
         return Scoring(tokenizer_of_runs(runs, references, say, "choose one with --bleu-tokenizer"), *units)
-    choice = tokenizer_for(languages[1])
-    if choice.tokenizer != DEFAULT:
+    tokenizer = tokenizer_for(languages[1])
+    if tokenizer != DEFAULT:
         say(
-            f"the script of the references is that of '{languages[1]}': BLEU's tokenizer is {choice.tokenizer} "
+            f"the script of the references is that of '{languages[1]}': BLEU's tokenizer is {tokenizer} "
             "(choose another with --bleu-tokenizer)"
         )
-    if choice.note:
-        say(choice.note)
-    return Scoring(choice.tokenizer, *units)
-
-
-def tokenizer_of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say, remedy: str) -> BleuTokenizer:
-    """Return the tokenizer of all runs, whose configurations are there by their names in messages; say its note.
-
-    Raises ConfigError, with the ``remedy``, if they have different ones.
-    """
-    choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
-    tokenizers = {choice.tokenizer for choice in choices.values()}
-    if len(tokenizers) > 1:
-        raise ConfigError(
-            *(
-                f"{name}: BLEU's tokenizer is {choices[name].tokenizer} (evaluation.bleu_tokenizer "
-                f"{config.evaluation.bleu_tokenizer or 'null'}, data.target_language {config.data.target_language})"
-                for name, config in runs.items()
-            ),
-            f"scores by different tokenizers cannot be compared; {remedy}",
-        )
-    for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
-        say(note)
-    return tokenizers.pop()
+    return Scoring(tokenizer, *units)
