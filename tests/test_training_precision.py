@@ -26,7 +26,7 @@ def machine(
     """Pretend to be on a processor; -> the precisions that are measured, as they are."""
     measured = list[torch.dtype]()
 
-    def product_rate(device: torch.device, precision: torch.dtype, *, brief: bool = False) -> float:
+    def product_rate(device: torch.device, precision: torch.dtype) -> float:
         measured.append(precision)
         return rates[precision]
 

@@ -59,7 +59,7 @@ def settled_precision(name: str, device: torch.device, world: World, say: Say, m
     if known and manifest.get("precision") in ("fp32", "bf16"):
         chosen = manifest["precision"]
     elif chosen == "bf16" and device.type == "cpu":
-        fp32, bf16 = (product_rate(device, precision, brief=True) / 1e9 for precision in (FP32, BF16))
+        fp32, bf16 = (product_rate(device, precision) / 1e9 for precision in (FP32, BF16))
         chosen = "bf16" if bf16 > MARGIN * fp32 else "fp32"
         say(f"precision: {chosen}, by measurement: matrix products at {fp32:,.0f} GFLOP/s in fp32, {bf16:,.0f} in bf16")
     return "fp32" if "fp32" in world.gather(chosen) else "bf16"

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from nmt.data.batching import Batch, Specials, collate, plan_by_length
+from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted
 from nmt.model import Network
@@ -98,15 +97,18 @@ def force(
         batch_tokens: largest batch.
         keep_attention: return the attention, if the network has any.
         first: the number of the first pair, for ``warn``.
-        warn: is told of each side that is cut off.
+        warn: is called for each side that is cut off.
     """
-    max_target = max_source if max_target is None else max_target
 
-    def cut_off(side: Literal["source", "target"], most: int) -> Callable[[int], None]:
-        return lambda place: warn(side, first + place, f"too long: only its first {most} pieces are read")
+    def encoded(side: Literal["source", "target"], texts: Sequence[str], most: int) -> list[Ids]:
+        found = (tokenizers.source if side == "source" else tokenizers.target).encode_first(texts, most)
+        for number, (_, cut) in enumerate(found, first):
+            if cut:
+                warn(side, number, f"too long: only its first {most} pieces are read")
+        return [np.array(ids, np.int32) for ids, _ in found]
 
-    sources = _first(tokenizers.source, [pair.source for pair in pairs], max_source, cut_off("source", max_source))
-    targets = _first(tokenizers.target, [pair.target for pair in pairs], max_target, cut_off("target", max_target))
+    sources = encoded("source", [pair.source for pair in pairs], max_source)
+    targets = encoded("target", [pair.target for pair in pairs], max_source if max_target is None else max_target)
     return force_ids(
         network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, keep_attention=keep_attention
     )
@@ -127,17 +129,12 @@ def force_ids(
 
     ``top`` is the number of likeliest pieces that are kept for each step, at most the vocabulary; 0: none.
     """
-    specials = Specials.of(tokenizers)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
 
     def read(rows: NDArray[np.int64]) -> list[ForcedDecoding]:
-        batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials).to(device)
-        found = _read(network, batch, keep_attention, top)
-        return [
-            _of_sentence(found, place, sources[row], targets[row], tokenizers, specials)
-            for place, row in enumerate(rows.tolist())
-        ]
+        pairs = [(sources[row], targets[row]) for row in rows]
+        return _read(network, tokenizers, pairs, device, top, keep_attention=keep_attention)
 
     results: dict[int, ForcedDecoding] = {}
     with side_by_side(device, len(plan)) as each:
@@ -146,43 +143,38 @@ def force_ids(
     return [results[row] for row in range(len(sources))]
 
 
-class _Batch(NamedTuple):
-    """What a network says of B sentences with S source and T target pieces, padding included."""
-
-    log_probabilities: Tensor
-    """(B, T)"""
-    attention: Tensor | None
-    """(B, T, S)"""
-    likeliest: tuple[Tensor, Tensor] | None
-    """Ids and log-probabilities, each (B, T, top)."""
-
-
 @torch.inference_mode()
-def _read(network: Network, batch: Batch, keep_attention: bool, top: int) -> _Batch:
-    memory = network.encode(batch.source, batch.source_lengths)
-    readouts, weights = network.unroll(batch.target_input, memory)
+def _read(
+    network: Network,
+    tokenizers: Tokenizers,
+    pairs: Sequence[tuple[Ids, Ids]],
+    device: torch.device,
+    top: int,
+    *,
+    keep_attention: bool,
+) -> list[ForcedDecoding]:
+    """Read a batch of B pairs with up to S source and T target pieces, end symbols included."""
+    specials = Specials.of(tokenizers)
+    batch = collate([pair[0] for pair in pairs], [pair[1] for pair in pairs], specials).to(device)
+    readouts, weights = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
     every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
-    chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2)
-    best = every.topk(min(top, every.size(-1)), -1) if top else None
-    return _Batch(
-        chosen.cpu(),
-        weights.float().cpu() if keep_attention and weights is not None else None,
-        best and (best.indices.cpu(), best.values.cpu()),
-    )
-
-
-def _of_sentence(
-    batch: _Batch, place: int, source: Ids, target: Ids, tokenizers: Tokenizers, specials: Specials
-) -> ForcedDecoding:
-    """The sentence at a place of the batch, without padding; columns of its attention are in the order of the text."""
-    order, length = specials.order(len(source) + 1), len(target) + 1
-    return ForcedDecoding(
-        _pieces(tokenizers.source, source),
-        _pieces(tokenizers.target, target),
-        batch.log_probabilities[place, :length].numpy(),
-        None if batch.attention is None else batch.attention[place, :length][:, order].numpy(),
-        batch.likeliest and Likeliest(*(each[place, :length].numpy() for each in batch.likeliest)),
-    )
+    chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu().numpy()  # (B, T)
+    attention = None if weights is None or not keep_attention else weights.float().cpu().numpy()  # (B, T, S)
+    likeliest = [each.cpu().numpy() for each in every.topk(min(top, every.size(-1)), -1)] if top else []
+    found = []
+    for place, (source, target) in enumerate(pairs):
+        # columns of the attention are in the order of the text
+        order, length = specials.order(len(source) + 1), len(target) + 1
+        found.append(
+            ForcedDecoding(
+                tokenizers.source.pieces([*source.tolist(), specials.source_eos]),
+                tokenizers.target.pieces([*target.tolist(), specials.target_eos]),
+                chosen[place, :length],
+                None if attention is None else attention[place, :length][:, order],
+                Likeliest(*(each[place, :length] for each in reversed(likeliest))) if likeliest else None,
+            )
+        )
+    return found
 
 
 def force_stream(
@@ -230,15 +222,3 @@ def word_attention(
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights
-
-
-def _first(tokenizer: Tokenizer, texts: Sequence[str], most: int, cut_off: Callable[[int], None]) -> list[Ids]:
-    encoded = tokenizer.encode_first(texts, most)
-    for place, (_, cut) in enumerate(encoded):
-        if cut:
-            cut_off(place)
-    return [np.array(ids, np.int32) for ids, _ in encoded]
-
-
-def _pieces(tokenizer: Tokenizer, ids: Ids) -> list[str]:
-    return tokenizer.pieces([*ids.tolist(), tokenizer.eos_id])

@@ -1,6 +1,7 @@
 """Measure the memory of a function; the machine."""
 
 import os
+import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TypeVar
 import torch
 
 from machine import cpu
-from nmt.device import multiplies_bf16
+from nmt.device import multiplies_bf16, product_rate, timed
 
 T = TypeVar("T")
 
@@ -40,6 +41,16 @@ def peak_memory(device: torch.device, out: list[int | None]) -> Iterator[None]:
 def _resident(name: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
+
+
+def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the median time of ``repeats`` calls, after two calls as a warm-up."""
+    return statistics.median([timed(task, device) for _ in range(repeats + 2)][2:])
+
+
+def large_product_rate(device: torch.device, precision: torch.dtype) -> float:
+    """Return the FLOP/s of products of matrices so large that nothing else takes time."""
+    return product_rate(device, precision, 8192 if device.type == "cuda" else 2048, calls=11)
 
 
 def alone(task: Callable[..., T], *arguments: object) -> T:

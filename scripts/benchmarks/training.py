@@ -12,20 +12,13 @@ from pathlib import Path
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from benchmarks.measuring import peak_memory
+from benchmarks.measuring import large_product_rate, peak_memory, seconds
 from benchmarks.systems import VOCABULARY, reference, variant_name
 from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
-from nmt.device import (
-    keep_freed_memory,
-    product_rate,
-    resolve_device,
-    resolve_precision,
-    seconds,
-    synchronize,
-)
+from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
@@ -142,9 +135,9 @@ def measure(case: Case) -> TrainingRow:
             step()
     if device.type == "cpu":
         keep_freed_memory()
-    before = product_rate(device, precision)
+    before = large_product_rate(device, precision)
     taken = seconds(step, device, case.repeats)
-    rate = statistics.mean((before, product_rate(device, precision)))
+    rate = statistics.mean((before, large_product_rate(device, precision)))
     tokens, cells = sentences * target_length, sentences * (source_length + target_length)
     if device.type == "cuda" and case.kernels == "auto":
         full = filled_up(reference_batch(*case.shape), SPECIALS)
@@ -206,7 +199,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     precision = resolve_precision(config.precision, device)
     with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), lambda _: None)) as log:
         trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
-        rate = product_rate(device, precision)
+        rate = large_product_rate(device, precision)
         _warm(trainer, trainer.batches(), device)
         start = trainer.progress
         runs = []
@@ -214,7 +207,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
             trainer.progress = start
             runs.append(_updates(trainer, trainer.batches(), updates, device))
     counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
-    rate = statistics.mean((rate, product_rate(device, precision)))
+    rate = statistics.mean((rate, large_product_rate(device, precision)))
     flops = cost(config.model, sizes[1]).training_flops(counted.sources, counted.targets)
     sentences, source, target = len(counted.sources), sum(counted.sources), sum(counted.targets)
     return TrainingRow(
