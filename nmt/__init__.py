@@ -19,30 +19,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # as _HOMES has it
-    from nmt.config import Config, load_config
-    from nmt.errors import NmtError
-    from nmt.evaluation.by_length import SystemScores
-    from nmt.library.evaluation import evaluate
-    from nmt.library.length_curve import LengthCurve, length_curve
-    from nmt.library.training import train
-    from nmt.translation.results import TranslatedHypothesis, Translation
-    from nmt.translation.translator import Translator
+    from nmt.config import Config as Config
+    from nmt.config import load_config as load_config
+    from nmt.errors import NmtError as NmtError
+    from nmt.evaluation.by_length import SystemScores as SystemScores
+    from nmt.library.evaluation import evaluate as evaluate
+    from nmt.library.length_curve import LengthCurve as LengthCurve
+    from nmt.library.length_curve import length_curve as length_curve
+    from nmt.library.training import train as train
+    from nmt.translation.results import TranslatedHypothesis as TranslatedHypothesis
+    from nmt.translation.results import Translation as Translation
+    from nmt.translation.translator import Translator as Translator
 
 __version__ = "0.1.0"
-__all__ = [
-    "Config",
-    "LengthCurve",
-    "NmtError",
-    "SystemScores",
-    "TranslatedHypothesis",
-    "Translation",
-    "Translator",
-    "__version__",
-    "evaluate",
-    "length_curve",
-    "load_config",
-    "train",
-]
 
 _HOMES = {
     "Config": "nmt.config",
@@ -58,6 +47,7 @@ _HOMES = {
     "train": "nmt.library.training",
 }
 """The module of each public name that is not defined here."""
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

@@ -38,16 +38,13 @@ def run_name(path: str | os.PathLike[str]) -> str:
 
 def why_unwritable(path: Path) -> str:
     """The operating system's reason why a file or directory is not writable; "" if it is."""
-    wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
-    if not os.access(path, wanted):
-        read_only = os.statvfs(path).f_flag & os.ST_RDONLY
-        return os.strerror(errno.EROFS if read_only else errno.EACCES)
-    if path.is_dir():  # rights do not bind root, and say nothing about a full disk
+    reason = "" if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
+    if path.is_dir():
         try:
-            tempfile.TemporaryFile(dir=path).close()
+            tempfile.TemporaryFile(dir=path).close()  # rights do not bind root, and say nothing about a full disk
         except OSError as error:
-            return error.strerror or str(error)
-    return ""
+            reason = error.strerror or str(error)
+    return reason
 
 
 def write_bytes(path: Path, data: bytes) -> None:

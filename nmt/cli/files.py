@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from nmt.config import load_run_config
-from nmt.data.lines import OPENERS, decode_lines, read_lines, require_readable, unreadable
+from nmt.data.lines import decode_lines, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
 from nmt.files import why_unwritable
 
@@ -120,12 +120,7 @@ def standard_input() -> Iterator[str]:
 
 def count_lines(path: str | None) -> int | None:
     """Count the lines of a file, to know how long it takes; None without a regular file."""
-    if path is None or not Path(path).is_file():
-        return None
-    if Path(path).suffix in OPENERS:
-        return sum(1 for _ in read_lines(path))
-    with Path(path).open("rb") as file:
-        return sum(1 for _ in file)
+    return sum(1 for _ in read_lines(path)) if path is not None and Path(path).is_file() else None
 
 
 # --- lines out --------------------------------------------------------------------------------------------------------
