@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import pickle
 import shutil
 import stat
 from pathlib import Path
@@ -11,21 +10,19 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.config import Config
 from nmt.errors import ConfigError, FileError
-from nmt.files import read_json, write_bytes, write_json, write_text
+from nmt.files import write_bytes, write_json, write_text
 from nmt.model import build_model
 from nmt.runs import checkpoints
 from nmt.runs.checkpoints import TRIES, TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run, load_weights
 from nmt.runs.metrics import cut_metrics, last_progress
-from nmt.runs.tensors import average, load_tensors, unshared
+from nmt.runs.tensors import average, unshared
 from tests.models import SOURCE, model_config, small_model
-from tests.small_run import pickles
 from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
 from tests.torture.strangers import reseal
 
@@ -123,15 +120,6 @@ def test_average_is_the_mean() -> None:
     assert equal(average([TENSORS | {"b": torch.ones(2)}]), TENSORS | {"b": torch.ones(2)})
 
 
-def test_text_and_json_are_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
-    write_text(tmp_path / "text", "é\nb\r\n")
-    assert (tmp_path / "text").read_bytes() == "é\nb\r\n".encode()
-    write_json(tmp_path / "json", {"é": [1, None]})
-    assert read_json(tmp_path / "json") == {"é": [1, None]}
-    assert "é" in (tmp_path / "json").read_text("utf-8")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["json", "text"]
-
-
 def test_a_run_that_was_moved_needs_no_other_file(run: RunDirectory, saved: RunDirectory, tmp_path: Path) -> None:
     moved = run.path.rename(tmp_path / "elsewhere")
     assert equal(load_run(moved, CPU).model.state_dict(), load_run(saved.path, CPU).model.state_dict())
@@ -211,15 +199,6 @@ def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> No
     reseal(run.checkpoints / "last")
     with pytest.raises(FileError, match=r"last/training\.json: cannot be read"):
         run.training("last")
-
-
-def test_what_is_loaded_needs_its_file_no_more(tmp_path: Path) -> None:
-    """A deleted file that is mapped into memory keeps its place on the disk; one cut short ends the process."""
-    file = tmp_path / "a.safetensors"
-    save_file({"x": torch.arange(100_000.0)}, file)
-    tensors = load_tensors(file)
-    os.truncate(file, 0)
-    assert tensors["x"].sum() == torch.arange(100_000.0).sum()
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,26 +346,6 @@ def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) 
     assert sorted(run.path.parent.rglob("*")) == before
 
 
-def test_a_last_line_without_its_end_is_cut(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    line = json.dumps({"step": 1, "split": "train"})
-    run.metrics.write_text(f"{line}\n{line}")
-    cut_metrics(run.metrics, {"train": 3, "validation": 3})
-    assert run.metrics.read_text() == f"{line}\n"
-    run.metrics.write_text("")
-    cut_metrics(run.metrics, {"train": 3, "validation": 3})
-    assert run.metrics.read_text() == ""
-
-
-def test_metrics_that_are_none_are_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunDirectory(tmp_path)
-    run.metrics.write_bytes(b"[\n" * 1001)
-    monkeypatch.setattr("nmt.runs.metrics.MOST_DROPPED", 1000)
-    with pytest.raises(FileError, match="nmt-train did not write the end of this file"):
-        cut_metrics(run.metrics, {"train": 3, "validation": 3})
-    assert run.metrics.stat().st_size == 2002, "nothing of it is lost"
-
-
 def test_a_checkpoint_says_when_it_was_written(run: RunDirectory) -> None:
     run.save("best", weights_of(1))
     assert run.update("best") == 0
@@ -407,14 +366,6 @@ def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     assert run.metrics.read_text().splitlines() == lines[:3]
     cut_metrics(run.metrics, {"train": 3, "validation": 2})  # a validation that is to be made again
     assert run.metrics.read_text().splitlines() == lines[:2]
-
-
-def test_nothing_is_a_pickle(run: RunDirectory) -> None:
-    run.save("last", weights_of(1), TrainingCheckpoint({"m": torch.ones(1)}, {}))
-    assert pickles(run.path) == []
-    torch.save({}, run.path / "model.pt")  # what the search must be able to find
-    (run.path / "object").write_bytes(pickle.dumps({}))
-    assert {path.name for path in pickles(run.path)} == {"model.pt", "object"}
 
 
 def test_readers_of_the_folder_may_read_the_weights(tmp_path: Path) -> None:

@@ -147,17 +147,6 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     assert len(graphs.recordings) == min(2, most)
 
 
-def test_graphs_draw_other_dropout_each_time() -> None:
-    config = model_config("bahdanau", dropout={"embedding": 0.5, "annotation": 0.5, "readout": 0.5})
-    model = build_model(config, SOURCE, TARGET).to(GPU)
-    graphs = GraphedGradients(EagerGradients(model, TeacherForcing(), GPU, torch.bfloat16, "auto"), SPECIALS)
-    ids = [torch.full((4,), 5).numpy()]
-    batch = graphs.prepared(collate(ids, ids, SPECIALS))
-    likelihoods = [graphs(batch, 5).item() for _ in range(6)]
-    assert len(graphs.recordings) == 1
-    assert len(set(likelihoods)) == len(likelihoods)
-
-
 def test_training_resumes_where_graphs_left_off(tmp_path: Path) -> None:
     """Losses of two and two updates are those of four; the order of additions is not, so not to the last bit. There is
     no dropout: a recorded graph draws other numbers than the eager pass that comes first after resuming."""

@@ -1,6 +1,5 @@
 """The loss against NumPy, and the fused output layer against its plain twin."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -65,17 +64,6 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing:
     assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
 
 
-def test_by_hand() -> None:
-    output = nn.Linear(1, 2, dtype=torch.float64)
-    with torch.no_grad():
-        output.weight.zero_()
-        output.bias.copy_(torch.tensor([0.0, math.log(3)]))  # probabilities 1/4 and 3/4
-    objective, likelihood = cross_entropy(torch.zeros(1, 1, dtype=torch.float64), output, torch.tensor([0]), 0.5)
-    assert likelihood.item() == pytest.approx(math.log(4))
-    # the distribution aimed at is (1/2 + 1/4, 1/4)
-    assert objective.item() == pytest.approx(0.75 * math.log(4) + 0.25 * math.log(4 / 3))
-
-
 @pytest.mark.parametrize("kernels", ["plain", "auto"])
 def test_padding_is_skipped(kernels: Kernels) -> None:
     model = small_model()
@@ -117,14 +105,6 @@ def test_bf16_logits_are_normalized_in_fp32() -> None:
     assert likelihood.item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_is_reported_knows_nothing_of_smoothing() -> None:
-    given = inputs(9)
-    for smoothing in (0.0, 0.3):
-        for _, likelihood, *_ in fused_and_plain(given, smoothing):
-            assert likelihood.item() == pytest.approx(numpy_loss(*given, 0.0)[1])
-            assert not likelihood.requires_grad
-
-
 # --- the fused operation and its twin ---------------------------------------------------------------------------------
 
 
@@ -153,32 +133,6 @@ def test_in_bf16_the_sums_and_the_gradient_of_the_weight_stay_fp32() -> None:
     ]
     for found, right in zip((objective, likelihood, *gradients), exact, strict=True):
         assert (found.float() - right).norm() < 0.02 * right.norm()
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_the_gradient_is_that_of_finite_differences(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "CHUNK", 2)
-    readouts, output, targets = inputs(5)
-    parts = [readouts, output.weight, output.bias]
-    objective, _ = output_loss(readouts, output.weight, output.bias, targets, smoothing)
-    gradients = torch.autograd.grad(objective, parts)
-    step = 1e-6
-    for place, gradient in enumerate(gradients):
-        for index in np.ndindex(*gradient.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = [part.detach().clone() for part in parts]
-                moved[place][index] += sign * step
-                ends.append(output_loss(moved[0], moved[1], moved[2], targets, smoothing)[0].item())
-            assert gradient[index].item() == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-8)
-
-
-def test_a_graph_that_is_walked_twice_is_refused_rather_than_wrong() -> None:
-    readouts, output, targets = inputs(5)
-    objective, _ = output_loss(readouts, output.weight, output.bias, targets, 0.0)
-    objective.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        objective.backward()
 
 
 def test_logits_far_apart_overflow_nothing() -> None:

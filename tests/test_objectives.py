@@ -207,15 +207,6 @@ def test_inputs_are_chosen_without_dropout() -> None:
     assert all(torch.equal(each, chosen[0]) for each in chosen)
 
 
-@pytest.mark.parametrize("output", ["sample", "argmax"])
-def test_weights_that_are_not_finite_give_a_loss_that_is_not(output: Any) -> None:
-    """The update is then skipped, as with teacher forcing."""
-    model = small_model()
-    model.output.bias.data.fill_(math.nan)
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5, output=output), ())
-    assert sampling(model, batch()).objective.isnan()
-
-
 @pytest.mark.parametrize("variant", SOFT)
 def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
     """Autocast keeps the casts of the weights, and those of a pass without gradient have none."""
@@ -324,25 +315,6 @@ def test_padding_and_halves_change_no_penalty(guide: str) -> None:
     for name, value in whole.items():
         torch.testing.assert_close(filled[name], value, rtol=1e-6, atol=1e-7, msg=name)
         torch.testing.assert_close(parts[0][name] + parts[1][name], value, rtol=1e-6, atol=1e-7, msg=name)
-
-
-@pytest.mark.parametrize("guide", GUIDES)
-@pytest.mark.parametrize("variant", ["bahdanau", "luong general"])
-def test_attention_goes_where_it_is_guided(variant: str, guide: str) -> None:
-    model, pairs = small_model(variant).train(), batch(links=True)
-    objective = GuidedAttention(TeacherForcing(), GUIDES[guide](), weight=10.0)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
-
-    def penalty() -> float:
-        _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
-        return GUIDES[guide]()(weights, pairs).item() / pairs.target_tokens
-
-    before = penalty()
-    for _ in range(60):
-        gradients(model, objective, pairs)
-        optimizer.step()
-    least = {"diagonal": 0.0, "links": -0.75 * math.log(0.75) - 0.25 * math.log(0.25)}[guide] / 2
-    assert penalty() - least < 0.5 * (before - least)
 
 
 def test_both_at_once() -> None:

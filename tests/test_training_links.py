@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -185,12 +184,6 @@ def test_pairs_that_are_dropped_take_their_links_with_them(tmp_path: Path, proce
     assert links is not None and [each.tolist() for each in links] == [[[0, 1], [1, 0]], [[1, 0], [0, 1]]]
 
 
-def test_only_the_links_of_the_first_pairs_are_read(tmp_path: Path) -> None:
-    prepared = prepare(configuration(tmp_path, train={"limit": 7}))
-    links = prepared.train.links(range(7))
-    assert links is not None and len(links) == len(prepared.train) == 7
-
-
 def test_links_change_neither_tokenizer_nor_ids(tmp_path: Path) -> None:
     with_links = configuration(tmp_path)
     one, said = prepare(with_links), list[str]()
@@ -251,10 +244,3 @@ def test_links_that_are_not_there(tmp_path: Path) -> None:
     assert error_of(made).startswith(f"data.train.links: {tmp_path}/train.links: no such file")
     os.mkfifo(tmp_path / "train.links")
     assert error_of(made).startswith(f"data.train.links: {tmp_path}/train.links: a pipe")
-
-
-def test_links_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = configuration(tmp_path)
-    times = count()
-    monkeypatch.setattr("nmt.data.dataset.links_digest", lambda path: str(next(times)))
-    assert error_of(made).startswith("data.train.links: changed while it was being read")

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from nmt.errors import ConfigError, DataError, Stopped
+from nmt.errors import ConfigError, DataError
 from nmt.training import world as world_module
-from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, joined, on_writer, share_tensors
+from nmt.training.world import World, in_shares, in_turn, joined, on_writer, share_tensors
 from tests.processes import free_port, run_processes, try_processes
 
 HOST = platform.node()
@@ -85,17 +85,6 @@ def test_what_one_process_has_reaches_all() -> None:
         assert shared == {"a": [[0, 1, 2], [3, 4, 5]], "b": [7, 8]}
         assert ranks == [0, 1, 2]
     assert found[0][2] < min(found[1][2], found[2][2])
-
-
-def test_one_process_agrees_with_itself() -> None:
-    assert in_shares(ONE_PROCESS, [1, 2], lambda share: [2 * each for each in share]) == [2, 4]
-    assert on_writer(ONE_PROCESS, lambda: "value") == "value"
-    with pytest.raises(Stopped):
-        in_shares(ONE_PROCESS, [1], stop)
-
-
-def stop(share: Any) -> Any:
-    raise Stopped
 
 
 def test_a_port_in_use_is_an_error_with_its_name() -> None:

@@ -4,16 +4,15 @@ beside them."""
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext, suppress
-from mmap import ACCESS_READ, mmap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import CheckpointError, NmtError
-from nmt.files import LARGEST_JSON, read_json, require_regular_file
+from nmt.errors import NmtError
+from nmt.files import read_json, require_regular_file
 
-LARGEST_METRICS, MOST_DROPPED = 1 << 30, 1_000_000
-"""Limits for an untrusted run: bytes of the file, and lines written since the last checkpoint."""
+LARGEST_METRICS = 1 << 30
+"""Bytes of the file of an untrusted run."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -51,30 +50,24 @@ def cut_metrics(path: Path, last: Mapping[str, int]) -> None:
     """Drop the last lines of ``metrics.jsonl`` or ``samples.jsonl``, which a run writes again when it resumes: those of
     later steps than the ``last`` of their split, and those of other splits.
 
-    A line of samples has no split; it belongs to a validation. Raises CheckpointError.
+    A line of samples has no split; it belongs to a validation. Raises FileError.
     """
     if not path.exists():
         return
     require_regular_file(path, LARGEST_METRICS)
-    dropped = 0
+    lines = path.read_bytes().split(b"\n")
+    lines.pop()  # empty, or cut short by a crash
+    while lines and not _stays(lines[-1], last):
+        lines.pop()
     with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        with mmap(file.fileno(), 0, access=ACCESS_READ) if end else nullcontext(b"") as text:
-            while end:
-                start = text.rfind(b"\n", 0, end - 1) + 1
-                if end - start < LARGEST_JSON and _stays(text[start:end], last):
-                    break
-                end, dropped = start, dropped + 1
-                if dropped > MOST_DROPPED:
-                    raise CheckpointError(f"{path}: nmt-train did not write the end of this file")
-        file.truncate(end)
+        file.truncate(sum(len(line) + 1 for line in lines))
         os.fsync(file.fileno())
 
 
 def _stays(line: bytes, last: Mapping[str, int]) -> bool:
-    """Whether a line is whole and not later than the ``last`` step of its split."""
+    """Whether a line is not later than the ``last`` step of its split."""
     try:
         record = json.loads(line)
-        return line.endswith(b"\n") and bool(record["step"] <= last[record.get("split", "validation")])
+        return bool(record["step"] <= last[record.get("split", "validation")])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False  # a crash cut the line short
+        return False  # of another split, or damaged

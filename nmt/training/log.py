@@ -66,10 +66,6 @@ class Log:
             self._samples = GrowingFile(self._run.samples if self._writes else None)
         self._samples.write(_line({"step": step, "lines": lines}))
 
-    def text(self, step: int, name: str, markdown: str) -> None:
-        """Write a text to TensorBoard."""
-        self._event(step, summary=summary.text(name, markdown))
-
     def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
         """Write an image, (height, width, 3), to TensorBoard."""
         self._event(step, summary=summary.image(name, pixels, dataformats="HWC"))

@@ -1,7 +1,6 @@
 """Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
 
 import math
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,8 +193,6 @@ class Validator:
             {"source": pair.source, "reference": pair.target, "hypothesis": hypothesis} for pair, hypothesis in shown
         ]
         self.log.samples(update, lines)
-        texts = ["\n\n".join(f"{name}: {_plain(text)}" for name, text in line.items()) for line in lines]
-        self.log.text(update, "validation/samples", "\n\n---\n\n".join(texts))
         binned_by = BinnedBy("source", self.source_unit).axis
         self.log.image(update, "validation/length_curve", bleu_by_length_image(rows, binned_by, scores))
         if self.model.attends:
@@ -231,15 +228,6 @@ def gold_pairs(config: Config) -> GoldPairs | None:
         return None
     with of_key("evaluation.gold"):
         return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
-
-
-def _plain(text: str) -> str:
-    """Escape text for Markdown and HTML, on one line: an empty line would end the block.
-
-    Characters that either could take for its own are written by their numbers, outside of code spans, where TensorBoard
-    would show the numbers themselves.
-    """
-    return re.sub(r"[!-/:-@\[-`{-~]", lambda found: f"&#{ord(found[0])};", re.sub(r"\s", " ", text))
 
 
 def translated(

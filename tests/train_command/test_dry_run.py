@@ -21,7 +21,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run, pipeline
 from nmt.training.progress import Progress
 from nmt.translation.results import Translation
-from nmt.translation.searching import lines_for, search_batch
+from nmt.translation.searching import lines_for
 from nmt.translation.translator import Translator
 from tests.small_run import config as small_config
 from tests.small_run import options
@@ -179,28 +179,6 @@ def test_a_dry_run_translates_the_longest_lines(
         rows = 40 // beam // 4  # pieces of the longest, the end symbol included
         expected.append(longest[: lines_for(rows, torch.device("cpu"))])
     assert translated == expected
-
-
-def test_a_dry_run_makes_batches_as_large_as_training_will(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for side, word in (("low", "oak"), ("up", "OAK")):
-        (tmp_path / f"many.{side}").write_text((" ".join([word] * 4) + "\n") * 300)
-    sizes: list[int] = []
-
-    def watched(model: Any, batch: Any, *how: Any) -> Any:
-        sizes.append(len(batch))
-        return search_batch(model, batch, *how)
-
-    monkeypatch.setattr("nmt.translation.translator.search_batch", watched)
-    how = ["--set", f"data.test={{source: {tmp_path}/many.low, target: {tmp_path}/many.up}}"]
-    how += ["--set", "decoding.batch_tokens=200", "--set", "threads=2", "--set", "training.updates=1"]
-    largest = []
-    for dry in (["--dry-run"], []):
-        assert train("--output", tmp_path / "run", *how, *dry)[0] == 0
-        largest.append(max(sizes))
-        sizes.clear()
-    assert largest == [20, 20]  # 200 tokens, of two hypotheses of five pieces
 
 
 def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:

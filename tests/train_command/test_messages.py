@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nmt.cli import evaluate, length_curve, translate
-from nmt.cli.train import PRODUCTS, main
 from nmt.errors import CheckpointError
 from nmt.training import pipeline
 from tests.train_command.commands import Train, refused
@@ -57,14 +56,3 @@ def test_names_that_a_configuration_cannot_hold(train: Train, tmp_path: Path) ->
     assert line.startswith("output: ") and line.endswith("a name that is not UTF-8; config.yaml could not hold it")
     [line] = refused(train("--output", tmp_path / "run", "--set", "data.cache=~nobody-of-this-name/x"))
     assert line.startswith("data.cache: Could not determine home directory")
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, str(PRODUCTS)), ("7", "7")])
-def test_compiled_products_are_not_kept_twice_unless_asked(
-    given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LRU_CACHE_CAPACITY", given or "")
-    if given is None:
-        monkeypatch.delenv("LRU_CACHE_CAPACITY")
-    assert main([]) == 2
-    assert os.environ["LRU_CACHE_CAPACITY"] == expected

@@ -3,7 +3,6 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,14 +51,6 @@ def test_what_is_wrong_beside_the_data_costs_no_run(train: Train, run: Path, mis
     assert snapshot(run) == before
 
 
-def test_a_run_that_has_saved_nothing_cannot_be_resumed(train: Train, run: Path) -> None:
-    for name in ("last", "previous"):
-        shutil.rmtree(run / "checkpoints" / name)
-    assert refused(train("--output", run)) == [
-        f"output: {run} holds a run without a checkpoint; replace it with --overwrite"
-    ]
-
-
 @pytest.mark.parametrize("how", [[], ["--overwrite"]])
 def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path: Path, how: list[str]) -> None:
     for name in ("thesis.tex", "b", "c", "d"):
@@ -70,16 +61,6 @@ def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_a_half_made_run_can_be_replaced(train: Train, tmp_path: Path) -> None:
-    """Training was killed before it wrote a configuration."""
-    for part in ("tokenizer", "tensorboard"):
-        (tmp_path / "run" / part).mkdir(parents=True)
-    for name in (".lock", ".config.yaml.new"):
-        (tmp_path / "run" / name).touch()
-    code, _ = train("--output", tmp_path / "run", "--overwrite", "--set", "training.updates=1")
-    assert code == 0
-
-
 def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, run: Path) -> None:
     for name in ("last", "previous"):
         shutil.rmtree(run / "checkpoints" / name)
@@ -88,7 +69,7 @@ def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, 
     assert line.startswith(f"output: another nmt-train is running in {run};") and "--overwrite" not in line
 
 
-@pytest.mark.parametrize("place", ["file", "file/run", "file/a/run"])
+@pytest.mark.parametrize("place", ["file", "file/a/run"])
 def test_a_file_in_the_way_is_named(train: Train, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
@@ -103,50 +84,12 @@ def test_a_folder_that_must_not_be_written_to_is_named(
     ]
 
 
-@pytest.mark.parametrize("part", ["checkpoints", "tensorboard"])
-def test_a_part_that_must_not_be_written_to_is_named(
-    train: Train, run: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != run / part)
-    for how in (["--resume"], ["--resume", "--dry-run"], ["--overwrite"]):
-        assert refused(train("--output", run, *how)) == [
-            f"output: {run / part} is not writable (Permission denied); choose another directory or change its "
-            "permissions"
-        ]
-
-
 def test_a_run_needs_a_place(train: Train, corpus: Path, tmp_path: Path) -> None:
     nameless = write_config(tmp_path, options(corpus) | {"output": None})
     for arguments in ([], ["--output", ""]):
         assert refused(train(*arguments, config=nameless)) == [
             "output: no run directory is named; give --output RUN, or output: in the configuration"
         ]
-
-
-def test_a_write_that_fails_ends_training_with_its_file(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path) -> None:
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr("nmt.runs.directory.sync", full)
-    [*_, line] = refused(train("--output", tmp_path / "run"))
-    assert line.startswith(f"{tmp_path}") and line.endswith(": No space left on device")
-
-
-def test_a_run_that_vanishes_is_said_to_be_missing(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save = RunDirectory.save
-
-    def saved_and_gone(run: RunDirectory, *arguments: Any, **more: Any) -> None:
-        save(run, *arguments, **more)
-        shutil.rmtree(run.path)
-
-    monkeypatch.setattr(RunDirectory, "save", saved_and_gone)
-    [*_, line] = refused(train("--output", tmp_path / "run"))
-    assert line == f"{tmp_path}/run/checkpoints: No such file or directory"
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

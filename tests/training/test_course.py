@@ -16,7 +16,6 @@ from nmt.errors import ConfigError
 from nmt.messages import Detail, duration, shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import reports
-from nmt.training import trainer as trainer_module
 from nmt.training.progress import Progress
 from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
@@ -69,20 +68,6 @@ def test_the_time_left_counts_validations(make: Make) -> None:
     trainer.fit()
     [line] = [line for line in said if line.startswith("update 3/4 ")]
     assert line.endswith("  10h 00m left"), "one validation is left, which takes as long as the one that was made"
-
-
-def test_validations_are_said_not_to_be_counted_until_one_was_timed(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expect_after(monkeypatch, 3)
-    said: list[str] = []
-    trainer = make(said, updates=4, log_every=1, validation={"every": 2})
-    trainer.validator = results(3.0, 2.0, seconds=36000.0)  # type: ignore[assignment]
-    trainer.fit()
-    ends = [line.rpartition("  ")[2] for line in said if line.startswith("update ")]
-    assert ends == ["0s left, not counting 2 validations"] * 2 + ["10h 00m left"] * 2
-    [expected] = [line for line in said if line.startswith("expected time: ")]
-    assert expected.startswith("expected time: 10h 00m for 1 more update and 1 validation, at ")
 
 
 @pytest.mark.parametrize(
@@ -159,16 +144,6 @@ def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
     train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=20)
     with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
         train(config(folder, output="epochs-cut", updates=None, epochs=1, validation={"every": 1000}), resume=True)
-
-
-def test_freed_memory_is_given_back_from_time_to_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after a continuation: it is the number of the update that counts."""
-    trainer, given = make(updates=7), list[int]()
-    trainer.progress = replace(trainer.progress, update=1)
-    monkeypatch.setattr(trainer_module, "GIVE_BACK", 3)
-    monkeypatch.setattr(trainer_module, "release_freed_memory", lambda: given.append(trainer.progress.update))
-    trainer.fit()
-    assert given == [3, 6]
 
 
 def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:

@@ -131,7 +131,7 @@ class Validation(Section):
     beam_size: Beam = 1
     """Beam size of these translations."""
     samples: Count = 4
-    """Translations written to TensorBoard."""
+    """Translations kept in samples.jsonl at each validation; the attention of two goes to TensorBoard."""
 
 
 class SamplingSchedule(Section):
