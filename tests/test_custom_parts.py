@@ -3,7 +3,6 @@
 Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C context, H hidden.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -244,17 +243,6 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
         for t in range(3):
             log_probs, state, _ = searched.step(target[:, t], state)
             assert torch.allclose(log_probs, logits[:, t].log_softmax(-1).float(), atol=1e-5)
-
-
-def test_distance_attention_by_hand(registered: dict[str, Any]) -> None:
-    """With W = I, r = 1 and s = (1, 0): squared distances 0 to (1, 0), and ln 3 to (1, sqrt(ln 3))."""
-    attention = schema.SCORES.build(registered["DistanceScore"](type="distance"), 2, 2)
-    attention.key.weight.data = torch.eye(2)
-    annotations = torch.tensor([[[1.0, 0.0], [1.0, math.log(3) ** 0.5]]])
-    memory = attention.prepare(Memory(annotations, annotations[:, 0], torch.ones(1, 2, dtype=torch.bool)))
-    context, weights = attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([0]), memory)
-    assert weights[0, 0].tolist() == pytest.approx([3 / 4, 1 / 4])
-    assert context[0, 0].tolist() == pytest.approx([1.0, math.log(3) ** 0.5 / 4])
 
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:

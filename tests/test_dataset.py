@@ -19,8 +19,7 @@ from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoded import EncodedCorpus, MixedCorpus
-from nmt.data.encoding import Recipe, encode
-from nmt.data.report import describe, make_report
+from nmt.data.report import describe
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
 from tests.test_language_id import demo_pairs
@@ -193,27 +192,6 @@ def test_the_report_counts_by_hand(corpora: Corpora) -> None:
     assert [row[-2:] for row in table if row[:3] == ["pairs", "also", "in"]] == [["1", "0"]]
     assert ["dropped:", "too", "long", "words", "1", "0", "0"] in table
     assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
-
-
-def test_a_report_of_many_pairs_against_a_plain_count(corpora: Corpora) -> None:
-    tokenizers = prepare(corpora.config()).tokenizers
-    generator = np.random.default_rng(1)
-    splits = {
-        name: [Pair("a " * generator.integers(0, 35), "x " * generator.integers(0, 3)) for _ in range(300)]
-        for name in ("train", "test")
-    }
-    facts = {}
-    for name, pairs in splits.items():
-        rows = {"source_text": [pair.source for pair in pairs], "target_text": [pair.target for pair in pairs]}
-        facts[name] = encode(rows, [False] * len(pairs), Recipe(tokenizers))[1]
-    report = make_report(facts, tokenizers, {})["splits"]
-    kept = {name: [pair for pair in pairs if pair.source and pair.target] for name, pairs in splits.items()}
-    assert report["test"]["pairs_in_train"] == sum(pair in kept["train"] for pair in kept["test"])
-    sources = {pair.source for pair in kept["train"]}
-    assert report["test"]["sources_in_train"] == sum(pair.source in sources for pair in kept["test"])
-    assert report["train"]["repeated_pairs"] == len(kept["train"]) - len(set(kept["train"]))
-    for row in report["train"]["source_length_histogram"]:
-        assert row["pairs"] == sum(row["low"] <= len(pair.source.split()) <= row["high"] for pair in kept["train"])
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------

@@ -68,19 +68,6 @@ def test_every_pair_is_read_as_often_as_any_other_or_once_more(
             first += size
 
 
-def test_parts_differ_by_epoch_corpus_and_seed() -> None:
-    def part(seed: int, epoch: int, corpus: int) -> list[int]:
-        return sorted(
-            row - 100 * corpus for row in epoch_rows([100] * 2, [50] * 2, seed=seed, epoch=epoch)[50 * corpus :][:50]
-        )
-
-    parts = [part(1, 0, 0), part(1, 1, 0), part(1, 0, 1), part(2, 0, 0)]
-    assert len({tuple(each) for each in parts}) == 4
-    assert sorted(parts[0] + parts[1]) == list(range(100))  # half of a corpus in each of two epochs is all of it
-    assert part(1, 2, 0) == parts[0]
-    assert epoch_rows([3, 2], [6, 2], seed=1, epoch=7).tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
-
-
 # --- prepared ---------------------------------------------------------------------------------------------------------
 
 

@@ -282,12 +282,6 @@ def test_a_vocabulary_too_large_names_the_largest_which_then_works(kind: str) ->
     assert learned(kind, [Pair(source, source) for source, _ in PAIRS], vocabulary=largest).source.size == largest
 
 
-def test_the_side_that_is_too_small_is_named() -> None:
-    pairs = [Pair(source, "oui") for source, _ in PAIRS]
-    assert "of the target side supports" in error_of("bpe", pairs)
-    assert "of both sides supports" in error_of("bpe", pairs, shared=True, vocabulary=9000)
-
-
 def test_a_vocabulary_too_small() -> None:
     smallest = 4 + len(KNOWN) + 1
     said = error_of("bpe", vocabulary=10)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.config import Config
@@ -40,24 +38,6 @@ def test_links_of_pieces_by_hand() -> None:
     np.testing.assert_allclose(weights, np.array(expected), rtol=1e-6)
     assert weights.dtype == np.float32
     assert piece_links(array(), [0, 0], [0]).tolist() == [[0, 0]]
-
-
-words = st.lists(st.integers(1, 3), min_size=1, max_size=6).map(
-    lambda sizes: [word for word, size in enumerate(sizes) for _ in range(size)]
-)
-
-
-@given(st.data(), words, words)
-def test_a_row_is_even_over_the_pieces_of_the_linked_words(
-    data: st.DataObject, source_words: list[int], target_words: list[int]
-) -> None:
-    link = st.tuples(st.integers(0, source_words[-1]), st.integers(0, target_words[-1]))
-    links = data.draw(st.sets(link, max_size=8))
-    weights = piece_links(array(*links), source_words, target_words)
-    for row, j in zip(weights, target_words, strict=True):
-        linked = [(i, j) in links for i in source_words]
-        np.testing.assert_allclose(row, np.array(linked) / max(1, sum(linked)))
-        assert row.sum() == pytest.approx(1 if any(linked) else 0)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

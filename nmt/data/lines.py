@@ -141,14 +141,13 @@ def aligned_files(source: str, target: str) -> list[tuple[str, str]]:
     if len(WILDCARDS.findall(source)) == len(WILDCARDS.findall(target)):
         of_source = {_parts(name, source): name for name in sources}
         of_target = {_parts(name, target): name for name in targets}
-        alone = [of_source[part] for part in of_source if part not in of_target]
-        alone += [of_target[part] for part in of_target if part not in of_source]
+        differing = of_source.keys() ^ of_target.keys()
+        alone = [name for part, name in [*of_source.items(), *of_target.items()] if part in differing]
     if alone or len(sources) != len(targets):
         named = f"; without a counterpart: {', '.join(alone[:MOST_NAMED])}" if alone else ""
         raise DataError(
             f"{source} stands for {len(sources):,} files and {target} for {len(targets):,}: file n of one must be the "
             f"translation of file n of the other, in the order of their names{named}"
-            + (", ..." if len(alone) > MOST_NAMED else "")
         )
     return list(zip(sources, targets, strict=True))
 

@@ -116,14 +116,6 @@ def test_any_bytes_are_a_configuration_or_a_config_error(tmp_path: Path, content
     never_a_traceback(tmp_path, content)
 
 
-@FUZZ
-@given(text=st.text("{}[]:,-?&*!|>'\"%#@\\ \n\tabcdata0x1e._~<", max_size=60))
-def test_any_punctuation_is_a_configuration_or_a_config_error(tmp_path: Path, text: str) -> None:
-    never_a_traceback(tmp_path, text)
-    never_a_traceback(tmp_path, f"{MINIMAL}{text}")
-    never_a_traceback(tmp_path, MINIMAL, f"seed={text}", text)
-
-
 KEYS = sorted({key for keys in keys_by_name().values() for key in keys})
 
 
