@@ -91,24 +91,23 @@ class Checkpointing:
         return problems
 
     def mend(self, progress: Progress) -> Progress:
-        """Replace a damaged ``best`` by the best undamaged candidate, or else let the next validation make one; delete
-        damaged candidates. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
+        """Forget damaged checkpoints: the best undamaged candidate replaces ``best``, or else the next validation makes
+        one. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
         return shared_progress(self.world, lambda: self._mended(progress))
 
     def _mended(self, progress: Progress) -> Progress:
         damaged = self.damaged(progress)
-        for name in damaged.keys() - {"best"}:
-            self.log.say(f"{'; '.join(damaged[name])}; the average is made without it")
-            self.run.delete(name)
+        for name, problems in damaged.items():
+            self.log.say(f"{'; '.join(problems)}; training goes on without it")
+            if name != "best":
+                self.run.delete(name)
         if "best" in damaged:
-            problem, others = "; ".join(damaged["best"]), self._candidates(progress)
+            others = self._candidates(progress)
             if others:
-                self.log.say(f"{problem}; {others[0]} takes its place")
                 self.run.save("best", self.run.weights(others[0]), update=self.run.update(others[0]))
             elif progress.finished(self.config):
-                raise CheckpointError(problem, "no other copy of the best weights is left; restore the file")
+                raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
-                self.log.say(f"{problem}; the next validation makes another")
                 progress = replace(progress, best=None)
         self._drop_others(progress)
         return progress

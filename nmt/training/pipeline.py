@@ -1,11 +1,10 @@
 """From a configuration to a trained and scored run."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 
 import torch
-from torch import Tensor
 
 from nmt.config import Config
 from nmt.cores import CpuTime
@@ -20,7 +19,7 @@ from nmt.files import read_json, write_json, write_text
 from nmt.messages import Result, Say
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory, run_directory
-from nmt.runs.loading import LoadedRun, load_run
+from nmt.runs.loading import LoadedRun, load_weights
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import Log
 from nmt.training.machine import leaving_cores, set_up, settled_precision
@@ -101,7 +100,9 @@ def train_run(
             trainer.fit(check_stop)
             trainer.average_best(check_stop)
             if prepared.test_pairs:
-                best = best_run(used, prepared, run, device, world)
+                weights = share_tensors(world, lambda: run.weights("best"))
+                load_weights(model, weights, str(run.folder("best")))
+                best = LoadedRun(used, prepared.tokenizers, model.eval())
                 score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, world)
         except Stopped:
             return False
@@ -156,22 +157,6 @@ def make_model(config: Config, prepared: PreparedData) -> Seq2Seq:
 
 
 # --- after the last update --------------------------------------------------------------------------------------------
-
-
-def best_run(
-    config: Config, prepared: PreparedData, run: RunDirectory, device: torch.device, world: World
-) -> LoadedRun:
-    """The run with its best weights, in all processes; one of them reads its files."""
-    if world.size == 1:
-        return load_run(run.path, device, kernels=config.kernels)
-
-    def read() -> Mapping[str, Tensor]:
-        return load_run(run.path, torch.device("cpu")).model.state_dict()
-
-    weights = share_tensors(world, read)
-    model = make_model(config, prepared)
-    model.load_state_dict(weights)
-    return LoadedRun(config, prepared.tokenizers, model.to(device).eval())
 
 
 def score_test(
