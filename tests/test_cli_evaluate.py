@@ -136,9 +136,7 @@ def test_evaluate_an_ensemble(models: Path, run: Run, monkeypatch: pytest.Monkey
 def test_curve_of_files(files: Path, run: Run) -> None:
     code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20")
     assert code == 0
-    assert err.splitlines()[0] == (
-        "share of BLEU retained: fewer than two bins have 30 sentences; choose lengths with --short and --long"
-    )
+    assert err.startswith("share of BLEU retained: fewer than two bins have 30 sentences")
     assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
     table = (files / "out/curve.csv").read_text("utf-8").splitlines()
     assert table[0] == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"

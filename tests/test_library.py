@@ -231,7 +231,7 @@ def test_evaluate_agrees_with_the_scores_of_the_training(here: Path) -> None:
 def test_length_curve_gives_the_files_of_the_command(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.library.length_curve.MIN_SENTENCES", 2)
+    monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     systems = ["--system", "tiny=runs/tiny", "--system", "copy=test.low", "--system", "copy=test.up"]
     files = ["--source", "test.low", "--reference", "test.up", "--output", "of-command"]
     how = ["--bins", "1,2,3", "--beam-size", "1"]

@@ -37,8 +37,7 @@ class Origin:
 
     source_language: str
     target_language: str
-    beam_size: int | None
-    """None if the run did not search."""
+    beam_size: int
     length_penalty: float
     updates: tuple[int, ...] = ()
     """The update of the weights that translated, or of all that were averaged; empty if unknown."""
@@ -83,36 +82,32 @@ def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
 
     ``origins`` has the run of each seed, by system.
     """
-    facts: dict[str, Callable[[Origin], str | None]] = {
+    facts: dict[str, Callable[[Origin], str]] = {
         "From ": lambda run: f"{run.source_language} to {run.target_language}",
         "Search: ": _search,
-        "Update: ": lambda run: _update(run.updates),
+        "Update: ": _update,
     }
     sentences = []
     for heading, fact in facts.items():
         systems: dict[str, list[str]] = {}
         for name, runs in origins.items():
-            values = dict.fromkeys(value for run in runs if (value := fact(run)) is not None)
+            values = dict.fromkeys(filter(None, map(fact, runs)))
             systems.setdefault(" and ".join(values), []).append(plain(name, 24))
-        if len(systems) == 1:
-            value, _ = systems.popitem()
-            each = [value] if value else []
-        else:
-            each = [f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
+        alike = len(systems) == 1
+        each = [value if alike else f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
         if each:
             sentences.append(heading + "; ".join(each))
     return sentences
 
 
-def _update(updates: Sequence[int]) -> str | None:
+def _update(run: Origin) -> str:
+    updates = run.updates
     if len(updates) > 1:
         return f"mean of {len(updates)} from {min(updates):,} to {max(updates):,}"
-    return f"{updates[0]:,}" if updates else None
+    return f"{updates[0]:,}" if updates else ""
 
 
-def _search(run: Origin) -> str | None:
-    if run.beam_size is None:
-        return None
+def _search(run: Origin) -> str:
     others = f", {run.search_options}" if run.search_options else ""
     return f"beam {run.beam_size}, length penalty {run.length_penalty:g}{others}"
 
