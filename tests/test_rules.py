@@ -82,7 +82,7 @@ def one_rule(rule: Rule, log_probs: list[float], history: list[int]) -> list[flo
 # --- each by hand -----------------------------------------------------------------------------------------------------
 
 
-def test_a_bigram_that_was_emitted_is_not_completed_again() -> None:
+def test_rules_by_hand() -> None:
     inf = math.inf
     rule = NoRepeatedNgram(2)
     assert one_rule(rule, [-1.0] * 6, [BOS, A, B, A]) == [-1, -1, -1, -1, -inf, -1]
@@ -91,12 +91,9 @@ def test_a_bigram_that_was_emitted_is_not_completed_again() -> None:
     assert one_rule(rule, [-1.0] * 6, [BOS]) == [-1] * 6
     assert one_rule(NoRepeatedNgram(1), [-1.0] * 6, [BOS, A]) == [-1, -inf, -1, -inf, -1, -1]
     assert one_rule(NoRepeatedNgram(3), [-1.0] * 6, [BOS, A, B, C, A, B]) == [-1, -1, -1, -1, -1, -inf]
-
-
-def test_the_end_is_impossible_before_the_least_length() -> None:
-    rule = LeastLength(torch.tensor([2]), EOS)
-    assert one_rule(rule, [-1.0] * 4, [BOS, A])[EOS] == -math.inf
-    assert one_rule(rule, [-1.0] * 4, [BOS, A, B]) == [-1.0] * 4
+    least = LeastLength(torch.tensor([2]), EOS)
+    assert one_rule(least, [-1.0] * 4, [BOS, A])[EOS] == -inf
+    assert one_rule(least, [-1.0] * 4, [BOS, A, B]) == [-1.0] * 4
 
 
 # --- together, by brute force -----------------------------------------------------------------------------------------
@@ -158,7 +155,7 @@ def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Pl
     assert search([*range(len(each))]) == [hypotheses for place in range(len(each)) for hypotheses in search([place])]
 
 
-# --- nothing ----------------------------------------------------------------------------------------------------------
+# --- what passes through ----------------------------------------------------------------------------------------------
 
 
 def test_without_rules_the_model_is_searched_itself() -> None:
@@ -166,18 +163,6 @@ def test_without_rules_the_model_is_searched_itself() -> None:
     state = model.start(2)
     found, start = obeying(model, state, limits([3, 3]), [])
     assert found is model and start is state
-
-
-def test_neutral_rules_change_nothing() -> None:
-    rules: list[Rule] = [NoRepeatedNgram(100), LeastLength(torch.zeros(3, dtype=torch.long), EOS)]
-    model, most = RememberingModel(1, 3, sharpness=1.0), limits([3, 12, 7])
-    ruled_model, start = obeying(model, model.start(3), most, rules)
-    for width in (1, 4):
-        how: Any = {"beam_size": width, "length_penalty": 1.0, "n_best": width}
-        assert beam_search(ruled_model, start, most, **how) == beam_search(model, model.start(3), most, **how)
-    assert greedy_search(ruled_model, start, most) == greedy_search(model, model.start(3), most)
-    sampled = sample_search(model, model.start(3), most, Sampling(), range(3))
-    assert sample_search(ruled_model, start, most, Sampling(), range(3)) == sampled
 
 
 def test_attention_passes_through() -> None:

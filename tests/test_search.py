@@ -65,7 +65,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([0.0, 0.6, 1.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> None:
     model = ToyModel(seed, len(lengths), sharpness=0.3)
     greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
@@ -74,7 +74,7 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 3), st.integers(2, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: int, words: int) -> None:
     alphabet = (A, B, C)[:words]
     model = ToyModel(seed, 2, size=3 + words)
@@ -88,7 +88,7 @@ def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: i
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
     seed: int, width: int, alpha: float
 ) -> None:
@@ -150,23 +150,13 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.7, 1.5]), st.integers(1, 12))
 @example(524, 1, 0.0, 7)  # two tokens are exactly as likely
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: float, most: int) -> None:
+    """In half of the cases later tokens are ever surer, so that the length penalty lifts long hypotheses."""
     model = ToyModel(seed, 4, sharpness=1.0)
+    if seed % 2:
+        model.table = (model.table * torch.linspace(1, 8, 8).view(-1, 1, 1)).log_softmax(-1)
     n_best = 1 + seed % width
-    found = beam_search(model, model.start(4), limits([most] * 4), beam_size=width, length_penalty=alpha, n_best=n_best)
-    for sentence, hypotheses in enumerate(found):
-        wanted = reference_beam(model, sentence, most, width, alpha, n_best)
-        assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
-
-
-@given(st.integers(0, 10_000), st.integers(3, 5), st.sampled_from([1.0, 1.5, 2.0]), st.integers(4, 12))
-@settings(max_examples=30, deadline=None)
-def test_a_hypothesis_that_can_still_win_is_searched_to_its_end(seed: int, width: int, alpha: float, most: int) -> None:
-    """Later tokens are ever surer, so that the length penalty lifts long hypotheses over finished ones."""
-    model = ToyModel(seed, 4, sharpness=1.0)
-    model.table = (model.table * torch.linspace(1, 8, 8).view(-1, 1, 1)).log_softmax(-1)
-    n_best = 1 + seed % 2
     found = beam_search(model, model.start(4), limits([most] * 4), beam_size=width, length_penalty=alpha, n_best=n_best)
     for sentence, hypotheses in enumerate(found):
         wanted = reference_beam(model, sentence, most, width, alpha, n_best)
@@ -197,7 +187,7 @@ def test_a_parent_offers_k_tokens_beside_the_end_symbol() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_hypothesis_goes_on_from_its_own_state(seed: int, width: int) -> None:
     model = RememberingModel(seed, 2, sharpness=1.0)
     found = beam_search(model, model.start(2), limits([7, 5]), beam_size=width, length_penalty=0.0, n_best=width)
@@ -207,7 +197,7 @@ def test_every_hypothesis_goes_on_from_its_own_state(seed: int, width: int) -> N
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
     model, lengths = ToyModel(seed, 4, sharpness=1.0), [3, 9, 1, 6]
     together = beam_search(model, model.start(4), limits(lengths), beam_size=width, length_penalty=1.0, n_best=width)
@@ -255,9 +245,6 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     wanted = values.sort(dim=1, descending=True, stable=True)
     assert torch.equal(found, wanted.values[:, :count])
     assert torch.equal(positions, wanted.indices[:, :count])
-
-
-def test_zero_and_minus_zero_tie() -> None:
     assert best(torch.tensor([[-0.0, 0.0, -0.0]]), 2)[1].tolist() == [[0, 1]]
 
 
