@@ -1,7 +1,6 @@
 """``scripts/compare_peers.py`` with a toolkit made of two lines of Python; the others' output from their real logs."""
 
 import re
-import resource
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,14 +10,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from compare_peers import row, train, translate
-from nmt.config import load_config
 from nmt.errors import DataError
 from nmt.model.transformer import sinusoids
-from peers.processes import Command, Finished, matches, run
-from peers.toolkits import ROOT, TOOLKITS, CTranslate2, NmtRun, Toolkit
+from peers.processes import Command, matches, run
+from peers.toolkits import TOOLKITS, CTranslate2, NmtRun, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -66,41 +63,13 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 
 
-def test_a_goal_that_is_not_reached_is_said(tmp_path: Path) -> None:
-    trained = train(Fake(program=TRAIN.replace("20", "100")), tmp_path, 750, 1, 60)
-    assert trained.seconds_to_goal is None
-    assert row("fake", trained)["seconds to 30 BLEU"] == "not reached"
-    assert trained.best_bleu == 7.5
-
-
 def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> None:
     slow = "import time; print('a 1', flush=True); time.sleep(0.3); print('a 2')"
     finished = run(Command([sys.executable, "-c", slow]), tmp_path, tmp_path / "log", 1, 60)
-    (first, one), (second, two) = matches(tmp_path / "log", re.compile(r"a (\d)"))
-    assert (one, two) == (1, 2)
-    assert second - first >= 0.2
-    assert round(finished.seconds, 2) >= second  # as in the log
-    own = (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    )  # a new process begins with that of its parent
-    assert 1 < finished.peak_mb < own + 1000
+    (first, _), (second, _) = matches(tmp_path / "log", re.compile(r"a (\d)"))
+    assert second - first >= 0.2 and round(finished.seconds, 2) >= second  # as in the log
     with pytest.raises(DataError, match=r"failed with status 3:\n.*the reason"):
         run(Command([sys.executable, "-c", "print('the reason'); exit(3)"]), tmp_path, tmp_path / "log", 1, 60)
-
-
-def test_loading_is_no_part_of_the_rate_of_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line takes 8 seconds, and five take 10."""
-    for language in ("de", "en"):
-        (tmp_path / f"test2016.{language}").write_text("a\n" * 5, "utf-8")
-
-    def finished(command: Command, *how: object) -> Finished:
-        source, output = map(Path, command.argv[-2:])
-        output.write_text(source.read_text("utf-8"), "utf-8")
-        return Finished(8.0 if source.name == "first.source" else 10.0, 100.0, False)
-
-    monkeypatch.setattr("compare_peers.run", finished)
-    translated = translate(Fake(), tmp_path, tmp_path, ("de", "en"), 5, 1)
-    assert (translated.sentences_per_second, translated.first) == (2.0, 8.0)
 
 
 def test_a_command_is_stopped_at_the_limit(tmp_path: Path) -> None:
@@ -145,31 +114,6 @@ def test_what_the_toolkits_print_is_found(
     toolkit = TOOLKITS[name]
     assert matches(log, toolkit.rate) == ([] if rate is None else [(1.5, rate)])
     assert matches(log, toolkit.bleu) == ([] if bleu is None else [(1.5, bleu)])
-
-
-# --- environments and commands ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "updates", "warmup", "clip", "factor", "method", "bound"),
-    [
-        ("joeynmt", "updates", "learning_rate_warmup", "clip_grad_norm", 1.0, "initializer", "init_weight"),
-        ("eole", "train_steps", "warmup_steps", "max_grad_norm", 300**0.5, "param_init_method", "param_init"),
-    ],
-)
-def test_toolkits_train_as_the_reference(
-    name: str, updates: str, warmup: str, clip: str, factor: float, method: str, bound: str, tmp_path: Path
-) -> None:
-    """``factor``: their learning rate over the peak."""
-    config = load_config(ROOT / "configs/benchmark/reference.yaml")
-    reference, begins = config.training, config.model.initialization.model_dump()
-    TOOLKITS[name].training(tmp_path, 40, 2)
-    written = yaml.safe_load((tmp_path / "train.yaml").read_text("utf-8"))
-    found, initialized = written["training"], written["model"] | written["training"]
-    assert (begins["type"], begins["range"]) == (initialized[method], initialized[bound])
-    assert (found[updates], found[clip], found["batch_size"]) == (40, reference.clip, reference.batch_tokens)
-    assert found["learning_rate"] / factor == pytest.approx(reference.optimizer.learning_rate, rel=1e-3)
-    assert found[warmup] == reference.schedule.model_dump()["warmup"]
 
 
 def test_ctranslate2_has_a_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

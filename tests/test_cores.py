@@ -43,12 +43,15 @@ def test_no_limit(tmp_path: Path, membership: str, files: dict[str, str]) -> Non
     assert limit(tmp_path, membership, files) is None
 
 
-def test_threads_sleep_soon_and_are_as_many_as_the_limit_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "threads"), [(2.5, {"OMP_NUM_THREADS": "3"}), (None, {}), (8.0, {})])
+def test_threads_sleep_soon_and_are_as_many_as_a_limit_allows(
+    limit: float | None, threads: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nmt.cores.cores", lambda: 8)
-    monkeypatch.setattr("nmt.cores.time_limit", lambda: 2.5)
+    monkeypatch.setattr("nmt.cores.time_limit", lambda: limit)
     monkeypatch.setattr(os, "environ", {})
     share_cores()
-    assert os.environ == {"GOMP_SPINCOUNT": str(SPINS), "OMP_NUM_THREADS": "3"}
+    assert os.environ == {"GOMP_SPINCOUNT": str(SPINS), **threads}
 
 
 @pytest.mark.parametrize(
@@ -62,17 +65,6 @@ def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch, chosen: di
     assert os.environ == chosen
 
 
-@pytest.mark.parametrize("limit", [None, 8.0, 16.0])
-def test_without_a_limit_below_the_cores_the_number_of_threads_is_left_to_pytorch(
-    limit: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.cores.cores", lambda: 8)
-    monkeypatch.setattr("nmt.cores.time_limit", lambda: limit)
-    monkeypatch.setattr(os, "environ", {})
-    share_cores()
-    assert "OMP_NUM_THREADS" not in os.environ
-
-
 def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:
     script = (
         "import os, sys\n"
@@ -84,14 +76,6 @@ def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:
     quiet = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     ended = subprocess.run([sys.executable, "-c", script], env=quiet, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1] == f"spins: {SPINS}"
-
-
-def test_training_says_how_many_cores_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.reports.cores", lambda: 4)
-    monkeypatch.setattr("nmt.training.reports.time_limit", lambda: 2.5)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
-    [machine] = [line for line in train(config(tmp_path, updates=1)) if line.startswith("machine: ")]
-    assert machine.startswith("machine: 3 threads on 4 cores (limited to the time of 2.5), fused kernels")
 
 
 def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> None:
@@ -123,7 +107,7 @@ def test_training_leaves_other_programs_their_cores(
 
 @pytest.mark.parametrize(
     ("load", "chosen", "expected"),
-    [(1.0, None, 1), (0.4, None, 2), (None, None, 2), (1.9, "threads", 2), (1.9, "OMP", 2)],
+    [(1.0, None, 1), (None, None, 2), (1.9, "threads", 2), (1.9, "OMP", 2)],
 )
 def test_training_beside_other_programs_takes_fewer_threads_unless_the_user_chose(
     load: float | None, chosen: str | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

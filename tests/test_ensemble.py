@@ -81,13 +81,6 @@ def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
         np.testing.assert_allclose(weights.numpy(), np.mean(attending, axis=0), atol=1e-6)
 
 
-@torch.inference_mode()
-def test_systems_without_attention_have_none_together(make: Callable[..., Translator]) -> None:
-    ensemble = make(NONE, NONE).searchable(2)
-    assert not ensemble.attends
-    assert [attention for _, attention in one(ensemble)] == [None] * 4
-
-
 def test_probabilities_that_underflow_are_averaged_all_the_same() -> None:
     class Sure(Searchable[Any]):
         attends = False
@@ -166,22 +159,15 @@ def test_the_same_system_twice_is_that_system(make: Callable[..., Translator], a
 
 
 SAMPLED = SearchOptions(beam_size=1, batch_tokens=400, sampling=Sampling(0.8))
-RULED = SearchOptions(
-    beam_size=4,
-    batch_tokens=400,
-    min_length_factor=0.5,
-    no_repeat_ngram=3,
-)
 
 
-@pytest.mark.parametrize("options", [BEAM, SAMPLED, RULED], ids=["beam", "sampling", "rules"])
+@pytest.mark.parametrize("options", [BEAM, SAMPLED], ids=["beam", "sampling"])
 def test_output_does_not_depend_on_batches(make: Callable[..., Translator], options: SearchOptions) -> None:
-    translator = make(BAHDANAU, NONE, TRANSFORMER)
-    assert len({each.text for each in translator.translate(LINES, options)}) > 5
-    expected = list(translator.translate(LINES[:20], options))
+    translator, lines = make(BAHDANAU, NONE, TRANSFORMER), LINES[:12]
+    expected = translator.translate(lines, options)
+    assert len({each.text for each in expected}) > 3
     for tokens in (1, 10_000):
-        other = options.changed(batch_tokens=tokens)
-        compare(list(translator.translate(LINES[:20], other)), expected, 1e-4)
+        compare(translator.translate(lines, options.changed(batch_tokens=tokens)), expected, 1e-4)
 
 
 # --- run directories --------------------------------------------------------------------------------------------------

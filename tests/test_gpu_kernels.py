@@ -156,8 +156,7 @@ HIGH = {"state", "gates", "candidate", "next_state", "carry", "next_carry", "d_k
 STEPS = (gpu._advance, gpu._advance_back, {"BLOCK": 1024})
 ATTENTION = (gpu._attend, gpu._attend_back, {"UNITS": 512, "WIDTH": 1024, "POSITIONS": 32, "BLOCK": 128})
 SMALL = (gpu._attend, gpu._attend_back, {"UNITS": 1, "WIDTH": 1, "POSITIONS": 1, "BLOCK": 1})
-LONG = (gpu._attend, gpu._attend_back, {"UNITS": 20, "WIDTH": 40, "POSITIONS": 1024, "BLOCK": 16})
-for low, cases in (("*bf16", (STEPS, ATTENTION, LONG)), ("*fp32", (STEPS, SMALL))):
+for low, cases in (("*bf16", (STEPS, ATTENTION)), ("*fp32", (SMALL,))):
     for *kernels, constants in cases:
         for kernel in kernels:
             names = [parameter.name for parameter in kernel.params]
@@ -181,4 +180,4 @@ def test_a_gpu_would_be_given_machine_code(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert run.stdout.split() == ["True"] * 10, run.stderr
+    assert run.stdout.split() == ["True"] * 6, run.stderr

@@ -33,14 +33,16 @@ SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1
 
 
 @pytest.mark.parametrize("options", SEARCHES)
-@pytest.mark.parametrize("count", [1, 3, COUNT + 2])
+@pytest.mark.parametrize(("lines", "count"), [(COUNT, 3), (2, 4)], ids=["some lines each", "some without lines"])
 def test_the_shards_joined_are_the_whole(
     run: str,  # noqa: F811
     source: Path,
     tmp_path: Path,
     options: list[str],
+    lines: int,
     count: int,
 ) -> None:
+    source.write_text("".join(TEXT.splitlines(keepends=True)[:lines]), "utf-8")
     whole = translated(run, source, tmp_path / "whole", *options)
     parts = [
         translated(run, source, tmp_path / f"{index}", "--shard", f"{index}/{count}", *options)

@@ -20,7 +20,7 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
 from nmt.fast.search_network import FastSearch, PlainSearch
 from nmt.model.dropout import evaluating
-from nmt.search import Limits, Sampling, beam_search, greedy_search
+from nmt.search import Sampling
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, Translation
 from nmt.translation.searching import Line, lines_for, most_rows, side_by_side
@@ -88,32 +88,6 @@ def test_order_is_kept_and_duplicates_too(translator: Translator) -> None:
     assert [each.text for each in translator.stream(shuffled, GREEDY)] == [one_by_one[line] for line in shuffled]
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_beam_of_one_is_greedy(attention: dict[str, object], tokenizers: Tokenizers) -> None:
-    model = network(tokenizers, attention)
-    ids = tokenizers.source.encode(LINES[:8])
-    lengths = torch.tensor([len(each) for each in ids])
-    source = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in ids], batch_first=True)
-    target = tokenizers.target
-    limits = Limits(target.bos_id, target.eos_id, (target.pad_id, target.bos_id), 2 * lengths + 10)
-    with torch.inference_mode():
-        state = model.start(model.encode(source, lengths))
-        greedy = greedy_search(model, state, limits, length_penalty=1.0)
-        beam = beam_search(model, state, limits, beam_size=1, length_penalty=1.0)
-        wide = beam_search(model, state, limits, beam_size=5, length_penalty=1.0, n_best=5)
-        assert beam == greedy
-        for row, hypothesis in [(row, each) for row, found in enumerate(wide) for each in found]:
-            emitted = [*hypothesis.tokens, *([target.eos_id] if hypothesis.ended else [])]
-            logits, _ = model(
-                source[row : row + 1, : lengths[row]],
-                lengths[row : row + 1],
-                torch.tensor([[target.bos_id, *emitted[:-1]]]),
-            )
-            forced = logits.log_softmax(-1)[0, range(len(emitted)), emitted].sum().item()
-            assert hypothesis.log_probability == pytest.approx(forced, rel=1e-5)
-            assert hypothesis.score == pytest.approx(forced * 6 / (5 + len(emitted)), rel=1e-5)
-
-
 def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
     first, second = (texts(bahdanau.stream(LINES, with_(GREEDY, sampling=Sampling(1.0, seed=seed)))) for seed in (1, 2))
     assert first != second
@@ -143,6 +117,7 @@ def test_hypotheses_are_sorted_and_complete(translator: Translator) -> None:
 def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
     translator: Translator, options: SearchOptions
 ) -> None:
+    assert next(translator.stream(LINES, options)).attention is None
     for translation in translator.stream(LINES, with_(options, attention=True)):
         assert translation.source_pieces[-1] == "</s>"
         for hypothesis in translation.hypotheses:
@@ -152,10 +127,6 @@ def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
             assert hypothesis.attention is not None
             assert hypothesis.attention.shape == (len(hypothesis.pieces), len(translation.source_pieces))
             assert hypothesis.attention.sum(1).tolist() == pytest.approx([1.0] * len(hypothesis.pieces), abs=1e-4)
-
-
-def test_attention_is_kept_only_when_asked(bahdanau: Translator) -> None:
-    assert next(bahdanau.stream(LINES, BEAM)).hypotheses[0].attention is None
 
 
 def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None:
@@ -176,16 +147,8 @@ def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None
 def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) -> None:
     lines = ["", LINES[0], "   ", "\t\x0b", "\u200b", "\u3000", LINES[1], ""]
     found = list(translator.stream(lines, options))
-    assert [each.hypotheses == [BLANK] and not each.source_pieces for each in found] == [
-        True,
-        False,
-        True,
-        True,
-        True,
-        True,
-        False,
-        True,
-    ]
+    assert [place for place, each in enumerate(found) if each.source_pieces] == [1, 6]
+    assert [place for place, each in enumerate(found) if each.hypotheses != [BLANK]] == [1, 6]
     assert list(translator.stream([], options)) == []
     assert [each.source for each in found] == lines
 
@@ -267,10 +230,6 @@ def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers, kernels: K
         first, second = (texts(translator.stream(LINES, GREEDY, window=window)) for window in (8, 4096))
     assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
     assert first == second  # dropout is off
-    model.eval()
-    with evaluating(model):
-        list(translator.stream(LINES[:2], GREEDY))
-    assert not model.training
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -294,11 +253,8 @@ def test_contradicting_options_are_refused() -> None:
         "beam size 3: sampling follows one hypothesis; use beam size 1",
         "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
     )
-
-
-def test_search_options_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"decoding.min_length_factor: 3 is more than .*max_length_factor \(2\)"):
-        with_(BEAM, n_best=1, min_length_factor=3.0)
+        SearchOptions(min_length_factor=3.0)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -335,14 +291,6 @@ def test_all_pieces_count_with_the_probability_of_the_model(bahdanau: Translator
                 logits, _ = model(source, torch.tensor([source.size(1)]), begun)
                 forced = logits.log_softmax(-1)[0, range(len(emitted)), emitted].sum().item()
                 assert each.log_probability == pytest.approx(forced, rel=1e-5)
-
-
-def test_neutral_options_change_nothing(translator: Translator) -> None:
-    neutral = {"min_length_factor": 0.0, "no_repeat_ngram": 0}
-    for options in (GREEDY, BEAM, SAMPLE):
-        plain = list(translator.stream(LINES, options))
-        assert list(translator.stream(LINES, with_(options, **neutral))) == plain
-        assert list(translator.stream(LINES, with_(options, no_repeat_ngram=99))) == plain
 
 
 # --- what is made ready once ------------------------------------------------------------------------------------------
