@@ -15,7 +15,6 @@ import yaml
 
 from nmt.cli.experiment import main
 from nmt.config import Config, dump_config
-from tests.processes import outside_make
 from tests.small_run import config, translate
 
 ROOT = Path(__file__).parent.parent
@@ -154,30 +153,3 @@ def test_the_figures_are_made_of_what_was_trained(tmp_path: Path, monkeypatch: p
     assert set(about["runs"]) == {f"{name}/seed-1" for name in shipped["systems"]}
     verdicts = [claim["verdict"] for claim in about["claims"]]
     assert len(verdicts) >= 5 and "does not hold" in verdicts, "four updates cannot be enough"
-
-
-@pytest.mark.parametrize(
-    ("target", "commands"),
-    [
-        (
-            ["demo", "DEMO=runs/trial", "DEMO_SET=training.updates=100 seed=2", "DEMO_JOBS=2"],
-            [
-                "nmt-experiment --config configs/experiments/demo.yaml --output runs/trial --jobs 2 "
-                "--set training.updates=100 --set seed=2"
-            ],
-        ),
-        (
-            ["figure", "SIZE=gpu", "JOBS=4"],
-            [
-                "nmt-experiment --config configs/experiments/europarl.yaml --base configs/europarl/gpu.yaml "
-                "--output runs/length-decay/gpu --jobs 4",
-                "python scripts/length_decay.py --runs runs/length-decay/gpu --figures docs/figures",
-            ],
-        ),
-    ],
-)
-def test_make_is_a_shortcut(target: list[str], commands: list[str]) -> None:
-    words = ["make", *target, "--dry-run", "READY=", f"PYTHON={sys.executable}"]
-    made = subprocess.run(words, cwd=ROOT, env=outside_make(), capture_output=True, text=True, check=True)
-    printed = re.sub(r"\s*\\\n\s*", " ", made.stdout)
-    assert all(f"/{command}\n" in printed.replace(" \n", "\n") for command in commands), made.stdout

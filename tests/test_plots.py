@@ -20,7 +20,7 @@ from nmt.evaluation.significance import Comparison
 from nmt.plots.diagnosis import FIGURES, draw_diagnosis
 from nmt.plots.files import make_folder, stem_of
 from nmt.plots.length_curve import About, write_length_curve
-from nmt.plots.style import looks, plain, png, series
+from nmt.plots.style import looks, plain, series
 from tests.figures import (
     ABOUT,
     DECADES,
@@ -77,13 +77,14 @@ def test_the_four_files(tmp_path: Path) -> None:
     assert tuple(numbers["systems"]["RNNsearch-00"]["by_length"][0]) == COLUMNS
 
 
-def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_numbers_give_the_same_bytes_and_matplotlib_is_left_as_it_was(tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
     first, second = (
         [path.read_bytes() for path in write_length_curve(systems(2), tmp_path / name, about=ABOUT)]
         for name in ("a", "b")
     )
-    assert first == second
-    assert b"<dc:date>" not in first[1]
+    assert first == second and b"<dc:date>" not in first[1]
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_files_that_cannot_be_written_are_named_and_nothing_is_left(tmp_path: Path) -> None:
@@ -128,12 +129,6 @@ def test_plain() -> None:
     assert plain("a\tb\u2028c\ud800", 10) == "a·b·c·"
     assert plain("abcdefgh", 5) == "abcd…"
     assert plain("abcde", 5) == "abcde"
-
-
-def test_matplotlib_is_left_as_it_was() -> None:
-    before = dict(matplotlib.rcParams)
-    png(draw(systems(1)))
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_a_system_looks_the_same_in_every_figure() -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from nmt.cli.report import main
-from nmt.config import Config, dump_config, load_run_config
+from nmt.config import Config, dump_config
 from nmt.evaluation.metrics import METRICS, Metric, Score, register
 from nmt.plots.learning import learning_curves
 from nmt.report import making, rendering
@@ -149,13 +149,6 @@ def test_hostile_text_comes_back_and_none_of_its_markup_is_in_the_page(folder: P
     assert any("alert(1)" in each["systems"]["heads"]["text"] for each in data["sentences"]), "systems write it, too"
 
 
-def test_names_of_systems_are_escaped(folder: Path, tmp_path: Path, made: tuple[str, Any]) -> None:
-    name = "<script>alert(2)<"
-    (tmp_path / name).symlink_to(folder / "runs" / "none")
-    text, data = report(tmp_path, str(tmp_path / name))
-    assert data["systems"][0]["name"] == data["title"] == name and "<script>alert(2)" not in text
-
-
 def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any]) -> None:
     page = Page(made[0])
     [policy] = [
@@ -257,38 +250,15 @@ def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: 
     base = tmp_path / "base.yaml"
     base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")
     systems = {"none": {}, "later": {"seed": 5}}
-    values = {"base": str(base), "output": str(folder / "runs"), "systems": systems}
+    tests = {"test": {"source": str(folder / "test.low"), "reference": str(folder / "test.up"), "bins": [2, 3]}}
+    values = {"base": str(base), "output": str(folder / "runs"), "systems": systems, "tests": tests}
     (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
     _, by_file = report(tmp_path, str(tmp_path / "experiment.yaml"))
     assert [each["name"] for each in by_file["systems"]] == ["none"] and by_file["title"] == "experiment"
+    assert [row["high"] for row in by_file["systems"][0]["length"]][:-1] == [2, 3], "the bins of the experiment"
     _, by_folder = report(tmp_path, str(folder / "runs"))
     assert [each["name"] for each in by_folder["systems"]] == ["heads", "none", "transformer"]
     assert by_folder["title"] == "runs"
-
-
-def bins_of(data: Any) -> list[int]:
-    """The last length of each bin but the last, which is open."""
-    return [row["high"] for row in data["systems"][0]["length"]][:-1]
-
-
-def test_the_bins_of_a_test_set_are_those_of_the_experiment(folder: Path, tmp_path: Path) -> None:
-    """Also where --source names that test set."""
-    base = tmp_path / "base.yaml"
-    base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")
-    files = {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up")}
-    tests = {"other": files | {"bins": [2, 3]}}
-    values = {"base": str(base), "output": str(folder / "runs"), "systems": {"none": {}}, "tests": tests}
-    experiment = tmp_path / "experiment.yaml"
-    experiment.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
-    own = load_run_config(folder / "runs/none").evaluation.bins
-    other = ["--source", files["source"], "--reference", files["reference"]]
-    _, data = report(tmp_path, str(experiment), *other)
-    assert bins_of(data) == [2, 3] and own[:2] != (2, 3)
-    assert sum(row["n"] for row in data["systems"][0]["length"]) == 20
-    _, data = report(
-        tmp_path, str(experiment), "--source", str(folder / "test.low"), "--reference", str(folder / "test.up")
-    )
-    assert set(bins_of(data)) <= set(own), "a test set that the experiment does not have"
 
 
 def changed_run(folder: Path, run: Path, changes: dict[str, Any]) -> None:

@@ -84,8 +84,6 @@ async function start() {
   }
 
   document.querySelector("nav").hidden = false;
-  document.getElementById("theme").hidden = false;
-  themeButton(document.getElementById("theme"));
   show(place.state);
   let frame = 0;
   window.addEventListener("resize", () => {
@@ -99,31 +97,6 @@ async function start() {
     }
   });
   window.addEventListener("afterprint", () => show(place.state));
-}
-
-/** A button that changes between light and dark; at first the page follows the system. */
-function themeButton(button) {
-  const root = document.documentElement;
-  const isDark = () =>
-    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  const label = () => (button.textContent = isDark() ? "Light" : "Dark");
-  try {
-    const kept = localStorage.getItem("nmt-report-theme");
-    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch {
-    // a browser that stores nothing for files: the theme lasts as long as the page
-  }
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try {
-      localStorage.setItem("nmt-report-theme", root.dataset.theme);
-    } catch {
-      // as above
-    }
-    label();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
-  label();
 }
 
 document.addEventListener("DOMContentLoaded", () =>
