@@ -305,19 +305,11 @@ def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
     model = small_model("bahdanau", **sections)
     decoder: Any = model.decoder
     expected = nn.LSTM(5, 8, 3, batch_first=True).double()
-    for layer in range(3):
-        of_input, cell = (
-            (decoder.upper[layer - 1].input_gates, decoder.upper[layer - 1].cell)
-            if layer
-            else (decoder.embedding_gates, decoder.cell)
-        )
-        for name, value in (
-            ("weight_ih", of_input.weight),
-            ("bias_ih", of_input.bias),
-            ("weight_hh", cell.recurrent.weight),
-            ("bias_hh", cell.recurrent.bias),
-        ):
-            getattr(expected, f"{name}_l{layer}").data = value.data
+    parts = [(decoder.embedding_gates, decoder.cell), *((each.input_gates, each.cell) for each in decoder.upper)]
+    for layer, (of_input, cell) in enumerate(parts):
+        for name, part in (("ih", of_input), ("hh", cell.recurrent)):
+            getattr(expected, f"weight_{name}_l{layer}").data = part.weight.data
+            getattr(expected, f"bias_{name}_l{layer}").data = part.bias.data
     tokens = torch.tensor([[2, 9, 4], [3, 3, 1]])
     memory = model.encode(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([3, 3]))
     state: Any = model.start(memory)
@@ -331,11 +323,9 @@ def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
 
 
 def test_residual_decoder_layers_add_what_they_read() -> None:
-    model = small_model("deep")
-    decoder: Any = model.decoder
+    decoder: Any = small_model("deep").decoder
     layer = decoder.upper[0]
     below, state = random(2, 8), random(2, 8, seed=3)
     output, after = layer(below, state)
     assert torch.allclose(output, layer.cell.output(after) + below)
-    unrolled = layer.unroll(below.unsqueeze(1), state)
-    assert torch.allclose(unrolled.squeeze(1), output)
+    assert torch.allclose(layer.unroll(below.unsqueeze(1), state).squeeze(1), output)
