@@ -111,7 +111,6 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "transformer": _transformer(),
     "transformer post-norm": _transformer({"layer": 3, "head": 2}, norm="post", layers=3),
     "transformer of one layer": _transformer(layers=1),
-    "transformer learned": _transformer(positions={"type": "learned", "longest": 3}),
     "transformer relative": _transformer(positions={"type": "relative", "distance": 2}),
     "recurrent encoder, transformer decoder": _transformer() | {"encoder": {"hidden": 3}},
     "transformer encoder, recurrent decoder": _transformer()

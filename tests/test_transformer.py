@@ -13,17 +13,16 @@ from nmt.model.multi_head import (
     EncoderDecoderAttention,
     RelativeSelfAttention,
     SelfAttention,
-    attention,
+    fused_attention,
     weighted_attention,
 )
 from nmt.model.records import Memory
 from nmt.model.transformer import (
-    LearnedPositions,
-    SinusoidalPositions,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
+    placed,
 )
 from tests.models import SOURCE, TARGET, TRANSFORMERS, model_config, small_model
 
@@ -76,7 +75,7 @@ def test_both_ways_to_attend_are_one(causal: bool) -> None:
     query, key, value = randoms(3, 2, 5, 4), randoms(3, 2, 5, 4), randoms(3, 2, 5, 4)
     mask = None if causal else MASK[:, None, None]
     contexts, weights = weighted_attention(query, key, value, mask, causal=causal)
-    assert torch.allclose(attention(query, key, value, mask, causal=causal), contexts)
+    assert torch.allclose(fused_attention(query, key, value, mask, causal=causal), contexts)
     assert torch.allclose(weights.sum(-1), torch.ones(3, 2, 5, dtype=torch.double))
     hidden = torch.ones(5, 5).triu(1).bool() if causal else ~MASK[:, None, None].expand(weights.shape)
     assert not weights[hidden.expand(weights.shape)].any()
@@ -88,7 +87,7 @@ def test_bf16_gradients_on_a_cpu_are_those_of_fp32() -> None:
     high = [each.detach().float().requires_grad_() for each in low]
     mask = MASK[:, None, None]
     for query, key, value in (low, high):
-        attention(query, key, value, mask).float().square().sum().backward()
+        fused_attention(query, key, value, mask).float().square().sum().backward()
     for one, other in zip(low, high, strict=True):
         assert one.grad is not None and other.grad is not None
         assert torch.allclose(one.grad.float(), other.grad, atol=0.05 * float(other.grad.abs().max()))
@@ -106,14 +105,7 @@ def test_sinusoids_by_the_papers_formula(width: int) -> None:
         for unit in range(width):
             angle = position / np.power(10000.0, (unit - unit % 2) / width)
             expected[:, position - 3, unit] += np.cos(angle) if unit % 2 else np.sin(angle)
-    assert np.allclose(SinusoidalPositions()(embedded, 3).numpy(), expected, rtol=0, atol=1e-12)
-
-
-def test_learned_positions_share_the_last_vector_beyond_it() -> None:
-    positions = LearnedPositions(4, 3).double()
-    vectors = positions.position_embedding.weight
-    placed = positions(torch.zeros(1, 4, 4).double(), 1)
-    assert torch.equal(placed[0], torch.stack((vectors[1], vectors[2], vectors[2], vectors[2])))
+    assert np.allclose(placed(embedded, 3, sinusoidal=True).numpy(), expected, rtol=0, atol=1e-12)
 
 
 def part(**options: Any) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class BahdanauDecoder(RecurrentDecoder):
     def _of_context(self, units: int) -> nn.Module:
         return nn.Linear(self.context_width, units, bias=False) if self.context_width else Unread()
 
-    def update(self, embedding_gates: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, Tensor | None]:
+    def attend_and_update(self, embedding_gates: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, Tensor | None]:
         """c_i from s_{i-1}, then s_i: gates (R, G) -> contexts (R, C), states (R, W), weights (R, S) or None."""
         context, weights = self.attend(state, self.cell.output(state.hidden))
         return context, self.cell(embedding_gates + self.context_gates(context), state.hidden), weights
@@ -233,7 +233,7 @@ class BahdanauDecoder(RecurrentDecoder):
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """Take one position: (R, E) -> readout (R, O), state, weights."""
         assert isinstance(state, RecurrentState)
-        context, hidden, weights = self.update(self.embedding_gates(embedded), state)
+        context, hidden, weights = self.attend_and_update(self.embedding_gates(embedded), state)
         output, upper = self.climb(hidden, state)
         readout = self.readout(embedded, context, output)
         return readout, self.after(state, weights, hidden=hidden, upper=upper), weights
@@ -243,7 +243,7 @@ class BahdanauDecoder(RecurrentDecoder):
         assert isinstance(state, RecurrentState)
         start, contexts, states, alphas = state, [], [], []
         for gates in self.embedding_gates(embedded).unbind(1):  # (B, G)
-            context, hidden, weights = self.update(gates, state)
+            context, hidden, weights = self.attend_and_update(gates, state)
             state = self.after(state, weights, hidden=hidden)
             contexts.append(context)
             states.append(hidden)

@@ -97,7 +97,9 @@ def weighted_attention(
     return weights @ value, weights
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
     """The contexts of ``weighted_attention`` alone, by PyTorch's fused operation."""
     if query.requires_grad and query.dtype == torch.bfloat16 and query.device.type == "cpu":
         # there the backward pass of the fused operation is ten times slower than these products (PyTorch 2.13)
@@ -150,7 +152,7 @@ class SelfAttention(nn.Module):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
         """query (R, N, Q, d), key and value (R, N, K, d) -> contexts (R, N, Q, d)."""
-        return attention(query, key, value, mask, causal=causal)
+        return fused_attention(query, key, value, mask, causal=causal)
 
 
 class RelativeSelfAttention(SelfAttention):
@@ -225,7 +227,7 @@ class EncoderDecoderAttention(Attention):
             contexts, of_heads = weighted_attention(query, key, value, mask)  # weights (B, N, Q, S)
             weights = of_heads.mean(1) if self.head is None else of_heads[:, self.head]
         else:
-            contexts = attention(query, key, value, mask)
+            contexts = fused_attention(query, key, value, mask)
         return self.outputs[layer](joined_heads(contexts)), weights
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:

@@ -25,20 +25,13 @@ from nmt.model.records import Memory, State, source_mask
 # --- positions (sections 3.4 and 3.5) ---------------------------------------------------------------------------------
 
 
-class Positions(nn.Module):
-    """Makes the input of the first layer: embeddings times sqrt(D) (section 3.4), without positions."""
+def placed(embedded: Tensor, first: int, *, sinusoidal: bool) -> Tensor:
+    """Scale embeddings by sqrt(D), and place them at the positions from ``first`` on: (B, T, D) -> (B, T, D).
 
-    def forward(self, embedded: Tensor, first: int) -> Tensor:
-        """Place embeddings at the positions from ``first`` on: (B, T, D) -> (B, T, D)."""
-        return embedded * math.sqrt(embedded.size(-1))
-
-
-class SinusoidalPositions(Positions):
-    """Adds sines and cosines whose wavelengths grow from 2 pi to 10000 * 2 pi (section 3.5)."""
-
-    def forward(self, embedded: Tensor, first: int) -> Tensor:
-        """Add the sinusoids: (B, T, D) -> (B, T, D)."""
-        return super().forward(embedded, first) + sinusoids(first, embedded)
+    Relative positions are in the self-attention instead.
+    """
+    scaled = embedded * math.sqrt(embedded.size(-1))
+    return scaled + sinusoids(first, embedded) if sinusoidal else scaled
 
 
 def sinusoids(first: int, embedded: Tensor) -> Tensor:
@@ -49,31 +42,6 @@ def sinusoids(first: int, embedded: Tensor) -> Tensor:
     even = torch.arange(0, width, 2, device=embedded.device, dtype=dtype)
     angle = position * torch.exp(even * (-math.log(10000) / width))
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width]
-
-
-class LearnedPositions(Positions):
-    """Adds a learned vector for each position (section 3.5); the positions from the last one on share its vector."""
-
-    def __init__(self, width: int, longest: int) -> None:
-        super().__init__()
-        self.position_embedding = nn.Embedding(longest, width)
-
-    def forward(self, embedded: Tensor, first: int) -> Tensor:
-        """Add the vectors: (B, T, D) -> (B, T, D)."""
-        positions = torch.arange(first, first + embedded.size(1), device=embedded.device)
-        last = self.position_embedding.num_embeddings - 1
-        learned: Tensor = self.position_embedding(positions.clamp(max=last))
-        return super().forward(embedded, first) + learned
-
-
-def positions_of(options: schema.Transformer) -> Positions:
-    """Make the input of the first layer; relative positions are in the self-attention."""
-    match options.positions:
-        case schema.SinusoidalPositions():
-            return SinusoidalPositions()
-        case schema.LearnedPositions(longest=longest):
-            return LearnedPositions(options.hidden, longest)
-    return Positions()
 
 
 # --- sublayers --------------------------------------------------------------------------------------------------------
@@ -173,14 +141,13 @@ class TransformerEncoder(Encoder):
     def __init__(self, options: schema.TransformerEncoder, config: schema.Model) -> None:
         super().__init__()
         self.width = self.bridge_width = options.hidden
-        self.positions = positions_of(options)
+        self.sinusoidal = isinstance(options.positions, schema.SinusoidalPositions)
         self.layers = nn.ModuleList(TransformerEncoderLayer(options) for _ in range(options.layers))
         self.norm = last_norm(options)
 
     def with_positions(self, embedded: Tensor) -> Tensor:
         """(B, S, D) -> (B, S, D), scaled and with positions (sections 3.4 and 3.5)."""
-        placed: Tensor = self.positions(embedded, 0)
-        return placed
+        return placed(embedded, 0, sinusoidal=self.sinusoidal)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Annotate each source token: (B, S, D), lengths (B,) -> (B, S, D), zero at padding; their mean (B, D)."""
@@ -227,15 +194,14 @@ class TransformerDecoder(Decoder):
         super().__init__()
         assert isinstance(attention, EncoderDecoderAttention)
         self.readout_width = options.hidden
-        self.positions = positions_of(options)
+        self.sinusoidal = isinstance(options.positions, schema.SinusoidalPositions)
         self.layers = nn.ModuleList(TransformerDecoderLayer(options) for _ in range(options.layers))
         self.norm = last_norm(options)
         self.attention = attention
 
     def with_positions(self, embedded: Tensor, first: int) -> Tensor:
         """(R, T, D) -> (R, T, D), scaled and with positions (sections 3.4 and 3.5)."""
-        placed: Tensor = self.positions(embedded, first)
-        return placed
+        return placed(embedded, first, sinusoidal=self.sinusoidal)
 
     def start(self, memory: Memory, bridge: Tensor) -> TransformerState:
         """No position so far; the bridge is not read."""

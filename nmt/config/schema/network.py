@@ -182,14 +182,6 @@ class SinusoidalPositions(Section):
     type: Literal["sinusoidal"] = "sinusoidal"
 
 
-class LearnedPositions(Section):
-    """A learned vector for each position, added to the embeddings."""
-
-    type: Literal["learned"]
-    longest: Annotated[int, Field(ge=1, le=1 << 16)] = 256
-    """Positions with a vector of their own."""
-
-
 class RelativePositions(Section):
     """Learned vectors for the distance of two positions, in self-attention (Shaw et al. 2018)."""
 
@@ -198,7 +190,7 @@ class RelativePositions(Section):
     """Largest distance with a vector of its own."""
 
 
-AnyPositions = Annotated[SinusoidalPositions | LearnedPositions | RelativePositions, Discriminator("type")]
+AnyPositions = Annotated[SinusoidalPositions | RelativePositions, Discriminator("type")]
 
 
 class Transformer(Part):
