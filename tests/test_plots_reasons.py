@@ -48,59 +48,50 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
         assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
 
 
-def learning(points: int = 5, hours: bool = True, scores: bool = True) -> Curves:
+def learning(points: int = 5) -> Curves:
     updates = np.arange(1, points + 1).astype(np.float64) * 100
-    at = updates / 50 if hours else None
-    curves = {
-        "training": Curve(updates, at, np.log(updates)),
-        "perplexity": Curve(updates, at, 900 / np.sqrt(updates)),
-        "bleu": Curve(updates, at, 40 - np.abs(updates / 100 - points / 2)),
+    return {
+        "training": Curve(updates, np.log(updates)),
+        "perplexity": Curve(updates, 900 / np.sqrt(updates)),
+        "bleu": Curve(updates, 40 - np.abs(updates / 100 - points / 2)),
     }
-    return curves if scores else {"training": curves["training"]}
 
 
 @pytest.mark.parametrize(("count", "points"), [(1, 1), (9, 400)])
-def test_learning_curves_show_every_point_by_update_and_hour(count: int, points: int) -> None:
+def test_learning_curves_show_every_point_and_the_best(count: int, points: int) -> None:
     runs = {f"$run {k}": learning(points) for k in range(count)}
     figure = draw_learning(runs)
     with style():
         figure.draw_without_rendering()
-    panels = np.array(figure.axes).reshape(3, 2)
-    for row, measure in zip(panels, ("training", "perplexity", "bleu"), strict=True):
-        for axes, places in zip(row, ("updates", "hours"), strict=True):
-            lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
-            for line, curves in zip(lines, runs.values(), strict=True):
-                np.testing.assert_array_equal(line.get_xdata(), getattr(curves[measure], places))
-                np.testing.assert_array_equal(line.get_ydata(), curves[measure].values)
-    for k, best in ((1, np.min), (2, np.max)):
-        rings = [line for line in panels[k, 0].get_lines() if line.get_linestyle() == "None"]
-        name = ("training", "perplexity", "bleu")[k]
-        assert [float(ring.get_ydata()[0]) for ring in rings] == [best(each[name].values) for each in runs.values()]
+    for axes, measure, best in zip(
+        figure.axes, ("training", "perplexity", "bleu"), (None, np.min, np.max), strict=True
+    ):
+        lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
+        for line, curves in zip(lines, runs.values(), strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), curves[measure].updates)
+            np.testing.assert_array_equal(line.get_ydata(), curves[measure].values)
+        rings = [
+            np.asarray(line.get_ydata(), np.float64)[0] for line in axes.get_lines() if line.get_linestyle() == "None"
+        ]
+        assert rings == ([] if best is None else [best(each[measure].values) for each in runs.values()])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(runs)
-    assert panels[1, 0].get_yscale() == ("log" if points == 400 else "linear") and panels[2, 0].get_ylim()[0] <= 0
+    _, perplexity, bleu = figure.axes
+    assert perplexity.get_yscale() == ("log" if points == 400 else "linear") and bleu.get_ylim()[0] <= 0
 
 
-def test_learning_curves_without_hours_or_scores() -> None:
-    assert len(draw_learning({"a": learning(hours=False)}).axes) == 3
-    mixed = draw_learning({"a": learning(hours=False, scores=False), "b": learning()})
-    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 1, 2, 2, 2, 2]
+def test_learning_curves_of_a_run_without_validations() -> None:
+    mixed = draw_learning({"a": {"training": learning()["training"]}, "b": learning()})
+    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 2, 2]
 
 
-@pytest.mark.parametrize("timed", [True, False])
-def test_curves_and_hours_by_hand(timed: bool) -> None:
-    """100 s and 200 s of training; a validation of 20 s at update 50, between two lines of training, has its time."""
+def test_curves_by_hand() -> None:
     records: list[dict[str, Any]] = [
-        {"step": 50, "split": "validation", "perplexity": 60.0, "bleu": 3.0, "seconds": 20.0},
-        {"step": 100, "split": "train", "loss": 5.0} | ({"seconds": 100.0} if timed else {}),
-        {"step": 200, "split": "train", "loss": 4.0} | ({"seconds": 300.0} if timed else {}),
-        {"step": 200, "split": "validation", "perplexity": 20.0, "bleu": None, "seconds": 40.0},
+        {"step": 50, "split": "validation", "perplexity": 60.0, "bleu": 3.0},
+        {"step": 100, "split": "train", "loss": 5.0},
+        {"step": 200, "split": "train", "loss": 4.0},
+        {"step": 200, "split": "validation", "perplexity": 20.0, "bleu": None},
         {"step": 200, "split": "test", "bleu": 9.0},
     ]
     curves = learning_curves(records)
     assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
-    assert curves["bleu"].values.tolist() == [3.0]
-    for name, seconds in (("training", [120, 320]), ("perplexity", [70, 360])):
-        hours = curves[name].hours
-        assert (hours is not None) == timed
-        if hours is not None:
-            np.testing.assert_allclose(hours * 3600, seconds)
+    assert curves["perplexity"].updates.tolist() == [50, 200] and curves["bleu"].values.tolist() == [3.0]
