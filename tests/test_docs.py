@@ -6,13 +6,16 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from nmt.config.problems import keys_by_name
+from nmt.config.problems import annotation_of, keys_by_name, variants_of
+from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -119,6 +122,24 @@ def test_files_and_keys_that_a_page_names_exist(name: str) -> None:
     known = {key for keys in keys_by_name().values() for key in keys} | {"data.batching", "data.dataset.prepare"}
     keys = re.findall(r"`((?:data|tokenizer|model|training|decoding|evaluation)\.[a-z_.]+)(?:[:=][^`]*)?`", text)
     assert [key for key in keys if key not in known and key != "model.build_model"] == []
+
+
+def sections_of(section: type[Section]) -> Iterator[tuple[str, type[Section]]]:
+    """All sections in a section, with the types that select them."""
+    for key in section.model_fields:
+        for tag, inner in variants_of(annotation_of(section, key)).items():
+            yield tag, inner
+            yield from sections_of(inner)
+
+
+def test_sections_that_pages_print_are_valid() -> None:
+    known = set(sections_of(Config))
+    printed = [each for text in PAGES.values() for each in re.findall(r"`(?:[\w.]+: )?(\{type: [^`]*\})`", text)]
+    assert len(printed) > 20
+    for text in printed:
+        section = yaml.safe_load(re.sub(r"\b[AD]\b", "1", text))
+        tried = [kind for tag, kind in known if tag == section["type"]]
+        assert any(section.keys() <= kind.model_fields.keys() and kind.model_validate(section) for kind in tried), text
 
 
 @pytest.mark.parametrize("name", PAGES)
