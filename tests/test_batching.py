@@ -125,6 +125,8 @@ def test_a_plan_by_hand() -> None:
     # 0, 2 and 3: 3 rows of 3; 1 with 4 would be 2 x 9
     assert [rows.tolist() for rows in plan] == [[0, 2, 3], [1], [4]]
     assert [rows.tolist() for rows in plan_by_length(source, target, 8)] == [[0, 2], [3], [1], [4]]
+    crossed = np.array([2, 1], np.int32), np.array([1, 2], np.int32)
+    assert [rows.tolist() for rows in plan_by_length(*crossed, 3)] == [[0], [1]]
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

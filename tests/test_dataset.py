@@ -34,7 +34,7 @@ TRAIN = [
     Pair("\u2028", "y"),
     Pair("b c", "z y"),
 ]
-VALIDATION = [Pair("a b c", "x y z"), Pair(" ", "x"), Pair("b c", "x"), Pair("q a a a a a a", "x"), Pair("c", "")]
+VALIDATION = [Pair("a b c", "x y z"), Pair(" ", "x"), Pair("b c", "x"), Pair("q a a a a a a", "x"), Pair("b c", "")]
 TEST = [Pair("c " * 40, "z")]
 
 

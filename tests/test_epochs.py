@@ -198,6 +198,13 @@ def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: str) 
     assert [row[1:].tolist() for row in rows[:60]] == source.encode(lines)
 
 
+def test_sampled_segmentations_keep_the_tag(tmp_path: Path) -> None:
+    prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, tokenizer=BPE | {"sampling": {"alpha": 0.4}}))
+    tag = prepared.tokenizers.source.piece_id("<bt>")
+    assert [row.count(tag) for row in sources_of(prepared, 0)] == [1] * 60 + [0] * 300
+    assert all(row[0] == tag for row in sources_of(prepared, 0)[:60])
+
+
 def test_a_given_vocabulary_without_the_tag_is_refused(tmp_path: Path) -> None:
     prepare(Config.model_validate(options(tmp_path) | {"tokenizer": BPE})).tokenizers.save(tmp_path)
     given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}

@@ -203,12 +203,16 @@ def rows_of(prepared: PreparedData, epoch: int, pairs: list[int]) -> list[tuple[
 
 
 @pytest.mark.parametrize(("kind", "sides"), [(BPE, "both"), (UNIGRAM, "target")], ids=["bpe", "unigram"])
-def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, kind: dict[str, Any], sides: str) -> None:
+def test_a_pair_is_segmented_again_in_each_epoch(
+    tmp_path: Path, kind: dict[str, Any], sides: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepared = prepare(configuration(tmp_path, sampled(kind, sides=sides)))
     everything = list(range(len(prepared.train)))
     epochs = [rows_of(prepared, epoch, everything) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
     assert rows_of(prepared, 1, everything[::-1]) == epochs[1][::-1]
+    monkeypatch.setattr("nmt.data.encoded.READ", 70)
+    assert rows_of(prepared, 1, everything) == epochs[1], "however many texts are read at a time"
     assert rows_of(prepared, 2, [7]) == [epochs[2][7]]
     other = prepare(configuration(tmp_path, sampled(kind, sides=sides), seed=2))
     assert rows_of(other, 0, everything) != epochs[0]

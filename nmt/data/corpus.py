@@ -69,11 +69,6 @@ def corpus_files(corpus: AnyCorpus) -> list[str]:
     return [] if isinstance(corpus, HubCorpus) else matching(corpus_name(corpus))
 
 
-def corpus_size(corpus: AnyCorpus) -> int:
-    """Bytes of all files of a corpus; 0 for the hub."""
-    return sum(Path(path).stat().st_size for path in corpus_files(corpus))
-
-
 def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
     """SHA-256 of everything that determines the pairs: the bytes of the files, not their names, and the options.
 

@@ -25,8 +25,8 @@ LARGEST_MODEL = 1 << 24
 """Bytes of a model file; those that SentencePiece learns have a few million at most."""
 QUIET = 2
 """SentencePiece's log level: errors only."""
-MOST_CHARACTERS, MARGIN = 64, 100
-"""Characters that are read of a text for each wanted piece, and pieces beyond them: those near a cut may differ."""
+MOST_CHARACTERS = 64
+"""Characters that are read of a text for each wanted piece: many more than it has, for pieces near a cut may differ."""
 
 
 class Tokenizer:
@@ -105,7 +105,7 @@ class Tokenizer:
 
         Time and memory do not grow with the rest of a long text.
         """
-        read = MOST_CHARACTERS * (most + MARGIN)
+        read = MOST_CHARACTERS * most
         encoded = zip(texts, self.encode([text[:read] for text in texts]), strict=True)
         return [(ids[:most], len(ids) > most or len(text) > read) for text, ids in encoded]
 
