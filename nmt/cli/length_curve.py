@@ -6,7 +6,7 @@ from pydantic import BeforeValidator
 
 from nmt.cli.common import say
 from nmt.cli.files import Role, System
-from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value, refuse_useless
+from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.significance import Range
 from nmt.files import printable
@@ -83,9 +83,6 @@ def length_curve(
       nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --why
     """
     systems = Systems(system, source, reference, hypotheses or (), device, precision, decoding, say)
-    if not systems.translating:
-        whose = "every run has --hypotheses" if hypotheses else "every system is a file"
-        refuse_useless(decoding, f"because {whose}; no run translates")
     make_folder(output)  # errors must come before the slow part
     if why:
         systems.refuse_files()

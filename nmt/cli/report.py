@@ -8,7 +8,7 @@ from pydantic import Field
 
 from nmt.cli.common import say
 from nmt.cli.files import Role, writing
-from nmt.cli.signature import Command, Device, FirstWord, InputFile, OutputFile, Value, refuse_useless
+from nmt.cli.signature import Command, Device, FirstWord, InputFile, OutputFile, Value
 from nmt.errors import ConfigError
 
 RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", Role.SYSTEM)]
@@ -22,7 +22,7 @@ def report(
     source: InputFile | None = None,
     reference: InputFile | None = None,
     gold: InputFile | None = None,
-    gold_first: FirstWord | None = None,
+    gold_first: FirstWord = 0,
     device: Device = "auto",
 ) -> None:
     """Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
@@ -43,8 +43,6 @@ def report(
       nmt-report runs/demo --output report.html
       nmt-report runs/none runs/en-fr --source test.en --reference test.fr --output report.html
     """
-    if gold is None:
-        refuse_useless({"gold_first": gold_first}, "without --gold")
     if (source is None) is not (reference is None):
         raise ConfigError("--source, --reference: give both, or none of them")
     test = (source, reference) if source and reference else None
@@ -56,7 +54,7 @@ def report(
     words = ["nmt-report", *runs, "--output", output, "--sentences", str(sentences)]
     options = {"--source": source, "--reference": reference, "--gold": gold, "--gold-first": gold_first}
     words += [word for name, value in options.items() if value for word in (name, str(value))]
-    collected = collect(runs, test, (gold, gold_first or 0), say)
+    collected = collect(runs, test, (gold, gold_first), say)
     made, page = fitted(make_report(collected, sentences, resolve_device(device), shlex.join(words), say))
     with writing(output):
         Path(output).write_text(page, "utf-8", newline="\n")

@@ -10,7 +10,7 @@ import argparse
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -21,7 +21,7 @@ from nmt.cli.files import NamedPath, Role, System, look_at
 from nmt.config import schema
 from nmt.config.problems import choices, expected
 from nmt.config.schema import Decoding
-from nmt.errors import ConfigError, nearest
+from nmt.errors import nearest
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,6 @@ def reader(annotation: Any) -> Callable[[str], Any]:
             ) from None
 
     return read
-
-
-def refuse_useless(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError for options that are given, neither None nor empty, and would have no effect."""
-    if useless := [name for name, value in given.items() if value is not None and value != ()]:
-        raise ConfigError(*(f"--{name.replace('_', '-')}: has no effect {why}" for name in useless))
 
 
 class CommandParser(argparse.ArgumentParser):

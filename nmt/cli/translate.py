@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from nmt.cli.common import say
 from nmt.cli.files import NamedPath, Output, Role, count_lines, open_input, open_outputs, refuse_overwriting
-from nmt.cli.signature import Command, Device, InputFile, OutputFile, Precision, RunPath, Value, refuse_useless
+from nmt.cli.signature import Command, Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.config import Config, load_run_config
 from nmt.config.schema import Size, TransformerAttention, TransformerDecoder, Width
 from nmt.errors import ConfigError, NmtWarning
@@ -89,8 +89,8 @@ def translate(
     sampling: dict[str, Any] = {
         key: value for key, value in (("top_k", top_k), ("top_p", top_p), ("seed", seed)) if value is not None
     }
-    if sampling_temperature is None:
-        refuse_useless(sampling, "without sampling; add --sampling-temperature 1")
+    if sampling and sampling_temperature is None:
+        raise ConfigError(f"{', '.join(sampling)}: has no effect without sampling; add --sampling-temperature 1")
     if shard and (input is None or not Path(input).is_file()):
         raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
     given = {"--output": output, "--alignments": alignments, "--attention": attention}

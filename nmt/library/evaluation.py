@@ -47,35 +47,29 @@ def config_of(system: System) -> Config | None:
     return load_run_config(Path(system)) if is_run(system) else None
 
 
-def refuse_useless(changes: Mapping[str, Any]) -> None:
-    """Raise ConfigError for options of a search where no system is a run."""
-    if changes:
-        raise ConfigError(*(f"{name}: has no effect on translations that exist; no run translates" for name in changes))
-
-
 def translations_of(
-    runs: Sequence[str | os.PathLike[str]],
+    run: str | os.PathLike[str],
     source: Text,
     lines: Sequence[str],
     changes: Mapping[str, Any],
     device: str = "auto",
     precision: str = "fp32",
 ) -> Iterator[str]:
-    """Load runs at once, and translate lines together one by one, with warnings that name their ``source``.
+    """Load a run at once, and translate lines one by one, with warnings that name their ``source``.
 
-    ``changes`` are the options of the search that differ from the first run's. Raises the errors of
+    ``changes`` are the options of the search that differ from the run's. Raises the errors of
     :meth:`nmt.Translator.load`, and ConfigError for options.
     """
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
-    paths = [Path(run) for run in runs]
-    translator = Translator.load(paths, device, precision)
+    path = Path(run)
+    translator = Translator.load(path, device, precision)
     options = SearchOptions.from_config(translator.decoding, **changes)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
-    what = f"{' + '.join(map(str, paths))}: translating"
-    translated = translate_watched(translator, lines, options, run=paths[0], source=name, what=what, total=len(lines))
+    what = f"{path}: translating"
+    translated = translate_watched(translator, lines, options, run=path, source=name, what=what, total=len(lines))
     return (each.text for each in translated)
 
 
@@ -103,7 +97,8 @@ class Systems:
         changes: options of the search that differ from the runs'.
         say: receives messages.
 
-    Raises ConfigError for hypotheses without a run, DataError for wrong texts, CheckpointError for an unusable run.
+    Raises ConfigError for hypotheses without a run, and for options of the search where no run translates; DataError
+    for wrong texts, CheckpointError for an unusable run.
     """
 
     def __init__(
@@ -133,11 +128,8 @@ class Systems:
             if place is None:
                 raise ConfigError(f"hypotheses {name}={text}: no system {name} is a run without hypotheses")
             self._ready[place] = read_aligned(text, source, len(self.sources))
-
-    @property
-    def translating(self) -> bool:
-        """Whether a run translates."""
-        return None in self._ready
+        if self.changes and None not in self._ready:
+            raise ConfigError(*(f"{name}: has no effect, because no run translates" for name in self.changes))
 
     def refuse_files(self) -> None:
         """Raise ConfigError for systems that are no runs."""
@@ -160,7 +152,7 @@ class Systems:
         """The translations of each system; all runs are loaded before the first translates."""
         how = self.changes, self.device, self.precision
         loaded = [
-            ready or translations_of([str(run)], self.source, self.sources, *how)
+            ready or translations_of(str(run), self.source, self.sources, *how)
             for (_, run), ready in zip(self.named, self._ready, strict=True)
         ]
         return [list(each) for each in loaded]
@@ -183,6 +175,18 @@ class Systems:
         is_file = isinstance(self.source, str | os.PathLike)
         test_set = printable(Path(str(self.source)).name) if is_file else "test set"
         return About(test_set, resamples, binned_by, origins=origins)
+
+
+def score_only(
+    systems: Systems, bins: Sequence[int], bleu_tokenizer: BleuTokenizer | None
+) -> tuple[SystemScores, BinnedBy]:
+    """Score the only system; return its scores and the length by which its sentences are binned."""
+    section, sources, references = systems.evaluation, systems.sources, systems.references
+    how = scoring(bleu_tokenizer, systems.runs, sources, references, systems.say)
+    [(name, _)], [found] = systems.named, systems.translations
+    bins, resamples = bins or section.bins, section.bootstrap
+    scored = how.score(name, sources, found, references, bins=bins, resamples=resamples)
+    return scored, BinnedBy("source", how.source_unit)
 
 
 def evaluate(
@@ -220,16 +224,6 @@ def evaluate(
     Returns scores from 0 to 100. Raises DataError for texts of different length, CheckpointError for an unusable run,
     ConfigError for options.
     """
-    sources, references = read_test_set(source, reference)
-    config = config_of(system)
-    if config is None:
-        refuse_useless(changes)
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
-    how = scoring(bleu_tokenizer, {} if config is None else {name: config}, sources, references, warn)
-    section = Evaluation() if config is None else config.evaluation
-    if is_run(system):
-        found = list(translations_of([system], source, sources, changes, device, precision))
-    else:
-        found = read_aligned(system, source, len(sources))
-    bins, resamples = bins or section.bins, section.bootstrap
-    return how.score(name, sources, found, references, bins=bins, resamples=resamples)
+    systems = Systems([(name, system)], source, reference, (), device, precision, changes, warn)
+    return score_only(systems, bins, bleu_tokenizer)[0]

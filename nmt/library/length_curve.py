@@ -33,7 +33,7 @@ from nmt.evaluation.significance import (
     retention,
 )
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
-from nmt.library.evaluation import System, Systems, refuse_useless, warn
+from nmt.library.evaluation import System, Systems, warn
 from nmt.plots.diagnosis import write_diagnosis
 from nmt.plots.length_curve import About, draw_length_curve, write_length_curve
 from nmt.plots.style import png
@@ -169,8 +169,6 @@ def length_curve(
     """
     named = list(systems.items() if isinstance(systems, Mapping) else systems)
     compared = Systems(named, source, reference, (), device, precision, changes, warn)
-    if not compared.translating:
-        refuse_useless(changes)
     return compare_by_length_of(compared, bins, bin_by, bleu_tokenizer, short, long)
 
 
