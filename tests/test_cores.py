@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from nmt.cores import SPINS, CpuTime, share_cores, threads_beside, time_limit
+from nmt.training.machine import Threads
 from tests.small_run import config, train
 
 
@@ -125,3 +128,29 @@ def test_training_beside_other_programs_takes_fewer_threads_unless_the_user_chos
     assert [line for line in said if line.startswith(f"machine: {expected} thread")]
     assert len([line for line in said if "rounding" in line]) == (expected == 1)
     assert count[-1] == 2, "as before"
+
+
+@pytest.mark.parametrize(
+    ("loads", "numbers"),
+    [
+        ([0.4, 0.6, 0.6, 0.6, 0.0], [2, 2, 2, 1, 1]),
+        ([0.6, 0.0, 0.0, 0.6, 0.0], [1, 1, 1, 1, 1]),
+        ([1.6, 0.0, 0.0, 0.0], [1, 1, 1, 2]),
+        ([None, 1.0, None, 1.0, 1.0], [2, 2, 2, 2, 2]),
+    ],
+)
+def test_the_number_of_threads_follows_a_load_that_stays(
+    loads: list[float | None], numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, said = [2], list[str]()
+    monkeypatch.setattr("nmt.cores.cores", lambda: 2)
+    monkeypatch.setattr("nmt.training.machine.PERIOD", 0.0)
+    monkeypatch.setattr(CpuTime, "others_until", Mock(side_effect=loads))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: count[-1])
+    monkeypatch.setattr(torch, "set_num_threads", count.append)
+    threads, found = Threads(CpuTime.now(), said.append), []
+    for look in [threads.__enter__] + [threads.follow] * (len(loads) - 1):
+        look()
+        found.append(count[-1])
+    assert found == numbers
+    assert len(said) == sum(a != b for a, b in pairwise([2, *numbers]))

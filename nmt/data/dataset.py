@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
-from nmt.data.cache import Say, cache_folder, cached
+from nmt.data.cache import ABOUT, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, MixedCorpus, TextCorpus, pairs_per_epoch
 from nmt.data.encoding import FACTS, TABLE, Recipe, encode_split, mapped
@@ -124,6 +124,7 @@ def _build(
     head = chain.from_iterable(heads[key][: HEAD // len(keys)] for key in keys)
     report["warnings"] = swapped_sides(heads, languages, list(head))
     write_json(folder / "report.json", report)
+    write_json(folder / ABOUT, "; ".join(map(corpus_name, _corpora(data).values())))
 
 
 def _training_set(table: pa.Table, config: Config, tokenizers: Tokenizers) -> EncodedCorpus:
@@ -207,11 +208,13 @@ def _tokenizers(config: Config, digests: Mapping[str, str], say: Say) -> Tokeniz
     tags = list(dict.fromkeys(corpus.tag for corpus in corpora.values() if corpus.tag is not None))
 
     def build(folder: Path) -> None:
-        say(f"learning the {config.tokenizer.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
+        names = "; ".join(map(corpus_name, corpora.values()))
+        say(f"learning the {config.tokenizer.type} tokenizer: {names}")
         texts = (read_pairs(corpus, data.source_language, data.target_language) for corpus in corpora.values())
         pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
         learn(config.tokenizer, pairs, tags).save(folder)
         _refuse_changed(data, digests)
+        write_json(folder / ABOUT, names)
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))

@@ -22,7 +22,7 @@ from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import LoadedRun, load_weights
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.log import Log
-from nmt.training.machine import leaving_cores, set_up, settled_precision
+from nmt.training.machine import Threads, set_up, settled_precision
 from nmt.training.opening import create_run, refuse_other_config, refuse_unequal, reopen_run
 from nmt.training.reports import summary
 from nmt.training.trainer import Trainer
@@ -64,8 +64,9 @@ def train_run(
         say(table(prepared.report))
     model = _same_model(config, prepared, world)
     with ExitStack() as stack:
+        threads = None
         if config.threads is None and "OMP_NUM_THREADS" not in os.environ and world.size == 1 and device.type == "cpu":
-            stack.enter_context(leaving_cores(begun, say))
+            threads = stack.enter_context(Threads(begun, say))
         used = _settled(config, model, prepared, run if resume else None, device, world, say)
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -93,6 +94,8 @@ def train_run(
             trainer.save()  # makes the run resumable, and fails now if the disk is full
 
         def check_stop() -> None:
+            if threads is not None:
+                threads.follow()
             if stop_requested():
                 raise Stopped
 
