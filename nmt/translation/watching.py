@@ -26,7 +26,7 @@ SHORT, LEAST = 4, 8
 MOST_NAMED = 10
 """Line numbers that a warning names."""
 
-SEVERAL = "several sentences on a line, of which a model that was trained on sentences translates one; put each on its own"
+SEVERAL = "several sentences on a line, but a model trained on sentences translates one; put each on its own line"
 EMPTY = "the translation is empty"
 TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
 
