@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # as _HOMES has it
     from nmt.config import load_config as load_config
     from nmt.errors import NmtError as NmtError
     from nmt.evaluation.by_length import SystemScores as SystemScores
-    from nmt.library.evaluation import evaluate as evaluate
-    from nmt.library.length_curve import LengthCurve as LengthCurve
-    from nmt.library.length_curve import length_curve as length_curve
-    from nmt.library.training import train as train
+    from nmt.experiments.evaluation import evaluate as evaluate
+    from nmt.experiments.length_curve import LengthCurve as LengthCurve
+    from nmt.experiments.length_curve import length_curve as length_curve
+    from nmt.training.train import train as train
     from nmt.translation.results import TranslatedHypothesis as TranslatedHypothesis
     from nmt.translation.results import Translation as Translation
     from nmt.translation.translator import Translator as Translator
@@ -35,16 +35,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Config": "nmt.config",
-    "LengthCurve": "nmt.library.length_curve",
+    "LengthCurve": "nmt.experiments.length_curve",
     "NmtError": "nmt.errors",
     "SystemScores": "nmt.evaluation.by_length",
     "TranslatedHypothesis": "nmt.translation.results",
     "Translation": "nmt.translation.results",
     "Translator": "nmt.translation.translator",
-    "evaluate": "nmt.library.evaluation",
-    "length_curve": "nmt.library.length_curve",
+    "evaluate": "nmt.experiments.evaluation",
+    "length_curve": "nmt.experiments.length_curve",
     "load_config": "nmt.config",
-    "train": "nmt.library.training",
+    "train": "nmt.training.train",
 }
 """The module of each public name that is not defined here."""
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604

@@ -26,9 +26,9 @@ from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines
 from nmt.device import multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
+from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.plots.files import markdown
 
 SHAPES = ("64x15x14", "64x40x40")
 """The reference shape and a long one: sentences x source pieces x target pieces."""

@@ -29,9 +29,9 @@ from nmt.cli.signature import whole
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
+from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import bleu
 from nmt.files import read_json, write_json, write_text
-from nmt.plots.files import markdown
 from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
 

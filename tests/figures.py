@@ -11,10 +11,10 @@ from matplotlib.transforms import Bbox
 
 from nmt.evaluation.by_length import Bin, LengthRow, SystemScores
 from nmt.evaluation.diagnosis import MEASURES, Diagnosis
+from nmt.evaluation.figures.length_curve import About, draw_length_curve
+from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import STATISTICS, Score
 from nmt.evaluation.writing import BinnedBy
-from nmt.plots.length_curve import About, draw_length_curve
-from nmt.plots.style import style
 
 SCORES = {
     "bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),

@@ -31,7 +31,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, which is the working directory, with a test set and the output of two systems; with few resamples."""
-    monkeypatch.setattr("nmt.library.evaluation.Evaluation", partial(Evaluation, bootstrap=20))
+    monkeypatch.setattr("nmt.experiments.evaluation.Evaluation", partial(Evaluation, bootstrap=20))
     for name, lines in {"src": SOURCES, "ref": REFERENCES, "good": GOOD, "bad": BAD}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from nmt.errors import NmtWarning
-from nmt.plots import style as plots
-from nmt.plots.style import fonts_for, plain, png, style, svg
+from nmt.evaluation.figures import style as plots
+from nmt.evaluation.figures.style import fonts_for, plain, png, style, svg
 
 ARABIC = "السلام"
 

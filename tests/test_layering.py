@@ -17,12 +17,11 @@ FLOORS = [
     {"data"},
     {"model", "search", "evaluation"},
     {"fast"},
-    {"plots", "runs"},
+    {"runs"},
     {"translation"},
     {"training"},
-    {"library"},
     {"experiments"},
-    {"report", "serving"},
+    {"pages"},
     {"cli"},
 ]
 """From the ground up; neighbours on one floor do not know each other."""
@@ -36,7 +35,6 @@ WITHOUT_TORCH = (
     "nmt.data.lines",
     "nmt.data.tokenizer",
     "nmt.evaluation",
-    "nmt.plots",
     "nmt.runs.directory",
 )
 """Imported where a second's wait for PyTorch would be felt, or usable without it."""

@@ -32,9 +32,9 @@ TRAINING: dict[str, Any] = {
 DOCUMENTED = (
     "nmt",
     "nmt.translation.translator",
-    "nmt.library.evaluation",
-    "nmt.library.length_curve",
-    "nmt.library.training",
+    "nmt.experiments.evaluation",
+    "nmt.experiments.length_curve",
+    "nmt.training.train",
 )
 
 

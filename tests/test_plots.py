@@ -16,11 +16,11 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.evaluation.by_length import COLUMNS
+from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
+from nmt.evaluation.figures.files import make_folder, stem_of
+from nmt.evaluation.figures.length_curve import About, write_length_curve
+from nmt.evaluation.figures.style import looks, plain, series
 from nmt.evaluation.significance import Comparison
-from nmt.plots.diagnosis import FIGURES, draw_diagnosis
-from nmt.plots.files import make_folder, stem_of
-from nmt.plots.length_curve import About, write_length_curve
-from nmt.plots.style import looks, plain, series
 from tests.figures import (
     ABOUT,
     DECADES,

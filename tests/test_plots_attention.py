@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nmt.plots.attention import AttentionMap, attention_image, draw_attention
-from nmt.plots.style import plain, png, style
+from nmt.evaluation.figures.attention import AttentionMap, attention_image, draw_attention
+from nmt.evaluation.figures.style import plain, png, style
 from tests.figures import IGNORE_BOXES, NASTY, boxes
 
 

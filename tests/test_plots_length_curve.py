@@ -8,11 +8,11 @@ from matplotlib.transforms import Bbox
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.diagnosis import MEASURES
+from nmt.evaluation.figures.diagnosis import draw_diagnosis
+from nmt.evaluation.figures.length_curve import Origin, bleu_by_length_image, draw_bleu_by_length
+from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
-from nmt.plots.diagnosis import draw_diagnosis
-from nmt.plots.length_curve import Origin, bleu_by_length_image, draw_bleu_by_length
-from nmt.plots.style import style
 from tests.figures import (
     ABOUT,
     DECADES,

@@ -9,9 +9,9 @@ import pytest
 
 from nmt.evaluation.by_length import Bin
 from nmt.evaluation.diagnosis import MEASURES
-from nmt.plots.diagnosis import FIGURES, draw_diagnosis
-from nmt.plots.learning import Curve, Curves, draw_learning, learning_curves
-from nmt.plots.style import style
+from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
+from nmt.evaluation.figures.learning import Curve, Curves, draw_learning, learning_curves
+from nmt.evaluation.figures.style import style
 from tests.figures import ABOUT, DECADES, FEW, boxes, reasons
 
 

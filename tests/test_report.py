@@ -17,11 +17,11 @@ import yaml
 
 from nmt.cli.report import main
 from nmt.config import Config, dump_config
+from nmt.evaluation.figures.learning import learning_curves
 from nmt.evaluation.metrics import METRICS, Metric, Score, register
-from nmt.plots.learning import learning_curves
-from nmt.report import making, rendering
-from nmt.report.reading import restored
-from nmt.report.rendering import decoded, fitted, render
+from nmt.pages.report import making, rendering
+from nmt.pages.report.reading import restored
+from nmt.pages.report.rendering import decoded, fitted, render
 from nmt.runs.metrics import best_validation, read_metrics
 from tests.small_run import options, train, write_corpus
 
@@ -281,7 +281,7 @@ def test_a_page_that_is_too_large_loses_sentences(
         whole.append(report)
         return report, render(report)
 
-    monkeypatch.setattr("nmt.report.rendering.fitted", kept)
+    monkeypatch.setattr("nmt.pages.report.rendering.fitted", kept)
     report(folder, *runs(folder))
     size = len(render(whole[0]).encode())
     same, page = fitted(whole[0], size)
@@ -312,7 +312,6 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
     said = refused(capsys, str(tmp_path), out)
     assert f"{tmp_path}/begun: no checkpoint yet" in said
     run = str(folder / "runs/none")
-    assert "--gold-first: has no effect without --gold" in refused(capsys, run, out, "--gold-first=1")
     assert "is inside the run directory" in refused(capsys, run, f"--output={run}/page.html")
     assert "at least 2" in refused(capsys, run, out, "--sentences=1")
 

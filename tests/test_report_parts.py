@@ -12,10 +12,10 @@ import pytest
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.metrics import STATISTICS, Floats, Integers, Score
 from nmt.evaluation.significance import Comparison
-from nmt.report.making import differing_settings, findings, flat, right_to_left, samples
-from nmt.report.measuring import Measured, choose
-from nmt.report.reading import ZERO, gold_groups, grouped, quantized, restored
-from nmt.report.rendering import thinned
+from nmt.pages.report.making import differing_settings, findings, flat, right_to_left, samples
+from nmt.pages.report.measuring import Measured, choose
+from nmt.pages.report.reading import ZERO, gold_groups, grouped, quantized, restored
+from nmt.pages.report.rendering import thinned
 from nmt.runs.directory import RunDirectory
 from tests.small_run import config
 

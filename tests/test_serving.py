@@ -26,9 +26,9 @@ import uvicorn
 
 from nmt.cli import serve
 from nmt.errors import Stopped
-from nmt.serving.app import About, application
-from nmt.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
-from nmt.serving.server import LOCAL, known_hosts, listen, make_server
+from nmt.pages.serving.app import About, application
+from nmt.pages.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
+from nmt.pages.serving.server import LOCAL, known_hosts, listen, make_server
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import Translator
@@ -509,7 +509,7 @@ def test_a_client_that_goes_away_is_not_waited_for() -> None:
 
 
 def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.serving.app.parse", lambda *_: 1 / 0)
+    monkeypatch.setattr("nmt.pages.serving.app.parse", lambda *_: 1 / 0)
     with serving(Fake()) as client:
         reply = client.translate({"text": "a"})
         assert reply.status == 500 and reply.content == {"error": "the server has a defect; its log has the reason"}

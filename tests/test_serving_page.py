@@ -10,7 +10,7 @@ pytest.importorskip("selenium")
 
 from selenium.webdriver import ActionChains, Keys
 
-from nmt.serving.batches import Answer
+from nmt.pages.serving.batches import Answer
 from nmt.translation.results import TranslatedHypothesis, Translation
 from tests.browser import opened
 from tests.test_serving import Client, serving, until

@@ -20,8 +20,8 @@ from nmt.config import load_run_config
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
+from nmt.experiments.evaluation import Systems, score_alignment, score_only
 from nmt.files import run_name
-from nmt.library.evaluation import Systems, score_alignment, score_only
 
 
 def evaluate(

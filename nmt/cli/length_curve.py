@@ -8,12 +8,12 @@ from nmt.cli.common import say
 from nmt.cli.files import Role, System
 from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value
 from nmt.evaluation.by_length import MIN_SENTENCES
+from nmt.evaluation.figures.diagnosis import ENDINGS
+from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
 from nmt.evaluation.significance import Range
+from nmt.experiments.evaluation import Systems
+from nmt.experiments.length_curve import BinBy, compare_by_length_of, diagnose_systems
 from nmt.files import printable
-from nmt.library.evaluation import Systems
-from nmt.library.length_curve import BinBy, compare_by_length_of, diagnose_systems
-from nmt.plots.diagnosis import ENDINGS
-from nmt.plots.files import KINDS, make_folder, stem_of
 
 
 def named(text: str) -> System:

@@ -11,7 +11,7 @@ from nmt.cli.signature import Command, InputFile, OutputFile, Overrides
 from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, entries
 from nmt.errors import ConfigError
-from nmt.library.training import files_of, look_at_corpora
+from nmt.training.train import files_of, look_at_corpora
 
 
 def prepare(

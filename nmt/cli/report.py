@@ -47,9 +47,9 @@ def report(
         raise ConfigError("--source, --reference: give both, or none of them")
     test = (source, reference) if source and reference else None
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
-    from nmt.report.collecting import collect  # noqa: PLC0415
-    from nmt.report.making import make_report  # noqa: PLC0415
-    from nmt.report.rendering import fitted  # noqa: PLC0415
+    from nmt.pages.report.collecting import collect  # noqa: PLC0415
+    from nmt.pages.report.making import make_report  # noqa: PLC0415
+    from nmt.pages.report.rendering import fitted  # noqa: PLC0415
 
     words = ["nmt-report", *runs, "--output", output, "--sentences", str(sentences)]
     options = {"--source": source, "--reference": reference, "--gold": gold, "--gold-first": gold_first}

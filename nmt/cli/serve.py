@@ -43,9 +43,9 @@ def serve(
       nmt-serve --model runs/en-fr
       nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
     """
-    from nmt.serving.app import About, application  # noqa: PLC0415  (slow to import)
-    from nmt.serving.batches import Limits, Request, translating  # noqa: PLC0415
-    from nmt.serving.server import known_hosts, listen, run  # noqa: PLC0415
+    from nmt.pages.serving.app import About, application  # noqa: PLC0415  (slow to import)
+    from nmt.pages.serving.batches import Limits, Request, translating  # noqa: PLC0415
+    from nmt.pages.serving.server import known_hosts, listen, run  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
 
     translate = translating(Translator.load(model, device, precision), decoding)

@@ -16,9 +16,9 @@ from nmt.config import Config, load_config, load_run_config
 from nmt.config.schema.data import FileCorpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import run_name
-from nmt.library.training import look_at_corpora
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
+from nmt.training.train import look_at_corpora
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;

@@ -18,11 +18,11 @@ from nmt.config import Config, load_run_config
 from nmt.config.schema import Size, TransformerAttention, TransformerDecoder, Width
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import format_pharaoh, labelled_weights, likeliest_links, word_weights
+from nmt.evaluation.figures.files import make_folder, write_all
 from nmt.evaluation.writing import has_words
-from nmt.plots.files import make_folder, write_all
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.plots.attention import Side
+    from nmt.evaluation.figures.attention import Side
     from nmt.translation.options import SearchOptions
     from nmt.translation.results import TranslatedHypothesis, Translation
 
@@ -252,8 +252,8 @@ def draw(translation: "Translation", config: Config, stem: Path) -> None:
 
     Raises DataError if a file cannot be written.
     """
-    from nmt.plots.attention import AttentionMap, draw_attention  # noqa: PLC0415
-    from nmt.plots.style import png, svg  # noqa: PLC0415
+    from nmt.evaluation.figures.attention import AttentionMap, draw_attention  # noqa: PLC0415
+    from nmt.evaluation.figures.style import png, svg  # noqa: PLC0415
 
     data, source, best = config.data, translation.source, translation.hypotheses[0]
     if best.attention is None or not best.pieces:

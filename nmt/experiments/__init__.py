@@ -1,1 +1,1 @@
-"""Experiments: systems, seeds and test sets that are compared, as one value."""
+"""Measurements of runs: scores of a test set, the length curve, systems x seeds x test sets of one file."""

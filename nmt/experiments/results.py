@@ -11,16 +11,16 @@ import numpy as np
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, training_statistics
+from nmt.evaluation.figures import diagnosis
+from nmt.evaluation.figures.files import KINDS, markdown, numbers, table, write_all
 from nmt.evaluation.metrics import bleu_of_statistics
 from nmt.evaluation.significance import interval, mean_bleu
 from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
+from nmt.experiments.evaluation import Systems
+from nmt.experiments.length_curve import compare_by_length_of, diagnose_systems
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.training import Say
 from nmt.files import digest, read_json
-from nmt.library.evaluation import Systems
-from nmt.library.length_curve import compare_by_length_of, diagnose_systems
-from nmt.plots import diagnosis
-from nmt.plots.files import KINDS, markdown, numbers, table, write_all
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
 

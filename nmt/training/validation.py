@@ -16,13 +16,13 @@ from nmt.device import autocast, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.by_length import LengthRow, bleu_by_length
+from nmt.evaluation.figures.attention import attention_image
+from nmt.evaluation.figures.length_curve import bleu_by_length_image
 from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
 from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
 from nmt.messages import Caution, counted, counted_early, duration
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
-from nmt.plots.attention import attention_image
-from nmt.plots.length_curve import bleu_by_length_image
 from nmt.training.log import Log
 from nmt.training.world import ONE_PROCESS, World, in_shares
 from nmt.translation.forced import word_attention

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.report.rendering import render
+from nmt.pages.report.rendering import render
 from tests.browser import Page, opened
 from tests.report_page.shown import REPORT, as_record
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import numpy.typing as npt
 
-from nmt.report.rendering import Figure, Languages, Reading, Report, Sentence, SystemFacts
+from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Sentence, SystemFacts
 from tests.browser import Page
 from tests.report_page.made_up import decoded, fake_report
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from nmt.report.rendering import render
+from nmt.pages.report.rendering import render
 from tests.browser import Page
 from tests.report_page.made_up import SYSTEMS, fake_report
 from tests.report_page.shown import (

@@ -10,8 +10,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from nmt.evaluation.figures.style import legend_above, looks, plain, style, write_caption
 from nmt.evaluation.metrics import METRICS, Floats, Metric
-from nmt.plots.style import legend_above, looks, plain, style, write_caption
 
 TRAINING = "training"
 """Name of the curve of the training loss."""

@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmt.evaluation.by_length import MIN_SENTENCES, SEED, UNTRAINED, LengthRow, SystemScores
+from nmt.evaluation.figures.files import KINDS, numbers, table, write_all
+from nmt.evaluation.figures.style import GREY, legend_above, pixels, plain, png, series, style, svg, write_caption
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.significance import Comparison, Retention
 from nmt.evaluation.writing import BinnedBy
-from nmt.plots.files import KINDS, numbers, table, write_all
-from nmt.plots.style import GREY, legend_above, pixels, plain, png, series, style, svg, write_caption
 
 LEAST_LABELLED = 1 / 12
 """Share of the axis: if a bin is narrower, ticks are at round lengths and its bar has no number."""

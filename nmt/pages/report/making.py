@@ -15,17 +15,17 @@ from nmt.config import Config
 from nmt.config.schema import ScoredAttention
 from nmt.evaluation.by_length import SEED, UNTRAINED, bins_by_length
 from nmt.evaluation.diagnosis import diagnose
+from nmt.evaluation.figures import diagnosis
+from nmt.evaluation.figures.learning import draw_learning, learning_curves
+from nmt.evaluation.figures.length_curve import About, draw_length_curve
+from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, Integers
 from nmt.evaluation.significance import Comparison, compare_overall, interval, mean_bleu
 from nmt.evaluation.writing import BinnedBy, lengths, unit_of
-from nmt.plots import diagnosis
-from nmt.plots.learning import draw_learning, learning_curves
-from nmt.plots.length_curve import About, draw_length_curve
-from nmt.plots.style import svg
-from nmt.report.collecting import Collected, Say, Trained
-from nmt.report.measuring import Measured, choose, measure
-from nmt.report.reading import Readings, read, sentence_records
-from nmt.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
+from nmt.pages.report.collecting import Collected, Say, Trained
+from nmt.pages.report.measuring import Measured, choose, measure
+from nmt.pages.report.reading import Readings, read, sentence_records
+from nmt.pages.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best

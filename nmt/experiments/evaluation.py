@@ -13,9 +13,9 @@ from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import SystemScores
+from nmt.evaluation.figures.length_curve import About, Origin
 from nmt.evaluation.writing import BinnedBy, scoring
 from nmt.files import printable, run_name
-from nmt.plots.length_curve import About, Origin
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 if TYPE_CHECKING:  # PyTorch is slow to import

@@ -14,7 +14,7 @@ from nmt.evaluation.by_length import SystemScores, score_system
 from nmt.evaluation.diagnosis import failure, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics
 from nmt.evaluation.writing import Unit, unit_of
-from nmt.report.collecting import Collected, Trained
+from nmt.pages.report.collecting import Collected, Trained
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions

@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
+from nmt.evaluation.figures.files import numbers, table, write_all
+from nmt.evaluation.figures.length_curve import About, centers, draw_counts, draw_points, label_lengths, spans_of
+from nmt.evaluation.figures.style import legend_above, looks, plain, png, style, svg, write_caption
 from nmt.evaluation.writing import Unit
-from nmt.plots.files import numbers, table, write_all
-from nmt.plots.length_curve import About, centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.plots.style import legend_above, looks, plain, png, style, svg, write_caption
 
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {
@@ -53,7 +53,7 @@ def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, about: 
     numbers as ``stem``.json and .csv. There is no attention figure if no system has attention.
 
     The diagnoses have the same sentences in the same bins; ``unit`` is that of the target language. For the other
-    arguments and errors see :func:`~nmt.plots.length_curve.write_length_curve`.
+    arguments and errors see :func:`~nmt.evaluation.figures.length_curve.write_length_curve`.
     """
     contents: dict[str, bytes] = {}
     for name in FIGURES:

@@ -98,7 +98,7 @@ class Reading:
     chosen: list[float]
     """The probability of each target piece, (T,)."""
     attention: dict[str, str] | None
-    """By view, T x S weights, packed by :func:`nmt.report.reading.packed`; None without attention."""
+    """By view, T x S weights, packed by :func:`nmt.pages.report.reading.packed`; None without attention."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def render(report: Report) -> str:
     """Return the page."""
     style, script = _joined(".css"), _joined(".js")
     environment = Environment(
-        loader=PackageLoader("nmt.report", "page"),
+        loader=PackageLoader("nmt.pages.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -220,7 +220,7 @@ def decoded(data: str) -> Any:
 
 def _joined(ending: str) -> str:
     """The page's files with an ending, in the order of their names."""
-    parts = sorted(files("nmt.report").joinpath("page").iterdir(), key=lambda each: each.name)
+    parts = sorted(files("nmt.pages.report").joinpath("page").iterdir(), key=lambda each: each.name)
     return "\n".join(each.read_text("utf-8") for each in parts if each.name.endswith(ending))
 
 

@@ -20,6 +20,9 @@ from nmt.evaluation.by_length import (
     score_system,
 )
 from nmt.evaluation.diagnosis import Diagnosis, diagnose, format_diagnoses, most_frequent, sentence_measures
+from nmt.evaluation.figures.diagnosis import write_diagnosis
+from nmt.evaluation.figures.length_curve import About, draw_length_curve, write_length_curve
+from nmt.evaluation.figures.style import png
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.significance import (
     Comparison,
@@ -33,10 +36,7 @@ from nmt.evaluation.significance import (
     retention,
 )
 from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
-from nmt.library.evaluation import System, Systems, warn
-from nmt.plots.diagnosis import write_diagnosis
-from nmt.plots.length_curve import About, draw_length_curve, write_length_curve
-from nmt.plots.style import png
+from nmt.experiments.evaluation import System, Systems, warn
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges

@@ -20,9 +20,9 @@ from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.metrics import sentence_scores
 from nmt.evaluation.writing import Unit, unit_of, units
 from nmt.model.multi_head import by_head
-from nmt.report.collecting import Collected
-from nmt.report.measuring import failures_of
-from nmt.report.rendering import Reading, Sentence, Words
+from nmt.pages.report.collecting import Collected
+from nmt.pages.report.measuring import failures_of
+from nmt.pages.report.rendering import Reading, Sentence, Words
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import BATCH_TOKENS, ForcedDecoding, force_ids
 from nmt.translation.results import Translation

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import has_words
-from nmt.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
-from nmt.serving.server import LOCAL
+from nmt.pages.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
+from nmt.pages.serving.server import LOCAL
 from nmt.translation.results import Translation
 
 CLIENT_GONE = 499
@@ -33,7 +33,7 @@ POLICY = "default-src 'none'; {} connect-src 'self'; base-uri 'none'; form-actio
 
 def page() -> tuple[str, str]:
     """Return the page and the content security policy that allows its own style and script, and nothing else."""
-    text = files("nmt.serving").joinpath("page.html").read_text("utf-8")
+    text = files("nmt.pages.serving").joinpath("page.html").read_text("utf-8")
     hashes = {}
     for kind in ("style", "script"):
         [inside] = re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)

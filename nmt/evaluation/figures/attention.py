@@ -16,7 +16,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from nmt.plots.style import GREY, fonts_for, pixels, plain, style, write_caption
+from nmt.evaluation.figures.style import GREY, fonts_for, pixels, plain, style, write_caption
 
 Weights = npt.NDArray[np.floating]
 Side = Literal["words", "pieces"]

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.errors import ConfigError
-from nmt.serving.batches import Limits
+from nmt.pages.serving.batches import Limits
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of this machine, for itself."""

@@ -1,0 +1,1 @@
+"""What a browser shows: the report and the server's page."""
