@@ -123,9 +123,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
         "one direction, mean",
     ],
 )
-def test_a_network_of_them_is_the_plain_network(
-    variant: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_of_them_is_the_plain_network(variant: str, lengths: list[int]) -> None:
     found = outcome(network(variant), "auto", lengths, 3)
     plain = outcome(network(variant), "plain", lengths, 3)
     assert torch.allclose(found[0], plain[0], rtol=0, atol=1e-12)

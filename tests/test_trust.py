@@ -72,6 +72,11 @@ class Fails(FastTraining):
         raise RuntimeError("\nPTXAS error: out of registers\nsee the log")
 
 
+class LacksMemory(FastTraining):
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
 def install(monkeypatch: pytest.MonkeyPatch, kind: type[FastTraining]) -> None:
     """Make it the fast path of training, and let a trial be made on a CPU, too."""
 
@@ -106,6 +111,14 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     plain = config.model_copy(update={"kernels": "plain"})
     assert trusted_kernels(plain, model, prepared, CPU, ONE_PROCESS, pytest.fail) == "plain"
+
+
+def test_kernels_that_memory_is_too_small_to_try_are_used(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain ones need more of it."""
+    install(monkeypatch, LacksMemory)
+    (config, prepared), said = configured(corpus), list[str]()
+    assert trusted_kernels(config, make_model(config, prepared), prepared, CPU, ONE_PROCESS, said.append) == "auto"
+    assert len(said) == 1 and "out of memory" in said[0]
 
 
 def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(

@@ -31,8 +31,6 @@ UPDATE = "update"
 """The metadata key of the number of updates."""
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """The names of checkpoints."""
-
-
 TRIES = 10
 """Readings of a checkpoint that training replaces before each has ended."""
 Item = TypeVar("Item")

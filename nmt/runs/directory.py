@@ -23,9 +23,9 @@ from nmt.files import refuse_links_outside, sync, why_unwritable, write_json, wr
 from nmt.runs.checkpoints import Checkpoints
 
 LOCK = ".lock"
+"""The file that is locked where directories cannot be."""
 MOST_NAMED = 3
 """The number of files that a message names."""
-"""The file that is locked where directories cannot be."""
 
 
 class RunDirectory(Checkpoints):

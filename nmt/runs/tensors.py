@@ -19,8 +19,6 @@ MOST_PROBLEMS = 50
 """Problems that are reported; weights with more belong to something else."""
 LARGEST_HEADER = 1 << 20
 """Bytes of the header of an untrusted file; safetensors itself accepts a hundred times as many."""
-
-
 FP32_BYTES = 4
 
 

@@ -15,7 +15,7 @@ from nmt.config import Config
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.dataset import PreparedData
-from nmt.device import format_of, resolve_precision
+from nmt.device import format_of, out_of_memory, resolve_precision
 from nmt.messages import Caution, Say, step
 from nmt.model import Seq2Seq
 from nmt.model.dropout import Dropout
@@ -40,7 +40,8 @@ def trusted_kernels(
 ) -> Kernels:
     """Choose the plain kernels, with a warning, if the fast ones fail on the device of any process.
 
-    No random number of this process is drawn.
+    A lack of memory is no failure: the plain kernels need more than the fast ones, and training halves its batches. No
+    random number of this process is drawn.
     """
     problem = None
     if config.kernels == "auto" and device.type in TRIED:
@@ -50,8 +51,11 @@ def trusted_kernels(
         ):
             try:
                 problem = disagreement(config, model, prepared, device)
-            except (RuntimeError, MemoryError) as error:  # as Triton reports it, over several lines
-                problem = next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
+            except (RuntimeError, MemoryError) as error:
+                if out_of_memory(error):
+                    say(Caution("warning: kernels: out of memory in the trial of the fast ones; they are used untried"))
+                else:  # as Triton reports it, over several lines
+                    problem = next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
     problems = [each for each in world.gather(problem, patiently=True) if each]
     if not problems:
         return config.kernels

@@ -259,11 +259,11 @@ class Translator:
                 check_stop()
                 for line, each_found in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, each_found, options)
+                    results[place] = self._translation(text[place], line, each_found)
                 done(len(batch))
         return results
 
-    def _translation(self, source: str, line: Line, found: Sequence[Hypothesis], options: SearchOptions) -> Translation:
+    def _translation(self, source: str, line: Line, found: Sequence[Hypothesis]) -> Translation:
         target = self.tokenizers.target
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []

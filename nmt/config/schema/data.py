@@ -9,8 +9,6 @@ from nmt.config.schema.base import LARGEST_VOCABULARY, Cores, Count, Positive, P
 
 LARGEST_TEMPERATURE = 1000.0
 """Beyond it all shares of a mix are equal."""
-
-
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 

@@ -1,6 +1,6 @@
 """Output layer, log-softmax, loss and their gradient in one pass over chunks of tokens.
 
-The plain twin, ``nmt.model.loss.cross_entropy``, holds several (N, V) tensors at once, most of them fp32; here no
+The plain twin, ``nmt.model.seq2seq.cross_entropy``, holds several (N, V) tensors at once, most of them fp32; here no
 more than one chunk of rows ever exists, and the gradient is taken while the chunk is still in the cache.
 """
 
