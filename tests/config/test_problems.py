@@ -18,6 +18,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("decoding.beam_sise=3", "decoding.beam_sise", "nearest: beam_size"),
         ("training.precision=fp32", "training.precision", "precision at the top level"),
         ("model.beamsize=3", "model.beamsize", "there is training.validation.beam_size, decoding.beam_size"),
+        ("model.decoder.attention=none", "model.decoder.attention", "unknown key; there is model.attention"),
         ("evaluation.colour=red", "evaluation.colour", "the keys here are bleu_tokenizer, bins, bootstrap, gold"),
         ("lr=0.1", "lr", "use training.optimizer.learning_rate"),
         ("training.optimizer.lr=1", "training.optimizer.lr", "use training.optimizer.learning_rate"),
