@@ -1,4 +1,4 @@
-"""What a command may show a person while it works: kinds of messages, and the progress of long steps.
+"""Messages during a command: their kinds, and the progress of long steps.
 
 Messages go through the ``say`` that a caller passes down. Steps go to the :class:`Display` that a command installs with
 :func:`shown_on`; without one, as in a library, nothing is shown. Nothing here prints.

@@ -1,5 +1,5 @@
-"""How every command begins and ends: exit codes and error lines; and what it shows on standard error: messages, and
-progress, as bars at a terminal, elsewhere as dated lines."""
+"""Start and end of every command: exit codes, error lines, messages, and progress on standard error. Progress is a bar
+at a terminal, and dated lines elsewhere."""
 
 import argparse
 import contextlib

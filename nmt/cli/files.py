@@ -1,4 +1,4 @@
-"""Files of the commands: what is looked at before a command begins, and streams of lines in and out."""
+"""Files of the commands: checks before a command begins, and streams of lines in and out."""
 
 import contextlib
 import errno

@@ -25,7 +25,7 @@ def serve(
 ) -> None:
     """Serve a trained run over HTTP: a page to type into, and translation as JSON.
 
-    Requests that wait become one batch. The server answers this machine alone, unless --host says otherwise; it has no
+    Requests that wait become one batch. The server answers only this machine unless --host is given. It has no
     passwords and no encryption.
 
     Args:
@@ -34,10 +34,10 @@ def serve(
         port: port; 0 takes a free one
 
     Limits:
-        max_lines: lines of a request
-        max_characters: characters of a line
-        max_waiting: requests that wait for translation
-        time_limit: seconds until a request is answered
+        max_lines: maximum number of lines in a request
+        max_characters: maximum number of characters in a line
+        max_waiting: maximum number of requests that wait
+        time_limit: longest wait for an answer, in seconds
 
     examples:
       nmt-serve --model runs/en-fr

@@ -1,4 +1,4 @@
-"""Keys of the schema looked up and described, and errors of pydantic explained in these terms."""
+"""Descriptions of the schema's keys, and pydantic's errors explained by key, value and permitted values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches

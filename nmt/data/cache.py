@@ -1,4 +1,4 @@
-"""The cache: folders that one process builds aside, and renames when they are whole."""
+"""The cache: folders that one process builds under a temporary name, and renames when they are complete."""
 
 import fcntl
 import os

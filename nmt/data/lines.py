@@ -1,4 +1,4 @@
-"""Text files: names that stand for several, ``part-*.en.gz``, their lines and digests.
+"""Text files: patterns such as ``part-*.en.gz``, lines and digests.
 
 Only ``\\n`` ends a line. One ``\\r`` before it and a byte-order mark at the start of the file are dropped; everything
 else, control characters included, is text.

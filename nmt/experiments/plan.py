@@ -1,4 +1,4 @@
-"""From an experiment to its runs, test sets and files. Nothing is read but configurations."""
+"""From an experiment to its runs, test sets and files. Reads only configurations."""
 
 import json
 import re

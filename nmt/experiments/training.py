@@ -1,4 +1,4 @@
-"""The training of an experiment: what is left to do for each run, and the processes that do it side by side."""
+"""Training of an experiment: the remaining work of each run, and the processes that train side by side."""
 
 import os
 import subprocess

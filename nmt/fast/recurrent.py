@@ -1,4 +1,4 @@
-"""Which recurrent parts have fast twins, and all steps of a layer at once.
+"""Fast twins of recurrent parts, and all steps of a layer at once.
 
 Parts are looked up by their exact type: a part of one's own, layer normalization and deep transitions have no twin.
 

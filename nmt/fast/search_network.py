@@ -1,4 +1,5 @@
-"""What search asks of a network: the network itself, or a twin with weights cast once and steps of a few wide products.
+"""Networks for search: the network itself, or a fast twin that casts weights once and needs a few wide products per
+step.
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).

@@ -1,4 +1,4 @@
-"""How many multiply-adds a network needs: the floor that its speed is held against.
+"""Number of multiply-adds that a network needs, a lower bound for its running time.
 
 PyTorch counts the matrix products of the plain network on the device ``meta``, where nothing is computed. Padding and
 pairs of tokens that cannot see each other are not part of it.

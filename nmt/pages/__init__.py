@@ -1,1 +1,1 @@
-"""What a browser shows: the report and the server's page."""
+"""Pages for a browser: the report, and the server."""

@@ -1,4 +1,4 @@
-"""Rules that translations must obey, between the model's step and the search's.
+"""Rules that translations must obey, applied to the model's log-probabilities before search selects hypotheses.
 
 A rule is a pure function of log-probabilities and of what each row has emitted. A model with rules is a ``StepModel``
 whose state holds that too, so that greedy search, beam search and sampling need to know nothing of rules. What is not

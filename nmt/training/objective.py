@@ -1,4 +1,4 @@
-"""What training minimizes: an objective maps a network and a batch to sums, and to the number of tokens.
+"""Training objectives: each maps a network and a batch to sums of the loss and the number of tokens.
 
 Shapes: B sentences, S source and T target positions, O readout, V target vocabulary.
 """

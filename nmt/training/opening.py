@@ -1,4 +1,4 @@
-"""The run directory before its first update: refused, created, or opened to go on."""
+"""The run directory at the start of training: refused, created, or opened to resume."""
 
 import platform
 from collections.abc import Sequence

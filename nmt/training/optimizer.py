@@ -1,4 +1,4 @@
-"""What moves the weights: optimizers and learning-rate schedules."""
+"""Optimizers and learning-rate schedules."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""How far a run has come, a value that decides what happens next, and how long it is."""
+"""Progress of a run: its position and length, and the decision about the next step."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Looking at the model while it trains: loss, BLEU, sample translations, an attention image."""
+"""Validation during training: loss, BLEU, sample translations, an attention image."""
 
 import math
 import time

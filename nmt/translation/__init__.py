@@ -1,1 +1,1 @@
-"""From lines to lines: the one path that validation, nmt-translate and nmt-evaluate share."""
+"""Translation of lines: one implementation for validation, nmt-translate and nmt-evaluate."""

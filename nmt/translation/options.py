@@ -1,4 +1,4 @@
-"""How lines are translated."""
+"""Options of translation."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Self, TypedDict

@@ -1,4 +1,4 @@
-"""What a translator returns: a line, its translations, and their attention.
+"""Results of a translator: a line, its translations, and their attention.
 
 Shapes: T target pieces, S source pieces, end symbols included.
 """

@@ -283,7 +283,7 @@ class NoAttention(Attention):
 
     type: Literal["none"]
     context: Literal["every_step", "initial_state"] = "every_step"
-    """Where the decoder sees the encoder's summary: at every step (Cho et al. 2014), or only in its first state
+    """Whether the decoder reads the encoder's summary at every step (Cho et al. 2014), or only in its first state
     (Sutskever et al. 2014)."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""What the sections of the schema share: types of values, and the door of every part that is chosen by its ``type``.
+"""Base of the schema's sections: types of values, and registries of the parts that ``type`` chooses.
 
 A part is a class of options and what builds it. The options are here, so that reading a configuration needs no
 PyTorch; a module of the same name in ``nmt.model`` builds it::

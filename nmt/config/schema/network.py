@@ -15,7 +15,7 @@ class Embeddings(Section):
     size: Width = 256
     """Units of an embedding."""
     tie: Literal["none", "target", "all"] = "none"
-    """target: share the matrix of output layer and target embedding; all: of the source embedding, too."""
+    """target: output layer and target embedding share one matrix; all: the source embedding shares it, too."""
 
 
 class Part(Section):

@@ -148,7 +148,7 @@ class LinearSampling(SamplingSchedule):
     offset: Positive = 1.0
     """Share before the first update."""
     slope: NotNegative = 5e-5
-    """Share that each update takes away."""
+    """Decrease of the share per update."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Smallest share."""
 
@@ -166,7 +166,7 @@ class InverseSigmoidSampling(SamplingSchedule):
 
     type: Literal["inverse_sigmoid"]
     k: Annotated[float, Field(ge=1, le=LARGEST_NUMBER)] = 1400.0
-    """A half is left after k ln k updates."""
+    """The share is a half after k ln k updates."""
 
 
 AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Discriminator("type")]
@@ -212,7 +212,7 @@ class Training(Section):
     label_smoothing: Fraction = 0.0
     """Share of the target distribution that is spread over the vocabulary."""
     scheduled_sampling: AnySampling | None = None
-    """Replace ever more references in the decoder's input by the network's own outputs."""
+    """Replace a growing share of the references in the decoder's input by the network's own outputs."""
     guided_attention: AnyGuide | None = None
     """Add a term to the loss that pulls the attention to the diagonal or to given links."""
     clip: Positive | None = 1.0
