@@ -15,6 +15,7 @@ from itertools import accumulate, groupby, pairwise
 from math import exp, inf, log
 
 from nmt.config.schema import Sampling
+from nmt.data.links import MARK
 from nmt.data.tokenizer import Tokenizer
 
 REMEMBERED = 1 << 15
@@ -25,8 +26,6 @@ MERGES = 32
 """Merges that are looked at together."""
 UNKNOWN_PENALTY = 10.0
 """How much less than the least probable piece an unknown character scores, as in SentencePiece."""
-MARK = "▁"
-"""SentencePiece's mark for the beginning of a word."""
 Uniform = Callable[[], float]
 """Draws from [0, 1)."""
 
