@@ -1,4 +1,4 @@
-"""Evaluation as a function, and the systems that are scored: runs, and translations that exist."""
+"""Evaluation as a function, and the systems that are scored: runs or given translations."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""The same mathematics made fast: each part of a network is looked up by its type and replaced by its fast twin.
+"""Fast twins of a network's parts, looked up by the type of each part.
 
 A part whose type is in no table runs as it is. No other room knows which twins there are.
 """

@@ -1,4 +1,4 @@
-"""Training as a function, and a look at the files that a configuration names."""
+"""Training as a function, and checks of the files that a configuration names."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

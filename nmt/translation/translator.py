@@ -1,4 +1,4 @@
-"""Lines in, translations out: the one path that the library, validation and all commands share."""
+"""Translation of lines, shared by the library, validation and all commands."""
 
 import os
 import warnings

@@ -1,1 +1,1 @@
-"""The same mathematics made fast: each fused operation has a plain twin and a test that both agree."""
+"""Fused operations; each has a plain twin, and a test that both agree."""
