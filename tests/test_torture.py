@@ -188,9 +188,9 @@ def test_what_is_lost_between_two_kills_is_seen(folder: TrialFolder, monkeypatch
 
     folder.undisturbed()
     monkeypatch.setattr(TrialFolder, "start", losing)
-    result = faults.kill(folder, 2)
+    result = faults.kill(folder, 4)  # the first may come before there is a checkpoint to lose
     assert result.lost > 0
-    assert any("was saved, and" in note for note in result.notes)
+    assert any("was saved, and" in note for note in result.notes), result.notes
 
 
 def fail(*_: Any, **__: Any) -> None:
