@@ -393,6 +393,12 @@ def test_a_try_that_fails_does_not_move_the_baseline(folder: Path) -> None:
     assert repeated == learned(ONE_PROCESS, str(folder)) != [0.0]
 
 
+def test_processes_share_one_baseline(folder: Path) -> None:
+    """Their rewards differ, so that each alone would move it elsewhere."""
+    first, second = run_processes(learned, 2, str(folder))
+    assert first == second != [0.0]
+
+
 # --- what does not work -----------------------------------------------------------------------------------------------
 
 
