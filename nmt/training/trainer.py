@@ -115,7 +115,8 @@ class Trainer:
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
         gradient_norm, total = torch.stack((norm.double(), likelihood.double())).tolist()  # the one GPU synchronization
-        skipped = not (math.isfinite(gradient_norm) and math.isfinite(total))
+        # each process computes the norm, and near the limit of fp32 two machines may round to either side
+        skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
         if skipped:
             self._skip()
         else:
