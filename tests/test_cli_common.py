@@ -102,7 +102,7 @@ def test_the_nearest_option_is_named(capsys: pytest.CaptureFixture[str]) -> None
             ["--model", "run", "--beam-sise=3"],
             "unrecognized arguments: --beam-sise=3; --beam-sise: nearest: --beam-size",
         ),
-        (["--modle", "run"], "the following arguments are required: --model"),
+        (["--modle", "run"], "the following arguments are required: --model; --modle: nearest: --model"),
         (["--model", "run", "--zzz"], "unrecognized arguments: --zzz"),
         (
             ["--model", "run", "--n-best", "0"],

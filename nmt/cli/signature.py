@@ -9,6 +9,7 @@ described in SHARED.
 import argparse
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ class Command:
     def parser(self) -> argparse.ArgumentParser:
         """Make the parser of the arguments."""
         text, _ = _described(self.function)
-        parser = CommandParser(prog=self.name, description=text)
+        parser = CommandParser(prog=self.name, description=text, allow_abbrev=False)
         groups: dict[str, Any] = {"Args": parser}
         for option in self._options():
             if option.group not in groups:
@@ -217,10 +218,17 @@ def reader(annotation: Any) -> Callable[[str], Any]:
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors name the nearest option of each that it does not have."""
 
+    _given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Remember what was given, for errors."""
+        self._given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with code 2."""
-        words = message.split() if message.startswith("unrecognized arguments") else []
-        unknown = [word.partition("=")[0] for word in words if word.startswith("--")]
+        named = (word.partition("=")[0] for word in self._given if word.startswith("--"))
+        unknown = [word for word in named if word != "--" and word not in self._option_string_actions]
         hints = [f"{word}: {hint}" for word in unknown for hint in nearest(word, self._option_string_actions)]
         super().error("; ".join([message, *hints]))
 
