@@ -68,7 +68,7 @@ def load_moments(
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     used = {name.split(".")[1] for name in moments if name.count(".") == 2} or set(map(str, range(len(parameters))))
-    kept = state_of_one(config) if stepped else {}
+    kept = state_of_one(config, stepped=stepped)
     shapes = {
         f"optimizer.{index}.{name}": parameter.shape if kept[name].dim() else torch.Size()
         for index, parameter in enumerate(parameters)
@@ -82,13 +82,14 @@ def load_moments(
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def state_of_one(config: schema.AnyOptimizer) -> dict[str, Tensor]:
-    """The state that the optimizer keeps of one parameter, found by one step on one number: (1,), or () for a single
-    number whatever the parameter's shape."""
+def state_of_one(config: schema.AnyOptimizer, *, stepped: bool = True) -> dict[str, Tensor]:
+    """The state that the optimizer keeps of one parameter, found by one step on one number, or before it: (1,), or ()
+    for a single number whatever the parameter's shape."""
     parameter = nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     optimizer = build_optimizer([parameter], config)
-    optimizer.step()
+    if stepped:
+        optimizer.step()
     return {name.rpartition(".")[2]: tensor for name, tensor in saved_moments(optimizer).items()}
 
 
