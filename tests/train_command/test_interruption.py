@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
 from tests.small_run import metrics
 from tests.train_command.commands import Train
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Tests that a script started in the background inherit an ignored SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
