@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.model.cost import Cost, cost
+from benchmarks.cost import Cost, cost
 from tests.models import TARGET, model_config
 
 E, H, R, V = 5, 8, 5, TARGET

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch.nn.utils import clip_grad_norm_
 
+from benchmarks.cost import cost
 from benchmarks.measuring import large_product_rate, peak_memory, seconds
 from benchmarks.systems import VOCABULARY, reference, variant_name
 from nmt.config import load_config, schema
@@ -20,7 +21,6 @@ from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
-from nmt.model.cost import cost
 from nmt.runs.directory import RunDirectory
 from nmt.training.accumulation import GradientSum
 from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
