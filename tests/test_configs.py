@@ -18,12 +18,14 @@ from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "configs"
-EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.yaml"))
+EXPERIMENTS = sorted((FOLDER / "experiments").rglob("*.yaml"))
 SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
 PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
 """Networks of the published sizes."""
 WMT14 = [path for path in SHIPPED if path.parent.name == "wmt14"]
-BASES: dict[str, list[str | None]] = {path.stem: [None] for path in EXPERIMENTS}
+BASES: dict[str, list[str | None]] = {
+    str(path.relative_to(FOLDER / "experiments").with_suffix("")): [None] for path in EXPERIMENTS
+}
 BASES["europarl"] = ["configs/europarl/cpu.yaml", "configs/europarl/gpu.yaml"]
 """By experiment: the configurations that it is made for; None is the one that it names."""
 
