@@ -15,7 +15,6 @@ class RecordedStep:
     done: float
     counts: list[float] = field(default_factory=list)
     """What was done after each change."""
-    totals: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: bool = False
 
@@ -24,7 +23,7 @@ class RecordedStep:
         self.counts.append(self.done)
 
     def expect(self, total: float) -> None:
-        self.totals.append(total)
+        self.total = total
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -40,10 +39,8 @@ class Recorder:
     def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[RecordedStep]:
         found = RecordedStep(what, total, unit, done)
         self.steps.append(found)
-        try:
-            yield found
-        finally:
-            found.ended = True
+        yield found
+        found.ended = True
 
     def named(self, what: str) -> RecordedStep:
         """The only step of this name."""

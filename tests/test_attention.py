@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.model import Memory
 from nmt.model.attention import (
@@ -157,29 +157,11 @@ def test_location_by_hand() -> None:
 # --- several heads ----------------------------------------------------------------------------------------------------
 
 
-def heads_of(kind: str, **options: Any) -> MultiHeadAttention:
-    torch.manual_seed(4)
-    return MultiHeadAttention([score(kind, **options) for _ in range(2)], 8, 8).double()
-
-
-def test_heads_of_the_scaled_dot_are_pytorchs() -> None:
-    attention = heads_of("scaled_dot")
-    expected = nn.MultiheadAttention(8, 2, bias=False, batch_first=True).double()
-    assert isinstance(attention.key, nn.Linear)
-    layers = attention.query, attention.key, attention.value
-    expected.in_proj_weight.data = torch.cat([layer.weight for layer in layers])
-    expected.out_proj.weight.data = attention.output.weight.data
-    annotations, queries = randoms(2, 5, 8), randoms(2, 3, 8)
-    remembered = memory(annotations, [5, 2])
-    context, weights = attention(queries, torch.arange(3), attention.prepare(remembered))
-    contexts, means = expected(queries, annotations, annotations, key_padding_mask=~remembered.source_mask)
-    assert torch.allclose(context, contexts) and torch.allclose(weights, means)
-
-
-@pytest.mark.parametrize("kind", ["additive", "low_rank", "location"])
+@pytest.mark.parametrize("kind", ["additive", "scaled_dot", "location"])
 def test_each_head_reads_its_own_part(kind: str) -> None:
     """Head by head, from the projections' rows and columns."""
-    attention = heads_of(kind, **SCORES[kind])
+    torch.manual_seed(4)
+    attention = MultiHeadAttention([score(kind, **SCORES[kind]) for _ in range(2)], 8, 8).double()
     annotations, queries = randoms(1, 5, 8), randoms(1, 3, 8)
     whole = memory(annotations, [5])
     context, weights = attention(queries, torch.arange(3), attention.prepare(whole))

@@ -6,29 +6,25 @@ import torch
 
 from nmt.model import Memory, Seq2Seq
 from nmt.model.multi_head import ByHead, by_head
-from tests.models import SOURCE, TARGET, TRANSFORMER, small_model
+from tests.models import SOURCE, TARGET, small_model
 
 LENGTHS = torch.tensor([6, 3, 4])
-SEVERAL = ["heads", "heads after, local", "transformer relative"]
+SOURCES = torch.randint(4, SOURCE, (3, 6), generator=torch.Generator().manual_seed(3))
+TARGETS = torch.randint(4, TARGET, (3, 5), generator=torch.Generator().manual_seed(4))
 
 
-def ids() -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    return torch.randint(4, SOURCE, (3, 6), generator=generator), torch.randint(4, TARGET, (3, 5), generator=generator)
+def heads_of(model: Seq2Seq, memory: Memory) -> ByHead:
+    return by_head(model.decoder.attention, memory, lambda: model.unroll(TARGETS, memory))
 
 
-def heads_of(model: Seq2Seq, memory: Memory, target: torch.Tensor) -> ByHead:
-    return by_head(model.decoder.attention, memory, lambda: model.unroll(target, memory))
-
-
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", ["heads", "heads after, local", "transformer relative"])
 @torch.inference_mode()
 def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
-    model, (source, target) = small_model(name), ids()
-    memory = model.encode(source, LENGTHS)
-    readouts, mean = model.unroll(target, memory)
-    found = heads_of(model, memory, target)
-    assert torch.equal(readouts, model.unroll(target, memory)[0]), "looking changes nothing"
+    model = small_model(name)
+    memory = model.encode(SOURCES, LENGTHS)
+    readouts, mean = model.unroll(TARGETS, memory)
+    found = heads_of(model, memory)
+    assert torch.equal(readouts, model.unroll(TARGETS, memory)[0]), "looking changes nothing"
     assert not any(module._forward_hooks for module in model.modules())
     assert mean is not None
     if name.startswith("heads"):
@@ -46,18 +42,16 @@ def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
 @torch.inference_mode()
 def test_a_head_of_a_transformer_is_what_a_network_that_shows_it_returns(layer: int, head: int) -> None:
     """``model.attention.layer`` and ``head`` choose what the network returns; the weights of the network stay."""
-    source, target = ids()
     shown = small_model("transformer", attention={"type": "transformer", "layer": layer, "head": head})
-    model = small_model("transformer")
-    assert TRANSFORMER["layers"] == 3 and TRANSFORMER["heads"] == 2
-    _, expected = shown.unroll(target, shown.encode(source, LENGTHS))
+    _, expected = shown.unroll(TARGETS, shown.encode(SOURCES, LENGTHS))
     assert expected is not None
-    found = heads_of(model, model.encode(source, LENGTHS), target)
+    model = small_model("transformer")
+    found = heads_of(model, model.encode(SOURCES, LENGTHS))
     assert len(found) == 6
     np.testing.assert_allclose(found[layer, head], expected)
 
 
 @pytest.mark.parametrize("name", ["none", "bahdanau"])
 def test_one_head_has_no_views_of_heads(name: str) -> None:
-    model, (source, target) = small_model(name), ids()
-    assert heads_of(model, model.encode(source, LENGTHS), target) == {}
+    model = small_model(name)
+    assert heads_of(model, model.encode(SOURCES, LENGTHS)) == {}

@@ -1,10 +1,8 @@
-"""Recurrent cells against hand-worked steps, PyTorch's own and NumPy; encoders of cells against PyTorch's."""
+"""Recurrent cells against their equations and PyTorch's own; encoders of cells against PyTorch's."""
 
-from collections.abc import Callable
+import math
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,11 +10,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import schema
 from nmt.model import build_model
-from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell, cell_of
+from nmt.model.cells import Cell, GruCell, LstmCell, SsruCell, cell_of
 from nmt.model.encoders import RecurrentEncoder
-from tests.models import SOURCE, TARGET, model_config, recurrent, small_model
+from tests.models import SOURCE, TARGET, model_config, small_model
 
-Array = npt.NDArray[np.float64]
 CELLS: dict[str, dict[str, Any]] = {
     "gru": {"type": "gru"},
     "reset before": {"type": "gru", "reset": "before"},
@@ -52,134 +49,56 @@ def filled(module: Any, seed: int = 2) -> Any:
     return module
 
 
-@pytest.fixture(params=CELLS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-# --- the cells --------------------------------------------------------------------------------------------------------
-
-
-def test_gru_is_pytorchs() -> None:
-    expected, ours = filled(nn.GRUCell(3, 4)), cell("gru", 4)
-    ours.recurrent.weight, ours.recurrent.bias = expected.weight_hh, expected.bias_hh
-    inputs, state = random(5, 3), random(5, 4, seed=3)
-    assert torch.allclose(ours(inputs @ expected.weight_ih.T + expected.bias_ih, state), expected(inputs, state))
-
-
-def test_lstm_is_pytorchs() -> None:
-    expected, ours = filled(nn.LSTMCell(3, 4)), cell("lstm", 4)
-    ours.recurrent.weight, ours.recurrent.bias = expected.weight_hh, expected.bias_hh
-    inputs, state = random(5, 3), random(5, 8, seed=3)
-    found = ours(inputs @ expected.weight_ih.T + expected.bias_ih, state)
-    assert torch.allclose(found, torch.cat(expected(inputs, state.chunk(2, -1)), -1))
-    assert torch.equal(ours.output(found), found[:, :4])
-
-
-def test_reset_before_by_hand() -> None:
-    """One unit: s = 2, r = sigmoid(0) = 1/2, z = sigmoid(ln 3) = 3/4, n = tanh(1 + 0.5 * 1/2 * 2) = tanh(1.5)."""
-    ours = cell("reset before", 1)
-    for parameter in ours.parameters():
-        parameter.data.zero_()
-    ours.candidate_recurrent.weight.data.fill_(0.5)
-    gates = torch.tensor([[0.0, np.log(3), 1.0]]).double()
-    found = ours(gates, torch.tensor([[2.0]]).double()).item()
-    assert found == pytest.approx(0.25 * np.tanh(1.5) + 0.75 * 2)
-
-
 def test_ssru_by_hand() -> None:
     """f = sigmoid(ln 3) = 3/4: c' = 3/4 * 2 + 1/4 * -10 = -1, h' = 0."""
     ours = cell("ssru", 1)
     assert list(ours.parameters()) == []
-    state = ours(torch.tensor([[float(np.log(3)), -10.0]]), torch.tensor([[2.0]]))
+    state = ours(torch.tensor([[math.log(3), -10.0]]), torch.tensor([[2.0]]))
     assert state.item() == pytest.approx(-1)
     assert ours.output(state).item() == 0
     assert ours.output(-state).item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalized"])
-def test_unrolling_is_stepping(kind: str, normalize: bool) -> None:
-    ours = filled(cell(kind, 3, layer_norm=normalize))
-    gates, state = random(2, 5, ours.gates * 3), random(2, ours.width * 3, seed=3)
-    states = ours.unroll(gates, state)
-    for t in range(5):
-        state = ours(gates[:, t], state)
-        assert torch.allclose(states[:, t], state)
-
-
 # --- layer normalization ----------------------------------------------------------------------------------------------
 
 
-def sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+def normalized(norm: Any, x: Tensor) -> list[Tensor]:
+    """Groups of gates, each by itself (Ba et al. 2016): (x - mean) / deviation * gain + bias."""
+    parts = zip(x.split([len(each.weight) for each in norm.norms], -1), norm.norms, strict=True)
+    scaled = [
+        ((x - x.mean(-1, True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt(), each) for x, each in parts
+    ]
+    return [x * each.weight + each.bias for x, each in scaled]
 
 
-def normalized(x: Array, norm: nn.Module) -> Array:
-    """Ba et al. 2016: (x - mean) / deviation * gain + bias, over the last axis."""
-    gain, bias = (parameter.detach().numpy() for parameter in norm.parameters())
-    centred = x - x.mean(-1, keepdims=True)
-    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias)
+def normalized_step(cell: Any, gates: Tensor, state: Tensor) -> Tensor:
+    """The papers' equations with each product normalized; no product has a bias."""
+    if isinstance(cell, SsruCell):
+        keep, x = normalized(cell.input_norm, gates)
+        return keep.sigmoid() * state + (1 - keep.sigmoid()) * x
+    if isinstance(cell, LstmCell):
+        h, c = state.chunk(2, -1)
+        [x], [u] = normalized(cell.input_norm, gates), normalized(cell.recurrent_norm, h @ cell.recurrent.weight.T)
+        i, f, g, o = (x + u).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        [shown] = normalized(cell.memory_norm, c)
+        return torch.cat((o.sigmoid() * shown.tanh(), c), -1)
+    both, x = normalized(cell.input_norm, gates)
+    both_s, *rest = normalized(cell.recurrent_norm, state @ cell.recurrent.weight.T)
+    r, z = (both + both_s).sigmoid().chunk(2, -1)
+    if isinstance(cell, GruCell):
+        n = (x + r * rest[0]).tanh()
+    else:
+        [u] = normalized(cell.candidate_norm, (r * state) @ cell.candidate_recurrent.weight.T)
+        n = (x + u).tanh()
+    return (1 - z) * n + z * state
 
 
-def parts(norm: Any, x: Array) -> list[Array]:
-    """The groups of gates, each normalized by itself."""
-    pieces, begin = [], 0
-    for each in norm.norms:
-        (size,) = each.normalized_shape
-        pieces.append(normalized(x[..., begin : begin + size], each))
-        begin += size
-    assert begin == x.shape[-1]
-    return pieces
-
-
-def product(layer: nn.Linear, x: Array) -> Array:
-    assert layer.bias is None  # the normalization has one
-    return np.asarray(x @ layer.weight.detach().numpy().T)
-
-
-def normalized_gru(cell: GruCell, gates: Array, s: Array) -> Array:
-    both, new = parts(cell.input_norm, gates)
-    both_s, new_s = parts(cell.recurrent_norm, product(cell.recurrent, s))
-    r, z = np.split(sigmoid(both + both_s), 2, -1)
-    return np.asarray((1 - z) * np.tanh(new + r * new_s) + z * s)
-
-
-def normalized_reset_before(cell: ResetBeforeGruCell, gates: Array, s: Array) -> Array:
-    both, new = parts(cell.input_norm, gates)
-    (both_s,) = parts(cell.recurrent_norm, product(cell.recurrent, s))
-    r, z = np.split(sigmoid(both + both_s), 2, -1)
-    (new_s,) = parts(cell.candidate_norm, product(cell.candidate_recurrent, r * s))
-    return np.asarray((1 - z) * np.tanh(new + new_s) + z * s)
-
-
-def normalized_lstm(cell: LstmCell, gates: Array, state: Array) -> Array:
-    h, c = np.split(state, 2, -1)
-    (x,), (u,) = parts(cell.input_norm, gates), parts(cell.recurrent_norm, product(cell.recurrent, h))
-    i, f, g, o = np.split(x + u, 4, -1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    (shown,) = parts(cell.memory_norm, c)
-    return np.concatenate((sigmoid(o) * np.tanh(shown), c), -1)
-
-
-def normalized_ssru(cell: SsruCell, gates: Array, c: Array) -> Array:
-    keep, x = parts(cell.input_norm, gates)
-    f = sigmoid(keep)
-    return np.asarray(f * c + (1 - f) * x)
-
-
-NORMALIZED: dict[str, Callable[..., Array]] = {
-    "gru": normalized_gru,
-    "reset before": normalized_reset_before,
-    "lstm": normalized_lstm,
-    "ssru": normalized_ssru,
-}
-
-
-def test_layer_normalization_against_numpy(kind: str) -> None:
+@pytest.mark.parametrize("kind", CELLS)
+def test_normalized_cells_by_their_equations(kind: str) -> None:
     ours: Cell = filled(cell(kind, 4, layer_norm=True))
     gates, state = random(5, ours.gates * 4), random(5, ours.width * 4, seed=3)
-    found = ours(gates, state).detach().numpy()
-    assert np.allclose(found, NORMALIZED[kind](ours, gates.numpy(), state.numpy()))
+    assert torch.allclose(ours(gates, state), normalized_step(ours, gates, state))
     # a GPU normalizes in fp32 under autocast; an update of mixed precisions would be an error
     assert ours.input_norm.bfloat16()(gates.bfloat16()).dtype == torch.bfloat16
 
@@ -293,33 +212,6 @@ def test_residual_layers_add_what_they_read() -> None:
 
 
 # --- decoders ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_stack_of_lstm_layers_is_pytorchs() -> None:
-    """Sutskever's decoder: no context, so the stack is nn.LSTM from the same first states."""
-    sections = recurrent(
-        {"type": "lstm", "directions": "forward"},
-        {"type": "lstm", "layers": 3},
-        {"type": "none", "context": "initial_state"},
-    )
-    model = small_model("bahdanau", **sections)
-    decoder: Any = model.decoder
-    expected = nn.LSTM(5, 8, 3, batch_first=True).double()
-    parts = [(decoder.embedding_gates, decoder.cell), *((each.input_gates, each.cell) for each in decoder.upper)]
-    for layer, (of_input, cell) in enumerate(parts):
-        for name, part in (("ih", of_input), ("hh", cell.recurrent)):
-            getattr(expected, f"weight_{name}_l{layer}").data = part.weight.data
-            getattr(expected, f"bias_{name}_l{layer}").data = part.bias.data
-    tokens = torch.tensor([[2, 9, 4], [3, 3, 1]])
-    memory = model.encode(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([3, 3]))
-    state: Any = model.start(memory)
-    starts = [each.chunk(2, -1) for each in (state.hidden, *state.upper)]
-    embedded = model.embed_target(tokens, 0)
-    first = (torch.stack([h for h, _ in starts]).contiguous(), torch.stack([c for _, c in starts]).contiguous())
-    outputs, _ = expected(embedded, first)
-    units = decoder.state_readout(outputs) + decoder.embedding_readout(embedded)
-    readouts, _ = decoder.unroll(embedded, state)
-    assert torch.allclose(readouts, torch.maximum(units[..., ::2], units[..., 1::2]))
 
 
 def test_residual_decoder_layers_add_what_they_read() -> None:

@@ -208,7 +208,7 @@ def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
         assert torch.equal(load_run(folder / parts, CPU, "last").model.state_dict()[name], tensor), name
     translator, lines = Translator.load(folder / whole, "cpu"), ["ga bu zo", "meu", "ga ga bu zo meu ga", ""]
     found = [
-        [each.hypotheses[0].text for each in translator.translate(lines, SearchOptions(beam_size=3, batch_tokens=size))]
+        [each.hypotheses[0].text for each in translator.stream(lines, SearchOptions(beam_size=3, batch_tokens=size))]
         for size in (1, 10_000)
     ]
     assert found[0] == found[1]

@@ -1,8 +1,8 @@
 """Networks that translate together, against NumPy, one alone, and the same twice."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +16,15 @@ from nmt.cli.translate import main
 from nmt.config.schema import BpeTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
-from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
-from nmt.search import Ensemble, Sampling, Searchable, together
+from nmt.search import Ensemble, Searchable, together
 from nmt.translation.options import SearchOptions
-from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 from tests.test_cli_translate import save_run
 
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4, attention=True)
 BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
-
-
-@pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return small_tokenizers()
-
-
-@pytest.fixture(scope="module")
-def make(tokenizers: Tokenizers) -> Callable[..., Translator]:
-    def of(*attentions: dict[str, Any], plain: bool = False) -> Translator:
-        models = [network(tokenizers, attention) for attention in attentions]
-        for number, model in enumerate(models):  # weights of their own
-            model.output.bias.data += 0.3 * torch.randn(
-                len(model.output.bias), generator=torch.Generator().manual_seed(number)
-            )
-        members: list[Searchable[Any]] = [
-            fast.search(model, torch.float32, "plain" if plain else "auto", beam_size=2) for model in models
-        ]
-        return Translator(lambda beam_size: together(members), tokenizers, torch.device("cpu"))
-
-    return of
 
 
 def one(searchable: Searchable[Any], rows: int = 2) -> Iterator[tuple[Tensor, Tensor | None]]:
@@ -63,14 +40,15 @@ def one(searchable: Searchable[Any], rows: int = 2) -> Iterator[tuple[Tensor, Te
         yield log_probs, attention
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("members", [(BAHDANAU, NONE), (NONE, TRANSFORMER, BAHDANAU, LUONG)], ids=len)
 @torch.inference_mode()
 def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
-    make: Callable[..., Translator], members: tuple[dict[str, Any], ...], plain: bool
+    members: tuple[dict[str, Any], ...],
 ) -> None:
-    ensemble = make(*members, plain=plain).searchable(2)
-    assert isinstance(ensemble, Ensemble) and ensemble.attends
+    tokenizers = small_tokenizers()
+    searchables = [fast.search(network(tokenizers, attention), torch.float32, beam_size=2) for attention in members]
+    ensemble = together(searchables)
+    assert isinstance(ensemble, Ensemble) and ensemble.attends and together(searchables[:1]) is searchables[0]
     for (found, weights), *each in zip(one(ensemble), *map(one, ensemble.members), strict=True):
         probabilities = np.mean([np.exp(log_probs.numpy().astype(np.float64)) for log_probs, _ in each], axis=0)
         assert found.dtype == torch.float32
@@ -81,93 +59,35 @@ def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
         np.testing.assert_allclose(weights.numpy(), np.mean(attending, axis=0), atol=1e-6)
 
 
-def test_probabilities_that_underflow_are_averaged_all_the_same() -> None:
+def test_probabilities_that_underflow_are_averaged_and_each_member_is_called_in_its_own_context() -> None:
     class Sure(Searchable[Any]):
         attends = False
+        inside = False
 
         def __init__(self, *log_probs: float) -> None:
             self.log_probs = torch.tensor([log_probs])
 
-        def encode(self, source: Tensor, lengths: Tensor) -> None:
-            return None
-
-        def start(self, memory: None) -> Any:
-            return self.log_probs
-
-        def step(self, previous: Tensor, state: Any, /) -> tuple[Tensor, Any, None]:
-            return self.log_probs, state, None
-
-    ensemble = Ensemble([Sure(-1e4, 0.0), Sure(-1e4, -math.inf)])
-    log_probs, _, attention = ensemble.step(torch.tensor([1]), ensemble.start((None, None)))
-    assert log_probs.tolist() == [pytest.approx([-1e4, math.log(0.5)])] and attention is None
-
-
-def test_each_member_is_called_in_its_own_context(make: Callable[..., Translator]) -> None:
-    inside: list[int] = []
-
-    class Watched(Searchable[Any]):
-        def __init__(self, number: int, member: Searchable[Any]) -> None:
-            self.number, self.member, self.attends = number, member, member.attends
-
-        def searching(self) -> AbstractContextManager[object]:
-            @contextmanager
-            def entered() -> Iterator[None]:
-                inside.append(self.number)
-                yield
-                inside.pop()
-
-            return entered()
+        @contextmanager
+        def searching(self) -> Iterator[None]:
+            self.inside = True
+            yield
+            self.inside = False
 
         def encode(self, source: Tensor, lengths: Tensor) -> Any:
-            assert inside == [self.number]
-            return self.member.encode(source, lengths)
+            assert [each.inside for each in members] == [each is self for each in members]
+            return self
 
         def start(self, memory: Any) -> Any:
-            assert inside == [self.number]
-            return self.member.start(memory)
+            return self.encode(memory, memory)
 
-        def step(self, previous: Tensor, state: Any, /) -> Any:
-            assert inside == [self.number]
-            return self.member.step(previous, state)
+        def step(self, previous: Tensor, state: Any, /) -> tuple[Tensor, Any, None]:
+            assert state is self.start(state)
+            return self.log_probs, state, None
 
-    members = make(BAHDANAU, NONE).searchable(2)
-    assert isinstance(members, Ensemble)
-    with torch.inference_mode():
-        assert len(list(one(Ensemble([Watched(*each) for each in enumerate(members.members)])))) == 4
-
-
-# --- translation ------------------------------------------------------------------------------------------------------
-
-
-def compare(found: list[Translation], expected: list[Translation], tolerance: float) -> None:
-    for here, there in zip(found, expected, strict=True):
-        assert [each.text for each in here.hypotheses] == [each.text for each in there.hypotheses]
-        for each, other in zip(here.hypotheses, there.hypotheses, strict=True):
-            assert each.score == pytest.approx(other.score, rel=tolerance, abs=tolerance)
-            assert each.pieces == other.pieces
-            if each.attention is not None and other.attention is not None:
-                assert np.allclose(each.attention, other.attention, atol=tolerance)
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_the_same_system_twice_is_that_system(make: Callable[..., Translator], attention: dict[str, Any]) -> None:
-    alone = make(attention)
-    member = alone.searchable(2)
-    assert not isinstance(member, Ensemble), "an ensemble of one is that one"
-    twice = Translator(lambda beam_size: together([member, member]), alone.tokenizers, alone.device)
-    compare(list(twice.translate(LINES[:12], BEAM)), list(alone.translate(LINES[:12], BEAM)), 1e-6)
-
-
-SAMPLED = SearchOptions(beam_size=1, batch_tokens=400, sampling=Sampling(0.8))
-
-
-@pytest.mark.parametrize("options", [BEAM, SAMPLED], ids=["beam", "sampling"])
-def test_output_does_not_depend_on_batches(make: Callable[..., Translator], options: SearchOptions) -> None:
-    translator, lines = make(BAHDANAU, NONE, TRANSFORMER), LINES[:12]
-    expected = translator.translate(lines, options)
-    assert len({each.text for each in expected}) > 3
-    for tokens in (1, 10_000):
-        compare(translator.translate(lines, options.changed(batch_tokens=tokens)), expected, 1e-4)
+    members = [Sure(-1e4, 0.0), Sure(-1e4, -math.inf)]
+    ensemble, tokens = Ensemble(members), torch.tensor([1])
+    log_probs, _, attention = ensemble.step(tokens, ensemble.start(ensemble.encode(tokens, tokens)))
+    assert log_probs.tolist() == [pytest.approx([-1e4, math.log(0.5)])] and attention is None
 
 
 # --- run directories --------------------------------------------------------------------------------------------------
@@ -175,14 +95,12 @@ def test_output_does_not_depend_on_batches(make: Callable[..., Translator], opti
 
 def test_runs_are_loaded_together(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
-    alone, both = Translator.load(runs[:1], "cpu"), Translator.load(runs, "cpu")
-    plain = Translator.load(runs[0], "cpu")
-    compare(list(alone.translate(LINES[:5], BEAM)), list(plain.translate(LINES[:5], BEAM)), 0.0)
-    assert both.decoding == plain.decoding and both.attends
+    alone, both, twice = (Translator.load(each, "cpu") for each in (runs[0], runs, [runs[0]] * 2))
+    assert both.decoding == alone.decoding and both.attends
     assert both.searchable(2) is not both.searchable(1)
-    assert [each.text for each in both.translate(LINES, BEAM)] != [each.text for each in plain.translate(LINES, BEAM)]
-    twice = Translator.load([runs[0], runs[0]], "cpu")
-    compare(list(twice.translate(LINES[:5], BEAM)), list(plain.translate(LINES[:5], BEAM)), 1e-6)
+    found, of_both, of_twice = (list(each.stream(LINES, BEAM)) for each in (alone, both, twice))
+    assert [each.text for each in of_both] != [each.text for each in found] == [each.text for each in of_twice]
+    assert [each.score for each in of_twice] == pytest.approx([each.score for each in found], rel=1e-6)
 
 
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def translations(run: Path, batch_tokens: int) -> list[tuple[str, float]]:
         lambda beam_size: fast.search(loaded.model, torch.float32, beam_size=beam_size), loaded.tokenizers, CPU
     )
     asked = SearchOptions.from_config(loaded.config.decoding, beam_size=3, batch_tokens=batch_tokens)
-    best = [each.hypotheses[0] for each in translator.translate(LINES, asked)]
+    best = [each.hypotheses[0] for each in translator.stream(LINES, asked)]
     return [(each.text, each.score) for each in best]
 
 

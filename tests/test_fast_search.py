@@ -14,7 +14,7 @@ from nmt.model.decoders import RecurrentDecoder
 from nmt.search import Searchable
 from tests.models import SOURCE, TARGET, VARIANTS, model_config
 
-LENGTHS = torch.tensor([5, 2, 1])
+LENGTHS = torch.tensor([2, 5, 1])
 
 
 def network(attention: str) -> Seq2Seq:
@@ -40,9 +40,12 @@ def walk(model: Seq2Seq, searched: Seq2Seq | Searchable[Any], steps: int = 4) ->
     return seen
 
 
-@pytest.mark.parametrize("beam_size", [1, 2])
+@pytest.mark.parametrize(("beam_size", "largest_table"), [(1, 1 << 25), (2, 0)], ids=str)
 @pytest.mark.parametrize("attention", VARIANTS)
-def test_fast_steps_are_the_plain_steps(attention: str, beam_size: int) -> None:
+def test_fast_steps_are_the_plain_steps(
+    attention: str, beam_size: int, largest_table: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest_table)
     model = network(attention).double()
     with torch.inference_mode():
         plain, fast = walk(model, model), walk(model, search(model, torch.double, beam_size=beam_size))
@@ -62,38 +65,6 @@ def test_greedy_search_applies_nothing_ahead() -> None:
         with torch.inference_mode():
             memory = searched.start(searched.encode(torch.ones(3, 5, dtype=torch.long), LENGTHS)).memory
         assert (memory.values is None) == (beam_size == 1)
-
-
-ENCODERS: dict[str, dict[str, Any]] = {
-    "one layer": {},
-    "two layers": {"layers": 2},
-    "forward alone, the mean": {"directions": "forward", "summary": "mean", "layers": 2},
-    "lstm": {"type": "lstm", "layers": 2},
-    "reset before, residual": {"reset": "before", "layers": 3, "residual": True},
-    "ssru, forward alone": {"type": "ssru", "directions": "forward", "layers": 2},
-    "normalized": {"layer_norm": True},
-}
-
-
-@pytest.mark.parametrize("table", [True, False])
-@pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("lengths", [[1, 5, 3, 5]], ids=str)
-def test_fast_encoder_is_the_plain_encoder(
-    lengths: list[int], encoder: str, table: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not table:
-        monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", 0)
-    torch.manual_seed(3)
-    config = model_config(encoder={"hidden": 4} | ENCODERS[encoder])
-    model = build_model(config, SOURCE, TARGET).double().eval()
-    source = torch.randint(SOURCE, (len(lengths), max(lengths)))
-    with torch.inference_mode():
-        plain = model.encode(source, torch.tensor(lengths))
-        fast = search(model, torch.double).encode(source, torch.tensor(lengths))
-    assert torch.equal(fast.source_mask, plain.source_mask)
-    assert torch.allclose(fast.annotations, plain.annotations, rtol=0, atol=1e-12)
-    assert torch.allclose(fast.summary, plain.summary, rtol=0, atol=1e-12)
-    assert not fast.annotations[~fast.source_mask].any()
 
 
 @pytest.mark.parametrize("attention", VARIANTS)

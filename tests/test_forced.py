@@ -14,12 +14,11 @@ from nmt.data.learning import learn
 from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq
 from nmt.search import Sampling
-from nmt.translation.forced import BLANK, ForcedDecoding, force, force_ids, force_stream
+from nmt.translation.forced import BLANK, ForcedDecoding, force, force_ids
 from nmt.translation.options import SearchOptions
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
 CPU = torch.device("cpu")
-LIMITS: dict[str, Any] = {"max_source": 1000, "max_target": 2010}
 
 
 @pytest.fixture(scope="module")
@@ -29,43 +28,25 @@ def tokenizers() -> Tokenizers:
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
 def test_it_is_what_stepping_through_the_pair_gives(tokenizers: Tokenizers, attention: dict[str, object]) -> None:
+    """Log-probabilities, attention, and the likeliest pieces at each step, which change nothing else."""
     model = network(tokenizers, attention)
-    pairs = [Pair(line, other) for line, other in zip(LINES, reversed(LINES), strict=True)] + [Pair("", "")]
-    for pair, forced in zip(pairs, force(model, tokenizers, pairs, CPU, batch_tokens=60), strict=True):
-        source = [*tokenizers.source.encode([pair.source])[0], tokenizers.source.eos_id]
-        target = [*tokenizers.target.encode([pair.target])[0], tokenizers.target.eos_id]
-        assert forced.source_pieces == tokenizers.source.pieces(source)
-        assert forced.target_pieces == tokenizers.target.pieces(target)
-        with torch.inference_mode():
-            state = model.start(model.encode(torch.tensor([source]), torch.tensor([len(source)])))
-            previous, expected, rows = tokenizers.target.bos_id, [], []
-            for token in target:
-                log_probs, state, weights = model.step(torch.tensor([previous]), state)
-                expected.append(log_probs[0, token].item())
-                rows.append(None if weights is None else weights[0].numpy())
-                previous = token
-        np.testing.assert_allclose(forced.log_probabilities, expected, atol=1e-4)
-        if forced.attention is None:
-            assert attention["type"] == "none"
-        else:
-            np.testing.assert_allclose(forced.attention, np.stack([row for row in rows if row is not None]), atol=1e-5)
-            assert forced.attention.shape == (len(target), len(source))
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_the_likeliest_pieces_are_those_of_the_whole_distribution(
-    tokenizers: Tokenizers, attention: dict[str, object]
-) -> None:
-    """Against NumPy's sort of what stepping gives; asking for them changes nothing else."""
-    model, pairs = network(tokenizers, attention), [Pair(*each) for each in zip(LINES, reversed(LINES), strict=True)]
+    pairs = [*map(Pair, LINES, reversed(LINES)), Pair("", "")]
     sources = [np.array(ids, np.int32) for ids in tokenizers.source.encode([pair.source for pair in pairs])]
     targets = [np.array(ids, np.int32) for ids in tokenizers.target.encode([pair.target for pair in pairs])]
-    plain = force(model, tokenizers, pairs, CPU, batch_tokens=60)
-    found = force_ids(model, tokenizers, sources, targets, CPU, batch_tokens=60, top=3)
-    for source, target, one, other in zip(sources, targets, plain, found, strict=True):
-        assert one.likeliest is None and other.likeliest is not None
-        assert one.target_pieces == other.target_pieces and (one.log_probabilities == other.log_probabilities).all()
-        expected = steps(model, tokenizers, source.tolist(), target.tolist())
+    plain = list(force(model, tokenizers, pairs, CPU, batch_tokens=60))
+    asked = force_ids(model, tokenizers, sources, targets, CPU, batch_tokens=60, top=3)
+    for source, target, pair, (read, forced), other in zip(sources, targets, pairs, plain, asked, strict=True):
+        ids = [*source, tokenizers.source.eos_id], [*target, tokenizers.target.eos_id]
+        assert read == pair and forced.source_pieces == tokenizers.source.pieces(ids[0])
+        assert forced.target_pieces == other.target_pieces == tokenizers.target.pieces(ids[1])
+        expected, weights = steps(model, tokenizers, *ids)
+        chosen = expected[range(len(ids[1])), ids[1]]
+        np.testing.assert_allclose(forced.log_probabilities, chosen, atol=1e-4)
+        assert (forced.log_probabilities == other.log_probabilities).all()
+        assert (forced.attention is None) == (attention["type"] == "none")
+        if forced.attention is not None:
+            np.testing.assert_allclose(forced.attention, weights, atol=1e-5)
+        assert forced.likeliest is None and other.likeliest is not None
         best = np.argsort(-expected, axis=1)[:, :3]
         np.testing.assert_array_equal(other.likeliest.ids, best)
         np.testing.assert_allclose(other.likeliest.log_probabilities, np.take_along_axis(expected, best, 1), atol=1e-4)
@@ -76,15 +57,15 @@ def test_the_likeliest_pieces_are_those_of_the_whole_distribution(
 
 
 @torch.inference_mode()
-def steps(model: Seq2Seq, tokenizers: Tokenizers, source: list[int], target: list[int]) -> np.ndarray[Any, Any]:
-    """Log-probabilities of all pieces at each step, (T, V), one token at a time."""
-    source = [*source, tokenizers.source.eos_id]
+def steps(model: Seq2Seq, tokenizers: Tokenizers, source: list[int], target: list[int]) -> tuple[Any, Any]:
+    """Log-probabilities of all pieces at each step, (T, V), and attention (T, S), one token at a time."""
     state = model.start(model.encode(torch.tensor([source]), torch.tensor([len(source)])))
-    rows = []
-    for previous in [tokenizers.target.bos_id, *target]:
-        log_probabilities, state, _ = model.step(torch.tensor([previous]), state)
+    rows, weights = [], []
+    for previous in [tokenizers.target.bos_id, *target[:-1]]:
+        log_probabilities, state, attention = model.step(torch.tensor([previous]), state)
         rows.append(log_probabilities[0].numpy())
-    return np.stack(rows)
+        weights.append(None if attention is None else attention[0].numpy())
+    return np.stack(rows), weights
 
 
 # --- against search ---------------------------------------------------------------------------------------------------
@@ -107,10 +88,10 @@ def test_a_forced_score_is_the_score_that_search_reported(
     options = SearchOptions.from_config(decoding, attention=True, **how)
     found = [
         (Pair(each.source, hypothesis.text), hypothesis)
-        for each in translator_of(model, tokenizers).translate([*LINES, ""], options)
+        for each in translator_of(model, tokenizers).stream(LINES, options)
         for hypothesis in each.hypotheses
     ]
-    scored = list(force_stream(model, tokenizers, [pair for pair, _ in found], CPU, **LIMITS, keep_attention=True))
+    scored = list(force(model, tokenizers, [pair for pair, _ in found], CPU))
     same = ended = 0
     for (pair, hypothesis), (read, forced) in zip(found, scored, strict=True):
         assert read == pair
@@ -126,7 +107,6 @@ def test_a_forced_score_is_the_score_that_search_reported(
                 assert hypothesis.attention is not None
                 np.testing.assert_allclose(forced.attention, hypothesis.attention, atol=1e-5)
     assert same >= len(found) * 3 // 4 and ended >= len(found) // 3
-    assert scored[-1][1] is BLANK and found[-1][1].score == 0.0
 
 
 def test_sum_mean_and_length_penalty_by_hand() -> None:
@@ -140,13 +120,11 @@ def test_sum_mean_and_length_penalty_by_hand() -> None:
 # --- a stream ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_the_same_as_all_at_once(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network(tokenizers, ATTENTIONS[0])
-    pairs = [Pair(line, other) for line, other in zip(LINES, reversed(LINES), strict=True)]
-    expected = force(model, tokenizers, pairs, CPU)
+def test_pairs_are_read_no_further_than_the_window(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, pairs, read = network(tokenizers, ATTENTIONS[0]), [*map(Pair, LINES, reversed(LINES))], 0
+    expected = list(force(model, tokenizers, pairs, CPU))
     monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 3)
     monkeypatch.setattr("nmt.translation.forced.WINDOW", 7)
-    read = 0
 
     def stream() -> Iterator[Pair]:
         nonlocal read
@@ -154,11 +132,9 @@ def test_a_stream_is_the_same_as_all_at_once(tokenizers: Tokenizers, monkeypatch
             read += 1
             yield pair
 
-    found = []
-    for each in force_stream(model, tokenizers, stream(), CPU, **LIMITS, batch_tokens=50):
-        found.append(each)
-        assert read <= len(found) + 7
-    for pair, one, (read_pair, other) in zip(pairs, expected, found, strict=True):
+    found = force(model, tokenizers, stream(), CPU, batch_tokens=50, keep_attention=False)
+    for number, ((pair, one), (read_pair, other)) in enumerate(zip(expected, found, strict=True), 1):
+        assert read <= number + 7
         assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
 
@@ -169,11 +145,8 @@ def test_sides_that_are_cut_off_are_told(tokenizers: Tokenizers, monkeypatch: py
     long = " ".join(LINES)
     warnings: list[tuple[str, int, str]] = []
     pairs = [Pair("a", "b"), Pair(long, "b"), Pair("", long), Pair(long, long)]
-    found = list(
-        force_stream(
-            model, tokenizers, pairs, CPU, max_source=20, max_target=30, warn=lambda *warning: warnings.append(warning)
-        )
-    )
+    how: dict[str, Any] = {"max_source": 20, "max_target": 30, "warn": lambda *warning: warnings.append(warning)}
+    found = list(force(model, tokenizers, pairs, CPU, **how))
     sizes = [(len(each.source_pieces), len(each.target_pieces)) for _, each in found]
     assert sizes[1][0] == 21 and sizes[2] == (1, 31) and sizes[3] == (21, 31)
     assert warnings == [

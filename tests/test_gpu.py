@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
-from nmt import fast
 from nmt.config import Config
-from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
 from nmt.model import build_model
@@ -33,34 +30,6 @@ pytestmark = [
 ]
 GPU = torch.device("cuda")
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
-
-
-def loss_and_gradients(attention: str, kernels: Kernels) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients of a padded batch in fp32."""
-    torch.manual_seed(1)
-    model = build_model(model_config(attention), SOURCE, TARGET)
-    for parameter in model.parameters():
-        nn.init.uniform_(parameter, -0.5, 0.5)
-    model.to(GPU)
-    source, target = torch.randint(SOURCE, (3, 5)).to(GPU), torch.randint(TARGET, (3, 4)).to(GPU)
-    mask = torch.arange(4, device=GPU) < torch.tensor([[4], [3], [1]], device=GPU)
-    network = fast.training(model, kernels)
-    readouts, _ = network.unroll(target, network.encode(source, torch.tensor([5, 2, 1])))
-    objective, _ = network.loss(readouts, target, mask, 0.1)
-    objective.backward()
-    return objective.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize("attention", VARIANTS)
-def test_fused_and_plain_agree_in_fp32(attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn.rnn, "fp32_precision", "ieee")  # not TF32
-    plain, plain_gradients = loss_and_gradients(attention, "plain")
-    fused, fused_gradients = loss_and_gradients(attention, "auto")
-    torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
-    assert fused_gradients.keys() == plain_gradients.keys()
-    largest = max(gradient.abs().max().item() for gradient in plain_gradients.values())
-    for name, gradient in plain_gradients.items():
-        torch.testing.assert_close(fused_gradients[name], gradient, rtol=1e-4, atol=1e-5 * largest, msg=name)
 
 
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong"])
@@ -96,7 +65,7 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
     found = []
     for device in (torch.device("cpu"), GPU):
         model = network(tokenizers, attention).double().to(device)
-        found.append(list(translator_of(model, tokenizers, torch.double, device=str(device)).translate(LINES, search)))
+        found.append(list(translator_of(model, tokenizers, torch.double, device=str(device)).stream(LINES, search)))
     for expected, translation in zip(*found, strict=True):
         assert [each.text for each in translation.hypotheses] == [each.text for each in expected.hypotheses]
         for one, other in zip(translation.hypotheses, expected.hypotheses, strict=True):

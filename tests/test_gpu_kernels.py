@@ -3,12 +3,12 @@
 The interpreter truncates where a GPU rounds to bf16, so that bounds in bf16 are wide.
 """
 
-import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -17,12 +17,10 @@ from torch import Tensor
 from nmt.fast.kernels import recurrence, torch_steps
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.recurrence import cell_sequence
-from tests.test_gru_with_attention import LENGTHS, network, outcome
+from tests.test_fast_training import check_equal, network, outcome
 
 gpu = pytest.importorskip("nmt.fast.kernels.triton_steps", reason="needs Triton")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-Outcome = list[Tensor]
 
 
 @pytest.fixture(autouse=True)
@@ -34,54 +32,33 @@ def use(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     monkeypatch.setattr(recurrence, "steps_on", lambda device: module)
 
 
-def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, width: int) -> Outcome:
+def attending(dtype: torch.dtype, sentences: int, positions: int, units: int, width: int) -> list[Tensor]:
     """Results and gradients of three steps, the sentences of all lengths."""
     generator = torch.Generator().manual_seed(1)
     hidden = 5
-    shapes = {
-        "gates": (3, 3 * hidden, sentences),
-        "initial": (hidden, sentences),
-        "keys": (sentences, positions, units),
-        "annotations": (sentences, positions, width),
-        "recurrent": (3 * hidden, hidden),
-        "bias": (3 * hidden,),
-        "query": (units, hidden),
-        "energy": (units,),
-        "context": (3 * hidden, width),
-    }
-    inputs = {
-        name: (torch.randn(shape, generator=generator) / 2).to(DEVICE, dtype).requires_grad_()
-        for name, shape in shapes.items()
-    }
+    of_memory = (3, 3 * hidden, sentences), (hidden, sentences), (sentences, positions, units)
+    of_layers = (3 * hidden, hidden), (3 * hidden,), (3 * hidden, width), (units, hidden), (units,)
+    gates, initial, keys, annotations, recurrent, bias, context, query, energy = inputs = [
+        (torch.randn(shape, generator=generator) / 2).to(DEVICE, dtype).requires_grad_()
+        for shape in (*of_memory, (sentences, positions, width), *of_layers)
+    ]
     lengths = torch.linspace(1, positions, sentences).long()
     mask = (torch.arange(positions) < lengths.unsqueeze(1)).to(DEVICE)
-    gates, initial, keys, annotations, recurrent, bias, query, energy, context = inputs.values()
+    layers: dict[str, Any] = {"recurrent": (recurrent, bias), "feeding": context, "additive": (query, energy)}
     states, contexts, weights = attending_sequence(
-        "gru",
-        gates,
-        initial,
-        keys,
-        annotations,
-        mask,
-        recurrent=(recurrent, bias),
-        feeding=context,
-        additive=(query, energy),
-        combine=None,
+        "gru", gates, initial, keys, annotations, mask, combine=None, **layers
     )
-    gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), list(inputs.values()))
+    gradients = torch.autograd.grad((states.sin() + 1).sum() + (contexts.cos() * 2).sum(), inputs)
     assert not weights[:, ~mask].any()
     return [states.detach(), contexts.detach(), weights, *gradients]
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [(1, 1, 1, 1), (3, 4, 7, 9), (2, 300, 20, 33), (4, 5, 16, 40)],
-    ids=["all one", "odd", "several blocks of units", "whole blocks"],
-)
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 4, 7, 9), (2, 300, 20, 33), (4, 5, 16, 40)], ids=str)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 0.1)])
 def test_attending(
     dtype: torch.dtype, tolerance: float, sizes: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of odd sizes, of several blocks of units, and of whole ones."""
     found = attending(dtype, *sizes)
     use(monkeypatch, torch_steps)
     for one, other in zip(attending(torch.float64, *sizes), found, strict=True):
@@ -99,7 +76,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
     ]
     padding = (torch.rand(2, 2, sentences, generator=generator) < 0.5).to(DEVICE) if padded else None
 
-    def run() -> Outcome:
+    def run() -> list[Tensor]:
         states = cell_sequence("gru", gates, initial, weight, bias, padding)
         return [states.detach(), *torch.autograd.grad((states.sin() + 1).sum(), inputs)]
 
@@ -110,41 +87,13 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="tests/test_gpu.py compares networks on a GPU")
-@pytest.mark.parametrize("lengths", [LENGTHS["mixed lengths"]])
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "none, two layers",
-        "bahdanau, two layers",
-        "luong general without feeding, two layers",
-        "luong concat",
-        "lstm",
-        "deep",
-        "one direction, mean",
-    ],
-)
-def test_a_network_of_them_is_the_plain_network(variant: str, lengths: list[int]) -> None:
-    found = outcome(network(variant), "auto", lengths, 3)
-    plain = outcome(network(variant), "plain", lengths, 3)
-    assert torch.allclose(found[0], plain[0], rtol=0, atol=1e-12)
-    for name, gradient in plain[2].items():
-        assert torch.allclose(found[2][name], gradient, rtol=1e-9, atol=1e-12), name
-
-
-def test_padding_leaves_states_exactly_what_they_were() -> None:
-    for seed, dtype in itertools.product(range(3), (torch.float32, torch.bfloat16)):
-        torch.manual_seed(seed)
-        gates, initial = torch.randn(2, 1, 6, 2, device=DEVICE), torch.randn(1, 2, 2, device=DEVICE)
-        padding = torch.tensor([[[False, False]], [[False, True]]], device=DEVICE)
-        weight, bias = torch.randn(1, 6, 2, device=DEVICE), torch.randn(1, 6, device=DEVICE)
-        states = cell_sequence("gru", gates.to(dtype), initial, weight, bias, padding)
-        assert torch.equal(states[1, ..., 1], states[0, ..., 1])
-        assert not torch.equal(states[1, ..., 0], states[0, ..., 0])
+@pytest.mark.parametrize("name", ["none, two layers", "bahdanau, two layers", "luong concat", "one direction, mean"])
+def test_a_network_of_them_is_the_plain_network(name: str) -> None:
+    check_equal(outcome(network(name), "plain"), outcome(network(name), "auto"))
 
 
 COMPILE = """
 import triton
-import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from nmt.fast.kernels import triton_steps as gpu
@@ -159,10 +108,10 @@ for low, cases in (("*bf16", (STEPS, ATTENTION)), ("*fp32", (SMALL,))):
         for kernel in kernels:
             names = [parameter.name for parameter in kernel.params]
             signature = {
-                name: "constexpr" if name in {"HIGH", *constants} else TYPES.get(name, "*fp32" if name in HIGH else low)
+                name: "constexpr" if name in constants else TYPES.get(name, "*fp32" if name in HIGH else low)
                 for name in names
             }
-            source = ASTSource(kernel, signature, constants | {"HIGH": tl.float32})
+            source = ASTSource(kernel, signature, constants)
             print(len(triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]) > 0)
 """
 

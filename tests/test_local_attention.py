@@ -7,14 +7,10 @@ from torch import Tensor
 
 from nmt.config import schema
 from nmt.model import Memory
-from nmt.model.local_attention import LocalAttention, MonotonicLocalAttention, PredictiveLocalAttention
+from nmt.model.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from tests.models import score
 
 LENGTHS = [7, 3, 1]
-
-
-def monotonic(window: int) -> MonotonicLocalAttention:
-    return MonotonicLocalAttention(score("dot"), window)
 
 
 def predictive(window: int, *, normalize: bool = True) -> PredictiveLocalAttention:
@@ -33,23 +29,11 @@ def queries(count: int) -> Tensor:
     return torch.randn(3, count, 4, generator=torch.Generator().manual_seed(2), dtype=torch.double)
 
 
-@pytest.mark.parametrize("attention", [monotonic(2), predictive(2)], ids=lambda each: type(each).__name__)
-def test_nothing_outside_the_window_nor_on_padding(attention: LocalAttention) -> None:
-    alpha = attention.weights(queries(9), torch.arange(9), remembered())
-    centers = attention.centers(queries(9), torch.arange(9), torch.tensor(LENGTHS)).detach()
-    for b, length in enumerate(LENGTHS):
-        for t in range(9):
-            center = float(centers[b].expand(9)[t])
-            inside = [j < length and abs(j - center) <= attention.window for j in range(7)]
-            assert (alpha[b, t] > 0).tolist() == inside
-    assert torch.allclose(alpha.sum(-1), torch.ones(3, 9).double())
-
-
 def test_local_m_by_hand() -> None:
     """Equal energies: at the left end two of three positions, in the middle three, behind the end the last two."""
     annotations = torch.zeros(1, 4, 2)
     plain = Memory(annotations, annotations.sum(1), torch.ones(1, 4, dtype=torch.bool), annotations)
-    alpha = monotonic(1).weights(torch.ones(1, 7, 2), torch.arange(7), plain)[0]
+    alpha = MonotonicLocalAttention(score("dot"), 1).weights(torch.ones(1, 7, 2), torch.arange(7), plain)[0]
     third = [1 / 3] * 3
     end = [0, 0, 0.5, 0.5]
     for t, expected in enumerate(([0.5, 0.5, 0, 0], [*third, 0], [0, *third], end, end, end, end)):

@@ -8,7 +8,7 @@ from nmt.data.batching import Batch
 from nmt.model import build_model
 from nmt.model.decoders import RecurrentState
 from nmt.training.objective import TeacherForcing, hard_objective
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config, small_model
+from tests.models import SOURCE, TARGET, VARIANTS, model_config, small_model
 
 
 @pytest.fixture(params=VARIANTS)
@@ -53,23 +53,17 @@ def test_every_parameter_gets_a_gradient(variant: str) -> None:
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
-def test_expanding_repeats_every_field(variant: str) -> None:
+def test_rows_of_a_state_are_repeated_reordered_and_dropped_in_every_field(variant: str) -> None:
     """After a step, so that what is fed back is no longer zero; a step leaves its state as it was."""
     model = small_model(variant)
     _, state, _ = model.step(TARGETS[:, 0], model.start(model.encode(SOURCES, LENGTHS)))
     expected, _, _ = model.step(TARGETS[:, 1], state)
     assert torch.equal(model.step(TARGETS[:, 1], state)[0], expected)
-    expanded, _, _ = model.step(TARGETS[:, 1].repeat_interleave(2), state.expand(2))
+    twice = state.expand(2)
+    expanded, _, _ = model.step(TARGETS[:, 1].repeat_interleave(2), twice)
     assert torch.allclose(expanded, expected.repeat_interleave(2, 0), atol=1e-6)
-
-
-def test_select_reorders_every_field(variant: str) -> None:
-    """Swapping hypotheses inside a sentence and dropping whole sentences commutes with stepping."""
-    model = small_model(variant)
-    state = model.start(model.encode(SOURCES, LENGTHS)).expand(2)
-    _, state, _ = model.step(torch.tensor([1, 2, 3, 4, 5, 6]), state)
-    rows = torch.tensor([5, 4, 0, 0])
-    tokens = torch.tensor([3, 9, 1, 7, 2, 2])
+    _, state, _ = model.step(torch.tensor([1, 2, 3, 4, 5, 6]), twice)
+    rows, tokens = torch.tensor([5, 4, 0, 0]), torch.tensor([3, 9, 1, 7, 2, 2])
     expected, _, _ = model.step(tokens, state)
     selected, _, _ = model.step(tokens[rows], state.select(rows))
     assert torch.allclose(selected, expected[rows], atol=1e-6)
@@ -158,10 +152,9 @@ def test_tied_embeddings_are_one_tensor(tie: str) -> None:
     assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_the_readout_has_the_configured_width_or_that_of_an_embedding(attention: str) -> None:
+def test_the_readout_has_the_configured_width_or_that_of_an_embedding() -> None:
     for decoder, width in (({"hidden": 8, "readout": 3}, 3), ({"hidden": 8}, 5)):
-        model = build_model(model_config(attention, decoder=decoder), SOURCE, TARGET)
+        model = build_model(model_config("luong dot", decoder=decoder), SOURCE, TARGET)
         assert model.output.in_features == model.decoder.readout_width == width
 
 
@@ -200,12 +193,14 @@ def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
-def test_normalizations_start_as_the_identity_and_scales_as_their_module_has_them(kind: str) -> None:
-    luong = {"type": "luong", "score": "cosine"}
-    config = model_config("deep lstm, normalized", attention=luong, initialization={"type": kind})
-    model = build_model(config, SOURCE, TARGET)
+@pytest.mark.parametrize("variant", ["deep lstm, normalized", "transformer relative"])
+def test_normalizations_start_as_the_identity_and_every_matrix_at_random(variant: str, kind: str) -> None:
+    model = build_model(model_config(variant, initialization={"type": kind}), SOURCE, TARGET)
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
-    assert norms
-    for norm in norms:
-        assert (norm.weight == 1).all() and (norm.bias == 0).all()
+    assert norms and all((norm.weight == 1).all() and (norm.bias == 0).all() for norm in norms)
+    assert all(0 < parameter.std() < 1 for parameter in model.parameters() if parameter.ndim > 1)
+
+
+def test_a_scale_starts_as_its_module_has_it() -> None:
+    model = build_model(model_config({"type": "luong", "score": "cosine"}), SOURCE, TARGET)
     assert dict(model.named_parameters())["decoder.attention.log_scale"].exp().item() == pytest.approx(10)

@@ -70,8 +70,8 @@ def test_it_is_the_run_on_reversed_text(tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.move(one, moved)
     lines = ["oak elm fir", "ash", "yew box bay fig oak"]
-    mine = list(Translator.load(moved, "cpu").translate(lines, OPTIONS))
-    theirs = list(Translator.load(other, "cpu").translate(map(reversed_words, lines), OPTIONS))
+    mine = list(Translator.load(moved, "cpu").stream(lines, OPTIONS))
+    theirs = list(Translator.load(other, "cpu").stream(map(reversed_words, lines), OPTIONS))
     for one_line, found_line, other_line in zip(lines, mine, theirs, strict=True):
         assert found_line.source_pieces == [*(f"▁{word}" for word in one_line.split()), "</s>"]
         for found, expected in zip(found_line.hypotheses, other_line.hypotheses, strict=True):
@@ -86,7 +86,7 @@ def test_the_network_reads_the_pieces_last_to_first(tokenizers: Tokenizers, atte
     model = network(tokenizers, attention)
     backwards = replace(tokenizers, reverse_source=True)
     pairs = [Pair(line, line[::-1]) for line in LINES[:5]] + [Pair("", "")]
-    for pair, forced in zip(pairs, force(model, backwards, pairs, CPU), strict=True):
+    for pair, forced in force(model, backwards, pairs, CPU):
         pieces = tokenizers.source.encode([pair.source])[0]
         source = torch.tensor([[*reversed(pieces), tokenizers.source.eos_id]])
         target = tokenizers.target.encode([pair.target])[0]

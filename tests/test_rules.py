@@ -125,7 +125,7 @@ def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Pl
     each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
     model = RememberingModel(seed, len(each), sharpness=1.0)
-    greedy = greedy_search(*ruled(model, lengths, each), limits(lengths))
+    greedy = greedy_search(*ruled(model, lengths, each), limits(lengths), keep_attention=True)
     sampled = sample_search(*ruled(model, lengths, each), limits(lengths), Sampling(seed=seed), range(len(each)))
     beam = beam_search(*ruled(model, lengths, each), limits(lengths), beam_size=1, length_penalty=0.0)
     assert [hypothesis.tokens for (hypothesis,) in beam] == [hypothesis.tokens for (hypothesis,) in greedy]
@@ -135,6 +135,8 @@ def test_greedy_search_and_sampling_obey_the_same_rules(seed: int, each: list[Pl
             following = plainly.following(model, sentence, tokens)
             tokens += (max(following, key=following.__getitem__),)
         assert emitted(greedy[sentence][0]) == tokens
+        attention = greedy[sentence][0].attention
+        assert attention is not None and attention[:, 0].tolist() == [sentence] * len(tokens)
         for (hypothesis,) in (greedy[sentence], sampled[sentence]):
             score = plainly.score(model, sentence, emitted(hypothesis))
             assert hypothesis.log_probability == pytest.approx(score, abs=1e-4)
@@ -155,25 +157,8 @@ def test_rules_of_one_sentence_are_no_matter_of_another(seed: int, each: list[Pl
     assert search([*range(len(each))]) == [hypotheses for place in range(len(each)) for hypotheses in search([place])]
 
 
-# --- what passes through ----------------------------------------------------------------------------------------------
-
-
 def test_without_rules_the_model_is_searched_itself() -> None:
     model = ToyModel(1, 2)
     state = model.start(2)
     found, start = obeying(model, state, limits([3, 3]), [])
     assert found is model and start is state
-
-
-def test_attention_passes_through() -> None:
-    model, most = ToyModel(3, 2), limits([5, 5])
-    (one,), (other,) = beam_search(
-        *ruled(model, [5, 5], [Plainly(least=2), Plainly(least=3)]),
-        most,
-        beam_size=3,
-        length_penalty=1.0,
-        keep_attention=True,
-    )
-    for sentence, hypothesis in enumerate((one, other)):
-        expected = [[sentence, position, before] for position, before in enumerate((BOS, *emitted(hypothesis))[:-1])]
-        assert hypothesis.attention is not None and hypothesis.attention.tolist() == expected

@@ -5,64 +5,47 @@ from typing import Any
 
 import pytest
 
-from nmt.config.schema import Decoding
 from nmt.errors import DataError
 from nmt.translation.options import SearchOptions
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
 from nmt.translation.translator import PRODUCTS, Translator
 from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
 
-CACHE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
-
 
 @pytest.mark.parametrize(
-    ("lines", "first_window", "released"),
+    ("texts", "line", "lines", "released"),
     [
-        (1, FIRST_WINDOW, 0),
-        (FIRST_WINDOW - 1, FIRST_WINDOW, 0),  # a request, not a text
-        (FIRST_WINDOW, FIRST_WINDOW, 1),
-        (WINDOW, WINDOW, 1),  # a chunk of a job is one window
-        (FIRST_WINDOW + 2 * WINDOW, FIRST_WINDOW, 4),  # of 1,024, 2,048, 4,096 and 2,048 lines
+        (1, "", FIRST_WINDOW - 1, 0),  # a request
+        (1, "", FIRST_WINDOW + 2 * WINDOW, 4),  # windows of 1,024, 2,048, 4,096 and 2,048 lines
+        (8, "", FIRST_WINDOW // 4, 2),
+        (1, " " * (WINDOW_CHARACTERS // 2), 6, 3),
     ],
+    ids=["short", "long", "short ones", "long lines"],
 )
-def test_freed_memory_is_given_back_after_each_large_window(
-    lines: int, first_window: int, released: int, monkeypatch: pytest.MonkeyPatch
+def test_freed_memory_is_given_back(
+    texts: int, line: str, lines: int, released: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Blank lines take no time."""
     calls = list[None]()
     monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
     tokenizers = small_tokenizers()
     translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
-    found = translator.stream(
-        [""] * lines, SearchOptions.from_config(Decoding()), first_window=first_window
-    )  # blank lines take no time
-    assert len(list(found)) == lines
+    for _ in range(texts):
+        assert len(list(translator.stream([line] * lines, SearchOptions()))) == lines
     assert len(calls) == released
 
 
-def test_freed_memory_is_given_back_after_short_texts_and_after_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = list[None]()
-    monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
-    tokenizers, options = small_tokenizers(), SearchOptions.from_config(Decoding())
-    translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
-    for _ in range(8):
-        list(translator.stream([""] * (FIRST_WINDOW // 4), options, first_window=FIRST_WINDOW // 4))
-    assert len(calls) == 2
-    list(translator.stream([" " * (WINDOW_CHARACTERS // 2)] * 6, options))
-    assert len(calls) == 5
-
-
 @pytest.mark.parametrize(("given", "expected"), [(None, str(PRODUCTS)), ("7", "7")])
-def test_commands_bound_the_cache_of_products_unless_it_is_set(
+def test_the_cache_of_products_is_bounded_unless_it_is_set(
     given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(CACHE, "undone after the test")
-    monkeypatch.delenv(CACHE)
-    if given is not None:
-        monkeypatch.setenv(CACHE, given)
-    seen = list[str | None]()
+    cache, seen = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", list[str]()
+    monkeypatch.setenv(cache, given or "undone after the test")
+    if given is None:
+        monkeypatch.delenv(cache)
 
     def refused(*_: object, **__: object) -> None:
-        seen.append(os.environ[CACHE])
+        seen.append(os.environ[cache])
         raise DataError("not loaded")
 
     monkeypatch.setattr("nmt.translation.translator.load_run", refused)
@@ -80,5 +63,4 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", compiled)
     tokenizers = small_tokenizers()
     for attention in ATTENTIONS:
-        translator = translator_of(network(tokenizers, attention), tokenizers)
-        assert list(translator.stream(LINES[:3], SearchOptions.from_config(Decoding())))
+        assert list(translator_of(network(tokenizers, attention), tokenizers).stream(LINES[:3], SearchOptions()))

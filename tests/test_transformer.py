@@ -8,13 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.model import build_model
 from nmt.model.multi_head import (
     EncoderDecoderAttention,
     RelativeSelfAttention,
     SelfAttention,
     fused_attention,
-    weighted_attention,
 )
 from nmt.model.records import Memory
 from nmt.model.transformer import (
@@ -24,7 +22,7 @@ from nmt.model.transformer import (
     TransformerEncoderLayer,
     placed,
 )
-from tests.models import SOURCE, TARGET, TRANSFORMERS, model_config, small_model
+from tests.models import TRANSFORMERS, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4, 5], [5, 6, 7, 0, 0], [7, 0, 0, 0, 0]]), torch.tensor([5, 3, 1])
 TARGETS = torch.tensor([[2, 9, 4, 1], [2, 3, 12, 8], [2, 8, 8, 3]])
@@ -57,28 +55,6 @@ def pytorch_self_attention(ours: SelfAttention) -> nn.MultiheadAttention:
     query.weight.data, key_value.weight.data = ours.projection.weight.data.split((width, 2 * width))
     query.bias.data, key_value.bias.data = ours.projection.bias.data.split((width, 2 * width))
     return pytorch_attention(query, key_value, ours.output, ours.heads)
-
-
-# --- equation 1 -------------------------------------------------------------------------------------------------------
-
-
-def test_scaled_dot_product_by_hand() -> None:
-    """d = 4, so that energies are half the products: 0 and ln 3; the weights 1/4 and 3/4."""
-    query, key = torch.tensor([[0.0, 1, 0, 0]]), torch.tensor([[1.0, 0, 0, 0], [0, 2 * math.log(3), 0, 0]])
-    contexts, weights = weighted_attention(query, key, torch.tensor([[8.0], [4.0]]))
-    assert weights[0].tolist() == pytest.approx([1 / 4, 3 / 4])
-    assert contexts.item() == pytest.approx(5.0)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_both_ways_to_attend_are_one(causal: bool) -> None:
-    query, key, value = randoms(3, 2, 5, 4), randoms(3, 2, 5, 4), randoms(3, 2, 5, 4)
-    mask = None if causal else MASK[:, None, None]
-    contexts, weights = weighted_attention(query, key, value, mask, causal=causal)
-    assert torch.allclose(fused_attention(query, key, value, mask, causal=causal), contexts)
-    assert torch.allclose(weights.sum(-1), torch.ones(3, 2, 5, dtype=torch.double))
-    hidden = torch.ones(5, 5).triu(1).bool() if causal else ~MASK[:, None, None].expand(weights.shape)
-    assert not weights[hidden.expand(weights.shape)].any()
 
 
 def test_bf16_gradients_on_a_cpu_are_those_of_fp32() -> None:
@@ -239,7 +215,7 @@ def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
     assert (model.decoder.attention.layer, model.decoder.attention.head) == (max(0, layers - 2), None)
 
 
-# --- dropout and initial values ---------------------------------------------------------------------------------------
+# --- dropout ----------------------------------------------------------------------------------------------------------
 
 
 def test_embeddings_are_dropped_with_their_positions() -> None:
@@ -259,15 +235,3 @@ def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
     expected = model.encode(SOURCES, LENGTHS).annotations
     assert torch.equal(model.encode(SOURCES, LENGTHS).annotations, expected)
     assert not torch.allclose(model.train().encode(SOURCES, LENGTHS).annotations, expected)
-
-
-@pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
-def test_normalization_starts_as_the_identity_and_every_matrix_at_random(kind: str) -> None:
-    model = build_model(model_config("transformer relative", initialization={"type": kind}), SOURCE, TARGET)
-    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
-    assert len(norms) == 2 * 3 + 3 * 3 + 2
-    for norm in norms:
-        assert torch.equal(norm.weight, torch.ones(8)) and torch.equal(norm.bias, torch.zeros(8))
-    for name, parameter in model.named_parameters():
-        if parameter.ndim > 1:
-            assert 0 < parameter.std() < 1, name

@@ -63,7 +63,7 @@ def score(
     pairs = _paired(open_input(source), open_input(target), n_best)
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
-    from nmt.translation.forced import force_stream  # noqa: PLC0415
+    from nmt.translation.forced import BLANK, force  # noqa: PLC0415
     from nmt.translation.options import longest  # noqa: PLC0415
 
     place = resolve_device(device)
@@ -77,7 +77,7 @@ def score(
             if copy == 0:  # a source is read once for each of its translations
                 warnings.warn(f"{paths[side]}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
 
-        scored = force_stream(
+        scored = force(
             run.network,
             run.tokenizers,
             pairs,
@@ -97,7 +97,8 @@ def score(
         if output is not None or not sys.stdout.isatty():
             scored = counted(scored, target, count_lines(target), "lines")
         for pair, forced in scored:
-            lines = [each.format(pair, forced) for each in outputs]
+            read = BLANK if len(forced.source_pieces) == len(forced.target_pieces) == 1 else forced
+            lines = [each.format(pair, read) for each in outputs]
             for each, line in zip(outputs, lines, strict=True):  # all or none: line counts stay equal
                 each.write([line])
 

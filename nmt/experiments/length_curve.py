@@ -216,7 +216,7 @@ def diagnose_systems(systems: Systems, *, bins: Sequence[int] = ()) -> Diagnoses
         forced = force(run.network, run.tokenizers, pairs, device)
         values = [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
-            for each, hypothesis, reference in zip(forced, hypotheses, systems.references, strict=True)
+            for (_, each), hypothesis, reference in zip(forced, hypotheses, systems.references, strict=True)
         ]
         measured.setdefault(name, []).append(np.stack(values))
     groups = bins_by_length(lengths(systems.sources, binned_by.unit), bins or evaluation.bins)

@@ -1,5 +1,6 @@
 """Translations of the test sets and their scores; kept as long as nothing that they depend on changes."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nmt.files import digest, read_json, write_json
 from nmt.messages import counted
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.translation.files import made_from, translate_file
+from nmt.translation.files import growing, made_from
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
@@ -33,14 +34,16 @@ def translate_all(plan: Plan, say: Say, check_stop: CheckStop) -> None:
 
 
 def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop) -> None:
-    """Write all translations of a test set, or no file."""
+    """Write all translations of a test set; after a kill, go on after those that are written."""
     source, path = plan.tests[test].source, plan.translations(run, test)
     say(f"{run.label}: translating {source}")
     path.parent.mkdir(parents=True, exist_ok=True)
     translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(translator.decoding), list(read_lines(source))
     shown = counted(lines, source, len(lines), "lines")
-    translate_file(translator, shown, path, options, made_from([run.path], [source], options), say, check_stop)
+    with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
+        for each in translator.stream(islice(shown, done, None), options, first=done + 1, check_stop=check_stop):
+            file.write(f"{each.text}\n".encode())
 
 
 # --- what they depend on ----------------------------------------------------------------------------------------------

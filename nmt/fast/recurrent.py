@@ -11,7 +11,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from nmt.fast.kernels.recurrence import Walked, cell_sequence, input_gates
+from nmt.fast.kernels.recurrence import Walked, cell_sequence, separate_steps
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
 from nmt.model.decoders import Decoder, Layer, RecurrentDecoder
 from nmt.model.encoders import Direction, Encoder, RecurrentEncoder
@@ -49,7 +49,14 @@ def recurrent_of(cell: Cell) -> tuple[Tensor, Tensor]:
 
 def gates_of(inputs: Tensor, ways: Sequence[nn.Linear]) -> Tensor:
     """Compute W x of all steps: inputs (T, D, B, I), layers of D directions -> gates (T, D, G, B)."""
-    return input_gates(inputs, _side_by_side([way.weight for way in ways]), _side_by_side([way.bias for way in ways]))
+    steps, directions, sentences, _ = inputs.shape
+    rows = inputs.transpose(0, 1).reshape(directions, steps * sentences, -1)  # (D, T * B, I)
+    weight, bias = _side_by_side([way.weight for way in ways]), _side_by_side([way.bias for way in ways])
+    if directions == 1:
+        products = torch.addmm(bias.T, weight[0], rows[0].T).unsqueeze(0)
+    else:
+        products = torch.baddbmm(bias.unsqueeze(-1), weight, rows.mT)  # (D, G, T * B)
+    return separate_steps(products, steps)
 
 
 def outputs_of(

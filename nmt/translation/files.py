@@ -7,7 +7,7 @@ one says what it is made from.
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,6 @@ from nmt.errors import ConfigError
 from nmt.files import digest, read_json, sync, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.options import SearchOptions
-from nmt.translation.translator import CheckStop, Translator, never_stop
 
 SAME_RESULT = {"batch_tokens", "attention"}
 """Fields of ``SearchOptions`` that change no translation."""
@@ -81,19 +80,3 @@ def growing(
 def _complete_lines(file: BinaryIO) -> int:
     file.seek(0)
     return sum(line.endswith(b"\n") for line in file)
-
-
-def translate_file(
-    translator: Translator,
-    lines: Iterable[str],
-    target: str | Path,
-    options: SearchOptions,
-    origin: Mapping[str, Any],
-    say: Callable[[str], None],
-    check_stop: CheckStop = never_stop,
-) -> None:
-    """Write the best translation of each line; go on after the lines that an earlier call with the same ``origin`` has
-    written. Raises what ``check_stop`` raises, and the errors of :func:`growing`."""
-    with growing([target], 1, origin, say) as (done, [file]):
-        for each in translator.stream(islice(lines, done, None), options, first=done + 1, check_stop=check_stop):
-            file.write(f"{each.text}\n".encode())

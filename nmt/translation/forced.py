@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Ids, Tokenizers
+from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted
 from nmt.model import Network
@@ -20,8 +19,8 @@ from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, window
 BATCH_TOKENS = 4096
 """Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
 vocabulary at each of them."""
-Warn = Callable[[Literal["source", "target"], int, str], None]
-"""Receives a side, the number of a pair, from 1, and what is wrong with that side of it."""
+Warn = Callable[[str, int, str], None]
+"""Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
 
 
 def no_warning(side: str, number: int, problem: str) -> None:
@@ -73,17 +72,16 @@ BLANK = ForcedDecoding([], [], np.zeros(0, np.float32), None)
 def force(
     network: Network,
     tokenizers: Tokenizers,
-    pairs: Sequence[Pair],
+    pairs: Iterable[Pair],
     device: torch.device,
     *,
     max_source: int = 1000,
-    max_target: int | None = None,
+    max_target: int = 1000,
     batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = True,
-    first: int = 1,
     warn: Warn = no_warning,
-) -> list[ForcedDecoding]:
-    """Read every pair with a network in evaluation mode, in fp32; return results in the order of the pairs.
+) -> Iterator[tuple[Pair, ForcedDecoding]]:
+    """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
     A blank side is the end symbol alone.
 
@@ -93,25 +91,28 @@ def force(
         pairs: sources and their translations.
         device: the network's.
         max_source: pieces of a source that are read; the end symbol follows them.
-        max_target: likewise of a translation; None: as many.
+        max_target: likewise of a translation.
         batch_tokens: largest batch.
         keep_attention: return the attention, if the network has any.
-        first: the number of the first pair, for ``warn``.
         warn: is called for each side that is cut off.
     """
+    first = 1
+    for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
+        sources = _encoded("source", tokenizers.source, [pair.source for pair in window], max_source, first, warn)
+        targets = _encoded("target", tokenizers.target, [pair.target for pair in window], max_target, first, warn)
+        found = force_ids(
+            network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, keep_attention=keep_attention
+        )
+        yield from zip(window, found, strict=True)
+        first += len(window)
 
-    def encoded(side: Literal["source", "target"], texts: Sequence[str], most: int) -> list[Ids]:
-        found = (tokenizers.source if side == "source" else tokenizers.target).encode_first(texts, most)
-        for number, (_, cut) in enumerate(found, first):
-            if cut:
-                warn(side, number, f"too long: only its first {most} pieces are read")
-        return [np.array(ids, np.int32) for ids, _ in found]
 
-    sources = encoded("source", [pair.source for pair in pairs], max_source)
-    targets = encoded("target", [pair.target for pair in pairs], max_source if max_target is None else max_target)
-    return force_ids(
-        network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, keep_attention=keep_attention
-    )
+def _encoded(side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, first: int, warn: Warn) -> list[Ids]:
+    encoded = tokenizer.encode_first(texts, most)
+    for number, (_, cut) in enumerate(encoded, first):
+        if cut:
+            warn(side, number, f"too long: only its first {most} pieces are read")
+    return [np.array(ids, np.int32) for ids, _ in encoded]
 
 
 def force_ids(
@@ -177,48 +178,13 @@ def _read(
     return found
 
 
-def force_stream(
-    network: Network,
-    tokenizers: Tokenizers,
-    pairs: Iterable[Pair],
-    device: torch.device,
-    *,
-    max_source: int,
-    max_target: int,
-    batch_tokens: int = BATCH_TOKENS,
-    keep_attention: bool = False,
-    warn: Warn = no_warning,
-) -> Iterator[tuple[Pair, ForcedDecoding]]:
-    """As :func:`force`, for pairs as they come in: no more than a window of them is held at a time.
-
-    Two blank sides are ``BLANK``, the translation of a blank line.
-    """
-    first = 1
-    for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
-        results = force(
-            network,
-            tokenizers,
-            window,
-            device,
-            max_source=max_source,
-            max_target=max_target,
-            batch_tokens=batch_tokens,
-            keep_attention=keep_attention,
-            first=first,
-            warn=warn,
-        )
-        for pair, each in zip(window, results, strict=True):
-            yield pair, BLANK if len(each.source_pieces) == len(each.target_pieces) == 1 else each
-        first += len(window)
-
-
 def word_attention(
-    network: Network, tokenizers: Tokenizers, pairs: Sequence[Pair], device: torch.device
+    network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device
 ) -> list[Weights]:
     """Return the attention between the words of each pair while the network reads it, (J, I); see
     :func:`~nmt.evaluation.alignment.word_weights`. The network must have attention."""
     weights = []
-    for pair, each in zip(pairs, force(network, tokenizers, pairs, device), strict=True):
+    for pair, each in force(network, tokenizers, pairs, device):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights

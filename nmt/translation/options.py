@@ -15,7 +15,7 @@ MORE_PIECES = 10
 
 
 def longest(source: int, factor: float) -> int:
-    """Return how many pieces a translation of ``source`` pieces may have, the end symbol of neither counted."""
+    """Return the greatest length of a translation: its end symbol counts, that of the ``source`` pieces does not."""
     return int(source * factor) + MORE_PIECES
 
 
@@ -70,7 +70,3 @@ class SearchOptions(Decoding):
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
         """Take the options of a configuration; an override that is None changes nothing."""
         return cls(**dict(decoding) | {key: value for key, value in overrides.items() if value is not None})
-
-    def changed(self, **changes: Any) -> Self:
-        """Replace single options."""
-        return type(self)(**dict(self) | changes)

@@ -151,18 +151,16 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters
-        self, lines: str, options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+        self, lines: str, **changes: Unpack[SearchChanges]
     ) -> Translation: ...
     @overload
     def translate(  # type: ignore[overload-overlap]
-        self, lines: Sequence[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+        self, lines: Sequence[str], **changes: Unpack[SearchChanges]
     ) -> list[Translation]: ...
     @overload
+    def translate(self, lines: Iterable[str], **changes: Unpack[SearchChanges]) -> Iterator[Translation]: ...
     def translate(
-        self, lines: Iterable[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
-    ) -> Iterator[Translation]: ...
-    def translate(
-        self, lines: Iterable[str], options: SearchOptions | None = None, **changes: Unpack[SearchChanges]
+        self, lines: Iterable[str], **changes: Unpack[SearchChanges]
     ) -> Translation | list[Translation] | Iterator[Translation]:
         """Translate one line, a list of lines, or lines as they come from an iterator.
 
@@ -179,18 +177,14 @@ class Translator:
 
         Args:
             lines: raw text without line ends.
-            options: how to translate, all of it. Without them, the ``decoding`` section of the run's configuration
-                holds, and attention is kept if the model has any.
-            changes: single options that differ: ``beam_size=12, length_penalty=0.6, n_best=3, attention=False``.
+            changes: options that differ from the ``decoding`` section of the run's configuration:
+                ``beam_size=12, length_penalty=0.6, n_best=3``. Attention is kept, if the model has any, unless
+                ``attention=False``.
 
         Raises ConfigError for an unknown option, for one out of its bounds, and for options that contradict each other;
         TypeError for lines that are none.
         """
-        if options is None:
-            changes.setdefault("attention", self.attends)
-            options = SearchOptions.from_config(self.decoding, **changes)
-        elif changes:
-            options = options.changed(**changes)
+        options = SearchOptions.from_config(self.decoding, **{"attention": self.attends, **changes})
         if not isinstance(lines, Iterable):
             raise TypeError(f"lines must be a str, a list of str, or an iterator of str; found {lines!r}")
         if isinstance(lines, str):

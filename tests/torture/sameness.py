@@ -32,10 +32,10 @@ def other_batches(folder: TrialFolder, times: int) -> Result:
     lines = [" ".join(generator.choices(WORDS, k=generator.randint(0, 12))) for _ in range(60)]
     for number in range(times):
         options = SearchOptions.from_config(translator.decoding, beam_size=(1, 5)[number % 2])
-        expected = list(translator.translate(lines, options))
+        expected = list(translator.stream(lines, options))
         order = generator.sample(range(len(lines)), len(lines))
-        other = options.changed(batch_tokens=generator.choice((1, 17, 100, 10_000)))
-        found = translator.translate([lines[place] for place in order], other)
+        other = options.model_copy(update={"batch_tokens": generator.choice((1, 17, 100, 10_000))})
+        found = translator.stream([lines[place] for place in order], other)
         unlike = [place for place, each in zip(order, found, strict=True) if not _alike(expected[place], each)]
         tally.add([f"beam {options.beam_size}: line {place} differs" for place in unlike])
     return tally.result()

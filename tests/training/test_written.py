@@ -76,7 +76,7 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
         loaded = load_run(run, torch.device("cpu"), checkpoint)
         translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
         options = SearchOptions.from_config(loaded.config.decoding)
-        texts[checkpoint] = [each.text for each in translator.translate(sources, options)]
+        texts[checkpoint] = [each.text for each in translator.stream(sources, options)]
     assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
 
 

@@ -29,11 +29,6 @@ Walked = Literal["gru", "lstm"]
 """A cell that the kernels walk: each step has one product, U h, of as many rows as the input has gates."""
 
 
-def high(low: torch.dtype) -> torch.dtype:
-    """Return the type of states for a type of products."""
-    return torch.promote_types(low, torch.float32)
-
-
 def steps_on(device: torch.device) -> Any:
     """Return the module with the steps for a device."""
     return (_triton_steps() or torch_steps) if device.type == "cuda" else torch_steps
@@ -56,7 +51,7 @@ def _triton_steps() -> Any:
 
 def begin(cell: Walked, gates: Tensor, initial: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Steps]:
     """Begin a walk: gates (T, ..., G, B), the first state, padding (T, ..., B) -> the gates to walk with, the steps."""
-    initial = initial.to(high(gates.dtype))
+    initial = initial.to(torch.promote_types(gates.dtype, torch.float32))
     if cell == "lstm":
         return gates.contiguous(), LstmSteps(len(gates), initial, gates.dtype, padding)
     if padding is not None:  # where the update gate is exactly 1, the state stays what it was
@@ -75,17 +70,6 @@ def separate_steps(each: Tensor, steps: int) -> Tensor:
     """Undo ``all_steps``: (..., F, T * B) -> (T, ..., F, B)."""
     separate: Tensor = each.unflatten(-1, (steps, -1))
     return separate.movedim(-2, 0)
-
-
-def input_gates(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute W x of all steps: inputs (T, D, B, I), weight (D, G, I), bias (D, G) -> (T, D, G, B)."""
-    steps, directions, sentences, _ = inputs.shape
-    rows = inputs.transpose(0, 1).reshape(directions, steps * sentences, -1)  # (D, T * B, I)
-    if directions == 1:
-        products = torch.addmm(bias.T, weight[0], rows[0].T).unsqueeze(0)
-    else:
-        products = torch.baddbmm(bias.unsqueeze(-1), weight, rows.mT)  # (D, G, T * B)
-    return separate_steps(products, steps)
 
 
 class _Sequence(torch.autograd.Function):

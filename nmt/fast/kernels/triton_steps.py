@@ -8,8 +8,6 @@ where they are stored for one.
 Shapes: T steps, B sentences, S source positions, H hidden, A alignment units, C context.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -30,19 +28,10 @@ def _tanh(x):
 
 @triton.jit
 def _advance(
-    input_gates,
-    recurrent_gates,
-    state,
-    gates,
-    candidate,
-    next_state,
-    low_state,
-    count,
-    inner,
-    BLOCK: tl.constexpr,
-    HIGH: tl.constexpr,
+    input_gates, recurrent_gates, state, gates, candidate, next_state, low_state, count, inner, BLOCK: tl.constexpr
 ):
     """count = D * H * B states of D directions; inner = H * B: how far apart the three gates of a direction lie."""
+    HIGH: tl.constexpr = state.dtype.element_ty
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     within = i < count
     at = i // inner * 3 * inner + i % inner
@@ -66,20 +55,9 @@ def _advance(
 
 
 @triton.jit
-def _advance_back(
-    carry,
-    d_state,
-    gates,
-    candidate,
-    state,
-    d_gates,
-    next_carry,
-    count,
-    inner,
-    BLOCK: tl.constexpr,
-    HIGH: tl.constexpr,
-):
+def _advance_back(carry, d_state, gates, candidate, state, d_gates, next_carry, count, inner, BLOCK: tl.constexpr):
     """Sizes as in ``_advance``."""
+    HIGH: tl.constexpr = state.dtype.element_ty
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     within = i < count
     at = i // inner * 3 * inner + i % inner
@@ -114,13 +92,13 @@ def _attend(
     WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
-    HIGH: tl.constexpr,
 ):
     """One sentence b: queries (A, B), keys (B, S, A), annotations (B, S, C) -> weights (B, S), contexts (B, C).
 
     The queries are kept for the way back as (B, A). POSITIONS is the power of two from ``positions`` on; BLOCK is how
     many units, or columns of the annotations, are looked at together.
     """
+    HIGH: tl.constexpr = energy.dtype.element_ty
     b = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, POSITIONS)
     inside = j < positions
@@ -163,9 +141,9 @@ def _attend_back(
     WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
-    HIGH: tl.constexpr,
 ):
     """One sentence b: d_contexts (B, C) -> d_queries (A, B); d_keys (B, S, A) and d_energy (B, A) are added to."""
+    HIGH: tl.constexpr = energy.dtype.element_ty
     b = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, POSITIONS)
     inside = j < positions
@@ -194,10 +172,6 @@ def _attend_back(
         tl.store(d_energy + b * UNITS + a, summed, mask=a < UNITS)
 
 
-def _type(dtype: torch.dtype) -> Any:
-    return tl.float64 if dtype == torch.float64 else tl.float32
-
-
 class GruSteps(plain.GruSteps):
     """As ``nmt.fast.kernels.torch_steps.GruSteps``, with one kernel for each step."""
 
@@ -206,7 +180,6 @@ class GruSteps(plain.GruSteps):
         hidden, sentences = initial.shape[-2:]
         self.count, self.inner = initial.numel(), hidden * sentences
         self.programs = (triton.cdiv(self.count, ELEMENTS),)
-        self.high = _type(initial.dtype)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
         """s_{t+1}, low, from gates (..., 3H, B)."""
@@ -222,7 +195,6 @@ class GruSteps(plain.GruSteps):
             self.count,
             self.inner,
             BLOCK=ELEMENTS,
-            HIGH=self.high,
         )
         return low
 
@@ -243,7 +215,6 @@ class GruSteps(plain.GruSteps):
             self.count,
             self.inner,
             BLOCK=ELEMENTS,
-            HIGH=self.high,
         )
         return result
 
@@ -253,7 +224,8 @@ class AttentionSteps:
 
     def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
         sentences, positions, units = keys.shape
-        self.keys, self.annotations, self.energy = keys, annotations, energy.contiguous()
+        self.keys, self.annotations = keys, annotations
+        self.energy = energy.to(torch.promote_types(keys.dtype, torch.float32)).contiguous()
         self.mask = mask.to(torch.int8).contiguous()
         self.queries = keys.new_empty(steps, sentences, units)
         self.weights = keys.new_empty(steps, sentences, positions)
@@ -264,7 +236,6 @@ class AttentionSteps:
             "WIDTH": annotations.size(-1),
             "POSITIONS": block,
             "BLOCK": min(max(16, TILE // block), triton.next_power_of_2(max(units, annotations.size(-1)))),
-            "HIGH": _type(keys.dtype),
             "num_warps": 8 if block >= 128 else 4,
         }
 

@@ -52,7 +52,7 @@ def measure(
     ``lengths`` are those of the sources, (N,).
     """
     translator = Translator.of([loaded], device, torch.float32)
-    translations = list(translator.translate(collected.sources, SearchOptions.from_config(translator.decoding)))
+    translations = list(translator.stream(collected.sources, SearchOptions.from_config(translator.decoding)))
     hypotheses = [each.text for each in translations]
     scores = score_system(
         system.name,
@@ -84,10 +84,10 @@ def _forced(
     loaded: LoadedRun, collected: Collected, hypotheses: Sequence[str], unit: Unit, device: torch.device
 ) -> tuple[Floats, float | None]:
     """Let the network read the references: the measures of each sentence, and the error rate of its alignments."""
-    pairs, measures, weights = collected.pairs, [], []
+    measures, weights = [], []
     function_words = most_frequent(collected.references, unit=unit)
-    forced = force(loaded.network, loaded.tokenizers, pairs, device)
-    for pair, each, hypothesis in zip(pairs, forced, hypotheses, strict=True):
+    forced = force(loaded.network, loaded.tokenizers, collected.pairs, device)
+    for (pair, each), hypothesis in zip(forced, hypotheses, strict=True):
         log_probabilities = each.log_probabilities[:-1]
         measures.append(
             sentence_measures(log_probabilities, each.attention, hypothesis, pair.target, function_words, unit)
