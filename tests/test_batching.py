@@ -5,26 +5,16 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import (
-    Batch,
-    FirstPieces,
-    Plan,
-    Position,
-    Specials,
-    ahead,
-    collate,
-    pad,
-    pad_source,
-    plan_by_length,
-    plan_epoch,
-    training_batches,
-)
+from nmt.data.batching import Batch, Plan, Specials, collate, pad, pad_source, plan_by_length, plan_epoch
+from nmt.data.encoded import TrainingSet
+from nmt.data.encoding import NUMBERS
+from nmt.data.epochs import FirstPieces, Position, ahead, training_batches
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
 
@@ -37,21 +27,11 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 )
 
 
-class Corpus:
+def corpus_of(source_lengths: Ids, target_lengths: Ids) -> TrainingSet:
     """Pairs whose ids tell which pair they belong to: source all i, target all 100 + i."""
-
-    def __init__(self, source_lengths: Ids, target_lengths: Ids) -> None:
-        self.source_lengths, self.target_lengths = source_lengths, target_lengths
-
-    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
-        sources = [np.full(self.source_lengths[i], i, np.int32) for i in indices]
-        return sources, [np.full(self.target_lengths[i], 100 + i, np.int32) for i in indices]
-
-    def links(self, indices: npt.NDArray[np.int64]) -> None:
-        return None
-
-    def in_epoch(self, epoch: int) -> "Corpus":
-        return self
+    sides = {"source": (0, source_lengths), "target": (100, target_lengths)}
+    rows = {side: [[first + i] * n for i, n in enumerate(lengths)] for side, (first, lengths) in sides.items()}
+    return TrainingSet(pa.table(rows, pa.schema([(side, NUMBERS) for side in sides])))
 
 
 def ids(*rows: Sequence[int]) -> list[Ids]:
@@ -63,7 +43,7 @@ def same(one: Plan, other: Plan) -> bool:
 
 
 def test_the_first_pieces_of_a_corpus() -> None:
-    corpus = FirstPieces(Corpus(np.array([3, 9, 5], np.int32), np.array([5, 1, 7], np.int32)), 5)
+    corpus = FirstPieces(corpus_of(np.array([3, 9, 5], np.int32), np.array([5, 1, 7], np.int32)), 5)
     assert (corpus.source_lengths.tolist(), corpus.target_lengths.tolist()) == ([3, 5, 5], [5, 1, 5])
     assert corpus.cut == 2
     pairs = {}
@@ -179,7 +159,7 @@ def fingerprint(batch: Batch) -> tuple[list[list[int]], list[list[int]]]:
 
 @given(lengths, st.integers(20, 100), st.integers(0, 7))
 def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, count: int) -> None:
-    corpus = Corpus(*lengths)
+    corpus = corpus_of(*lengths)
     whole = list(islice(training_batches(corpus, SPECIALS, budget, seed=3, position=Position()), count + 5))
     position = whole[count - 1][0] if count else Position()
     rest = islice(training_batches(corpus, SPECIALS, budget, seed=3, position=position), 5)
@@ -188,43 +168,39 @@ def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, cou
     ]
 
 
+Dealt = list[tuple[Position, list[list[int]]]]
+
+
+def dealt(rank: int, size: int, count: int, *, whole_epochs: bool = False) -> Dealt:
+    """The first batches of a process, of a corpus with three batches an epoch."""
+    corpus = corpus_of(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
+    batches = training_batches(
+        corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size, whole_epochs=whole_epochs
+    )
+    return [(after, batch.source.tolist()) for after, batch in islice(batches, count)]
+
+
 def test_processes_share_each_epoch() -> None:
-    """Three batches an epoch: two processes deal them out and go on with the next; four take more than an epoch."""
-    corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
-
-    def dealt(rank: int, size: int) -> list[tuple[Position, list[list[int]]]]:
-        batches = training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size)
-        return [(after, batch.source.tolist()) for after, batch in islice(batches, 12 // size)]
-
-    alone = dealt(0, 1)
+    """Two processes deal out its three batches and go on with the next epoch; four take more than an epoch."""
+    alone = dealt(0, 1, 12)
     assert [after for after, _ in alone[:4]] == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
     for first in (0, 3):
         assert sorted(row[0] for _, rows in alone[first : first + 3] for row in rows) == list(range(6))
     for size in (2, 3, 4):
         for rank in range(size):
             rounds = [alone[index : index + size] for index in range(0, 12, size)]
-            assert dealt(rank, size) == [(each[-1][0], each[rank][1]) for each in rounds]
-    assert [after for after, _ in dealt(1, 2)[:3]] == [Position(0, 2), Position(1, 1), Position(2, 0)]
+            assert dealt(rank, size, 12 // size) == [(each[-1][0], each[rank][1]) for each in rounds]
+    assert [after for after, _ in dealt(1, 2, 3)] == [Position(0, 2), Position(1, 1), Position(2, 0)]
 
 
 def test_rounds_of_whole_epochs_end_where_an_epoch_ends() -> None:
-    """Three batches an epoch: for two processes, the second round of each has a batch for the first of them alone."""
-    corpus = Corpus(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
-
-    def dealt(rank: int, size: int) -> list[tuple[Position, list[list[int]]]]:
-        batches = training_batches(
-            corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size, whole_epochs=True
-        )
-        return [(after, batch.source.tolist()) for after, batch in islice(batches, 4)]
-
-    alone = [rows for _, rows in dealt(0, 1)]
-    assert [after for after, _ in dealt(0, 1)] == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
+    """For two processes, the second round of each epoch has a batch for the first of them only."""
+    alone, one, other, last = (dealt(*of, 4, whole_epochs=True) for of in ((0, 1), (0, 2), (1, 2), (3, 4)))
     ends = [Position(0, 2), Position(1, 0), Position(1, 2), Position(2, 0)]
-    assert [after for after, _ in dealt(0, 2)] == [after for after, _ in dealt(1, 2)] == ends
-    assert [rows for _, rows in dealt(0, 2)][:2] == [alone[0], alone[2]]
-    assert [rows for _, rows in dealt(1, 2)][:2] == [alone[1], []]
-    assert [after for after, _ in dealt(3, 4)] == [Position(epoch, 0) for epoch in (1, 2, 3, 4)]
-    assert [rows for _, rows in dealt(3, 4)] == [[]] * 4
+    assert [after for after, _ in one] == [after for after, _ in other] == ends
+    assert [rows for _, rows in one[:2]] == [alone[0][1], alone[2][1]]
+    assert [rows for _, rows in other[:2]] == [alone[1][1], []]
+    assert last == [(Position(epoch, 0), []) for epoch in (1, 2, 3, 4)]
 
 
 def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:
@@ -234,21 +210,15 @@ def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:
         for number in range(1, 10):
             made.append(number)
             yield number
+        raise DataError("broken")
 
-    assert list(ahead(items(), 3)) == list(range(1, 10))
+    waiting = ahead(items(), 3)
+    assert [next(waiting) for _ in range(9)] == list(range(1, 10))
+    with pytest.raises(DataError, match="broken"):
+        next(waiting)
     made.clear()
     waiting = ahead(items(), 3)
     assert next(waiting) == 1
     waiting.close()  # type: ignore[attr-defined]
     assert len(made) <= 4
-
-
-def test_what_fails_ahead_fails_where_it_is_used() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise DataError("broken")
-
-    waiting = ahead(items())
-    assert next(waiting) == 1
-    with pytest.raises(DataError, match="broken"):
-        next(waiting)
+    assert list(ahead(iter("abc"))) == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""Reading parallel text: what a line is, every kind of corpus, and what is said of one that cannot be used."""
+"""Reading parallel text: what a line is, every kind of corpus, and the errors of one that cannot be used."""
 
 import bz2
 import gzip
@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from nmt.config.schema import AnyCorpus, FileCorpus, HubCorpus, JsonlCorpus, TsvCorpus
-from nmt.data.corpus import Pair, corpus_digest, corpus_files, read_pairs
+from nmt.config.schema import AnyCorpus
+from nmt.data.corpus import Pair, corpus_digest, read_pairs
 from nmt.data.lines import decode_lines, read_lines
 from nmt.data.links import linked_pairs
 from nmt.errors import DataError
@@ -29,27 +29,32 @@ def lines_of(content: bytes) -> list[str]:
     return list(decode_lines(io.BytesIO(content), "text"))
 
 
-def pairs_of(corpus: AnyCorpus) -> list[Pair]:
-    return list(read_pairs(corpus, "en", "fr"))
+def corpus_of(**keys: Any) -> AnyCorpus:
+    made: AnyCorpus = TypeAdapter(AnyCorpus).validate_python(keys)
+    return made
 
 
-def error_of(action: Callable[..., Any], *arguments: Any) -> str:
+def pairs_of(**keys: Any) -> list[Pair]:
+    return list(read_pairs(corpus_of(**keys), "en", "fr"))
+
+
+def error_of(action: Callable[..., Any], *arguments: Any, **keys: Any) -> str:
     with pytest.raises(DataError) as caught:
-        action(*arguments)
+        action(*arguments, **keys)
     return str(caught.value)
 
 
+Write = Callable[[str, bytes | str], str]
+
+
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, bytes | str], str]:
+def write(tmp_path: Path) -> Write:
     def write(name: str, content: bytes | str) -> str:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return str(path)
 
     return write
-
-
-Write = Callable[[str, bytes | str], str]
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -66,10 +71,8 @@ def test_only_a_line_feed_ends_a_line(lines: list[str], last_line_ends: bool) ->
 def test_lines_by_hand() -> None:
     assert lines_of(b"a\r\nb\r\r\n\r\nc\r") == ["a", "b\r", "", "c\r"]
     assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n") == ["a", "\ufeffb"]
-    assert lines_of("\r\u2028\u2029\u0085\x0b\x0c\x1c\x1e\x00\x1b\nc\n".encode()) == [
-        "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1e\x00\x1b",
-        "c",
-    ]
+    odd = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1e\x00\x1b"
+    assert lines_of(f"{odd}\nc\n".encode()) == [odd, "c"]
     assert lines_of(b"") == []
 
 
@@ -125,11 +128,17 @@ def test_documents_and_archives_are_recognized(write: Write) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-    assert error_of(list, read_lines(missing)) == f"{missing}: no such file"
-    assert error_of(list, read_lines(tmp_path)) == f"{tmp_path}: a directory; must be a file"
-    below_a_file = f"{write('file', b'')}/a"
-    assert error_of(list, read_lines(below_a_file)) == f"{below_a_file}: cannot be read: Not a directory"
+    missing, pipe, below_a_file = tmp_path / "missing", tmp_path / "pipe", Path(write("file", "a\n")) / "a"
+    os.mkfifo(pipe)
+    for path, problem in {
+        missing: "no such file",
+        tmp_path: "a directory; must be a file",
+        below_a_file: "cannot be read: Not a directory",
+    }.items():
+        assert error_of(list, read_lines(path)) == f"{path}: {problem}"
+        corpus = corpus_of(source=str(tmp_path / "file"), target=str(path))
+        assert error_of(corpus_digest, corpus, "en", "fr") == f"{path}: {problem}"
+    assert error_of(corpus_digest, corpus_of(tsv=str(pipe)), "en", "fr").startswith(f"{pipe}: a pipe can be read only")
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
@@ -144,22 +153,22 @@ def test_compressed_files(write: Write, suffix: str, compress: Callable[[bytes],
 
 
 def test_pairs_of_aligned_files(write: Write) -> None:
-    corpus = FileCorpus(source=write("a.en", "one\n\n three \n"), target=write("a.fr", "un\ndeux\n\n"))
-    assert pairs_of(corpus) == [Pair("one", "un"), Pair("", "deux"), Pair(" three ", "")]
-    assert pairs_of(corpus.model_copy(update={"limit": 2})) == [Pair("one", "un"), Pair("", "deux")]
+    files = {"source": write("a.en", "one\n\n three \n"), "target": write("a.fr", "un\ndeux\n\n")}
+    assert pairs_of(**files) == [Pair("one", "un"), Pair("", "deux"), Pair(" three ", "")]
+    assert pairs_of(**files, limit=2) == [Pair("one", "un"), Pair("", "deux")]
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(1500, 1498), (0, 2)])
 def test_line_counts_that_differ_are_both_named(write: Write, sources: int, targets: int) -> None:
-    corpus = FileCorpus(source=write("a.en", "x\n" * sources), target=write("a.fr", "y\n" * targets))
-    said = error_of(pairs_of, corpus)
-    assert said.startswith(f"{corpus.source} has {sources:,} lines and {corpus.target} has {targets:,}")
+    files = {"source": write("a.en", "x\n" * sources), "target": write("a.fr", "y\n" * targets)}
+    said = error_of(pairs_of, **files)
+    assert said.startswith(f"{files['source']} has {sources:,} lines and {files['target']} has {targets:,}")
 
 
 def test_a_corpus_without_a_pair_is_refused(write: Write) -> None:
     empty = write("empty", b"")
-    assert error_of(pairs_of, FileCorpus(source=empty, target=empty)) == f"{empty}, {empty}: contains no pairs"
-    assert error_of(pairs_of, JsonlCorpus(jsonl=empty)) == f"{empty}: contains no pairs"
+    assert error_of(pairs_of, source=empty, target=empty) == f"{empty}, {empty}: contains no pairs"
+    assert error_of(pairs_of, jsonl=empty) == f"{empty}: contains no pairs"
 
 
 # --- TSV and JSON lines -----------------------------------------------------------------------------------------------
@@ -167,16 +176,15 @@ def test_a_corpus_without_a_pair_is_refused(write: Write) -> None:
 
 def test_tsv_columns(write: Write) -> None:
     path = write("a.tsv", "id\tun\tone\nid\tdeux\u2028\ttwo\tmore\n")
-    corpus = TsvCorpus(tsv=path, source_column=2, target_column=1)
-    assert pairs_of(corpus) == [Pair("one", "un"), Pair("two", "deux\u2028")]
-    assert "column 4 does not exist" in error_of(pairs_of, TsvCorpus(tsv=path, target_column=4))
+    assert pairs_of(tsv=path, source_column=2, target_column=1) == [Pair("one", "un"), Pair("two", "deux\u2028")]
+    said = error_of(pairs_of, tsv=path, target_column=4)
+    assert said.startswith(f"{path}:1: 3 ") and "column 4 does not exist" in said
 
 
 def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
     rows = [{"en": "one", "translation": {"fr": "un"}}, {"en": "two\nlines", "translation": {"fr": "deux\r\nlignes"}}]
     path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    pairs = pairs_of(JsonlCorpus(jsonl=path, target_key="translation.fr"))
-    assert pairs == [Pair("one", "un"), Pair("two lines", "deux lignes")]
+    assert pairs_of(jsonl=path, target_key="translation.fr") == [Pair("one", "un"), Pair("two lines", "deux lignes")]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +200,7 @@ def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
 )
 def test_a_bad_json_line_is_named(write: Write, row: str, message: str) -> None:
     path = write("a.jsonl", f'{{"en": "one", "fr": "un"}}\n{row}\n')
-    assert error_of(pairs_of, JsonlCorpus(jsonl=path)).startswith(f"{path}:2: {message}")
+    assert error_of(pairs_of, jsonl=path).startswith(f"{path}:2: {message}")
 
 
 # --- hub --------------------------------------------------------------------------------------------------------------
@@ -207,12 +215,10 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     name = {"hub": "some/corpus", "split": "train", "subset": "en-fr", "revision": "abc"}
-    corpus = HubCorpus.model_validate(name | {"source_key": "translation.en", "target_key": "translation.fr"})
-    assert pairs_of(corpus) == [Pair("one", "un")]
+    assert pairs_of(**name, source_key="translation.en", target_key="translation.fr") == [Pair("one", "un")]
     assert asked == {"path": "some/corpus", "name": "en-fr", "split": "train", "revision": "abc"}
-    assert error_of(pairs_of, corpus.model_copy(update={"source_key": None})) == (
-        "hub dataset 'some/corpus', split 'train', row 1: no key 'en'; the keys are: translation.en, translation.fr"
-    )
+    said = error_of(pairs_of, **name)
+    assert "'some/corpus'" in said and "row 1: no key 'en'; the keys are: translation.en, translation.fr" in said
 
 
 def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,17 +226,15 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: 
         raise RuntimeError("Dataset scripts are no longer supported\nmore")
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    corpus = HubCorpus(hub="some/corpus", split="x")
-    for message in (error_of(pairs_of, corpus), error_of(corpus_digest, corpus, "en", "fr")):
-        assert message.startswith("hub dataset 'some/corpus', split 'x': cannot be loaded: RuntimeError: ")
-        assert "loading script" in message and message.endswith("{source: FILE, target: FILE}")
+    message = error_of(corpus_digest, corpus_of(hub="some/corpus", split="x"), "en", "fr")
+    assert message.startswith("hub dataset 'some/corpus', split 'x': cannot be loaded: RuntimeError: ")
+    assert "loading script" in message and message.endswith("{source: FILE, target: FILE}")
 
 
 @pytest.mark.parametrize("name", ["pandas", "../folder", "a/b/c"])
 def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(name: str) -> None:
     """``datasets`` before 5.0 would read ./train.pkl, a pickle, for ``pandas``."""
-    message = error_of(pairs_of, HubCorpus(hub=name, split="train"))
-    assert message.endswith("not a dataset of the hub; must be OWNER/NAME")
+    assert error_of(pairs_of, hub=name, split="train").endswith("not a dataset of the hub; must be OWNER/NAME")
 
 
 # --- digest -----------------------------------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(name: str) -
 
 def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:
     def digest(source: str, target: str, limit: int | None = None, languages: tuple[str, str] = ("en", "fr")) -> str:
-        corpus = FileCorpus(source=write(source, source[0]), target=write(target, target[0]), limit=limit)
+        corpus = corpus_of(source=write(source, source[0]), target=write(target, target[0]), limit=limit)
         return corpus_digest(corpus, *languages)
 
     first = digest("a1", "b1")
@@ -248,91 +252,65 @@ def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:
     assert len({first, *others}) == 5
 
 
-def test_what_cannot_be_pairs_of_is_named(write: Write, tmp_path: Path) -> None:
-    good, missing, pipe = write("a", "a\n"), tmp_path / "missing", tmp_path / "pipe"
-    os.mkfifo(pipe)
-    for path, problem in {
-        missing: "no such file",
-        tmp_path: "a directory; must be a file",
-        pipe: "a pipe can be read only once; save its text to a file and use the file",
-    }.items():
-        corpus = FileCorpus(source=good, target=str(path))
-        assert error_of(corpus_digest, corpus, "en", "fr") == f"{path}: {problem}"
-
-
 # --- several files ----------------------------------------------------------------------------------------------------
 
-SHARDS = [["a b", "c"], ["d"], ["e f"]]
+SHARDS = {"1": ["a b", "c"], "2": ["d"], "10": ["e f"]}
 
 
-def corpus_of(**keys: Any) -> AnyCorpus:
-    made: AnyCorpus = TypeAdapter(AnyCorpus).validate_python(keys)
-    return made
+@pytest.fixture
+def shards(write: Write, tmp_path: Path) -> str:
+    """Write part-1, part-2 and part-10 of each side and their links, also compressed; return their common name."""
+    for name, lines in SHARDS.items():
+        for kind, kept in (("en", lines), ("fr", [line.upper() for line in lines]), ("links", ["0-0"] * len(lines))):
+            text = "".join(f"{line}\n" for line in kept)
+            write(f"part-{name}.{kind}", text)
+            write(f"part-{name}.{kind}.gz", gzip.compress(text.encode()))
+    return f"{tmp_path}/part-"
 
 
-def write_shards(folder: Path, kinds: tuple[str, ...] = ("en", "fr")) -> None:
-    """Shards part-1, part-2 and part-10 of each side; the last one is compressed."""
-    for name, lines in zip((1, 2, 10), SHARDS, strict=True):
-        for kind in kinds:
-            text = "".join(f"{line.upper() if kind == 'fr' else line}\n" for line in lines).encode()
-            path = folder / f"part-{name}.{kind}"
-            path.write_bytes(text)
-            if name == 10:
-                path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(text))
+def test_files_of_a_pattern_are_read_in_the_order_of_their_names(write: Write, shards: str, tmp_path: Path) -> None:
+    files = {"source": f"{shards}*.en", "target": f"{shards}*.fr"}
+    expected = [Pair(line, line.upper()) for line in ("a b", "c", "e f", "d")]  # 1, 10, 2
+    assert pairs_of(**files) == expected and pairs_of(**files, limit=3) == expected[:3]
+    assert pairs_of(source=f"{shards}??.en.gz", target=f"{shards}??.fr.gz") == [Pair("e f", "E F")]
+    for name in SHARDS:  # the names of this side have another order
+        (tmp_path / f"part-{name}.fr").rename(tmp_path / f"{name}_fr")
+    assert pairs_of(source=files["source"], target=f"{tmp_path}/*_fr") == expected
+    literal = {side: write(f"[1].{side}", "x\n") for side in ("source", "target")}
+    write("1.source", "y\n")
+    assert pairs_of(**literal) == [Pair("x", "x")]
 
 
-def test_files_of_a_pattern_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    write_shards(tmp_path)
-    corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr")
-    assert [pair.source for pair in pairs_of(corpus)] == ["a b", "c", "e f", "d"]  # 1, 10, 2
-    assert all(pair.target == pair.source.upper() for pair in pairs_of(corpus))
-    names = [Path(path).name for path in corpus_files(corpus)]
-    assert names == ["part-1.en", "part-1.fr", "part-10.en", "part-10.fr", "part-2.en", "part-2.fr"]
-    assert [pair.source for pair in pairs_of(corpus.model_copy(update={"limit": 3}))] == ["a b", "c", "e f"]
-    packed = corpus_of(source=f"{tmp_path}/part-*.en.gz", target=f"{tmp_path}/part-??.fr.gz")
-    assert pairs_of(packed) == [Pair("e f", "E F")]
-    for side in ("en", "fr"):
-        (tmp_path / f"[1].{side}").write_text("x\n")
-        (tmp_path / f"1.{side}").write_text("y\n")
-    assert pairs_of(corpus_of(source=f"{tmp_path}/[1].en", target=f"{tmp_path}/[1].fr")) == [Pair("x", "x")]
+@pytest.mark.parametrize("kind", ["tsv", "jsonl"])
+def test_patterns_of_one_file_formats(write: Write, tmp_path: Path, kind: str) -> None:
+    for number, lines in enumerate(SHARDS.values()):
+        rows = [json.dumps({"en": line, "fr": line.upper()}) for line in lines]
+        write(f"{number}.jsonl", "".join(f"{row}\n" for row in rows))
+        write(f"{number}.tsv", "".join(f"{line}\t{line.upper()}\n" for line in lines))
+    found = pairs_of(**{kind: f"{tmp_path}/[0-9].{kind}"})
+    assert found == [Pair(line, line.upper()) for lines in SHARDS.values() for line in lines]
+    bad = write(f"1.{kind}", "{\n")
+    assert error_of(pairs_of, **{kind: f"{tmp_path}/*.{kind}"}).startswith(f"{bad}:1: ")
 
 
-def test_patterns_of_one_file_formats(tmp_path: Path) -> None:
-    for number, lines in enumerate(SHARDS):
-        (tmp_path / f"{number}.tsv").write_text("".join(f"{line}\t{line.upper()}\n" for line in lines))
-        rows = (json.dumps({"en": line, "fr": line.upper()}) for line in lines)
-        (tmp_path / f"{number}.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    expected = [Pair(line, line.upper()) for lines in SHARDS for line in lines]
-    for kind in ("tsv", "jsonl"):
-        assert pairs_of(corpus_of(**{kind: f"{tmp_path}/[0-9].{kind}"})) == expected
-    (tmp_path / "1.tsv").write_text("no tab\n")
-    assert error_of(pairs_of, corpus_of(tsv=f"{tmp_path}/*.tsv")).startswith(
-        f"{tmp_path}/1.tsv:1: 1 tab-separated column(s)"
-    )
-    (tmp_path / "2.jsonl").write_text("{\n")
-    assert error_of(pairs_of, corpus_of(jsonl=f"{tmp_path}/*.jsonl")).startswith(f"{tmp_path}/2.jsonl:1: not JSON: ")
+def test_links_of_several_files(write: Write, shards: str) -> None:
+    corpus = corpus_of(source=f"{shards}*.en", target=f"{shards}*.fr", links=f"{shards}*.links")
+
+    def linked() -> list[Any]:
+        return list(linked_pairs(read_pairs(corpus, "en", "fr"), corpus, f"{shards}*.links"))
+
+    assert [(pair.source, links) for pair, links in linked()] == [(line, [(0, 0)]) for line in ("a b", "c", "e f", "d")]
+    bad = write("part-10.links", "2-0\n")
+    assert error_of(linked).startswith(f"{bad}:1: 2-0 links a missing word")
 
 
-def test_links_of_several_files(tmp_path: Path) -> None:
-    write_shards(tmp_path)
-    for name, line in (("1", "0-0\n\n"), ("10", "1-1\n"), ("2", "0-0\n")):
-        (tmp_path / f"part-{name}.links").write_text(line)
-    links = f"{tmp_path}/part-*.links"
-    corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr", links=links)
-    found = list(linked_pairs(pairs_of(corpus), corpus, links))
-    assert [each for _, each in found] == [[(0, 0)], [], [(1, 1)], [(0, 0)]]
-    (tmp_path / "part-10.links").write_text("2-0\n")
-    with pytest.raises(DataError, match=r"part-10\.links:1: 2-0 links a missing word"):
-        list(linked_pairs(pairs_of(corpus), corpus, links))
-
-
-def test_sides_that_do_not_match_are_named(tmp_path: Path) -> None:
-    write_shards(tmp_path)
-    corpus = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/part-*.fr")
+def test_sides_that_do_not_match_are_named(shards: str, tmp_path: Path) -> None:
+    files = {"source": f"{shards}*.en", "target": f"{shards}*.fr"}
     (tmp_path / "part-2.fr").rename(tmp_path / "part-3.fr")
-    alone = f"without a counterpart: {tmp_path}/part-2.en"
-    assert error_of(pairs_of, corpus).endswith(f"; {alone}, {tmp_path}/part-3.fr")
+    alone = f"without a counterpart: {shards}2.en"
+    assert error_of(pairs_of, **files).endswith(f"; {alone}, {shards}3.fr")
     (tmp_path / "part-3.fr").unlink()
-    assert error_of(pairs_of, corpus).endswith(f"; {alone}")
-    other = corpus_of(source=f"{tmp_path}/part-*.en", target=f"{tmp_path}/none-*.fr")
-    assert error_of(pairs_of, other) == f"{tmp_path}/none-*.fr: no file matches"
+    assert error_of(pairs_of, **files).endswith(f"; {alone}")
+    assert error_of(pairs_of, source=files["source"], target=f"{shards}none-*.fr") == (
+        f"{shards}none-*.fr: no file matches"
+    )

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Position, collate, training_batches
+from nmt.data.batching import Batch, collate
 from nmt.data.dataset import PreparedData, prepare
+from nmt.data.epochs import Position, training_batches
 from nmt.device import resolve_device
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory

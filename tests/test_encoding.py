@@ -1,13 +1,7 @@
-"""Encoding of a split: several processes, kills, memory; the filters for noisy corpora."""
+"""Encoding of a split: progress, threads, memory; the filters for noisy corpora."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,120 +12,45 @@ from nmt.config import Config
 from nmt.config.schema import FileCorpus, Filter
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
-from nmt.data.encoding import Recipe, _repeats, encode_split, reason
+from nmt.data.encoding import Recipe, encode, encode_split, reason
 from nmt.data.report import REASONS
-from nmt.errors import DataError
+from nmt.data.tokenizer import Tokenizers
 from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
 from tests.small_run import options, write_corpus
 from tests.small_translator import small_tokenizers
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # processes with threads, from Python 3.12
 
-
-def configured(folder: Path, cache: str = "cache", **data: Any) -> Config:
-    """300 training pairs."""
-    chosen = options(folder)
-    chosen["data"] |= {"cache": str(folder / cache), **data}
-    return Config.model_validate(chosen)
-
-
-def content(cache: Path) -> dict[str, bytes]:
-    """The files of the only corpus in a cache; nothing unfinished is beside it."""
-    assert list(cache.glob("building-*")) == []
-    [entry] = cache.glob("corpus-*")
-    return {str(path.relative_to(entry)): path.read_bytes() for path in entry.rglob("*") if path.is_file()}
-
-
-# --- processes and kills ----------------------------------------------------------------------------------------------
-
-PROGRAM = """
-import pathlib, sys, time
-import nmt.data.encoding
-from nmt.config import Config
-from nmt.data.dataset import prepare
-
-nmt.data.encoding.UNIT, encode = 20, nmt.data.encoding.encode
-
-def slowly(*arguments):
-    time.sleep(0.2)
-    print("encoding", flush=True)
-    return encode(*arguments)
-
-nmt.data.encoding.encode = slowly
-prepare(Config.model_validate_json(pathlib.Path(sys.argv[1]).read_text()))
-"""
-
-
-def running(name: str) -> list[str]:
-    """The processes that have a name among their arguments."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found += [path.parent.name] if name.encode() in path.read_bytes() else []
-        except OSError:
-            continue
-    return found
-
-
-def test_any_number_of_processes_gives_the_same_bytes_also_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nmt.data.encoding, "UNIT", 20)
-    prepare(configured(tmp_path, "one", processes=1))
-    two = configured(tmp_path, "two", processes=2)
-    path = tmp_path / "killed.json"
-    path.write_text(two.model_dump_json())
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"encoding\n"
-        process.kill()
-    assert list((tmp_path / "two").glob("building-corpus-*/train/*.arrow"))
-    deadline = time.monotonic() + 30
-    while running("killed.json") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert running("killed.json") == [], "its workers have ended, too"
-    prepare(two)
-    assert content(tmp_path / "two") == content(tmp_path / "one")
-
-
-def dying(*arguments: Any) -> Any:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_worker_that_is_killed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoding, "encode", dying)
-    with pytest.raises(DataError, match=r"^data\.processes: "):
-        prepare(configured(tmp_path, processes=2))
-    assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir() and "corpus" in path.name] == []
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    return small_tokenizers()
 
 
 def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.data.encoding, "UNIT", 100)
     display = Recorder()
     with shown_on(display):
-        prepare(configured(tmp_path, processes=2, filter={"duplicates": True}))
-    assert {
-        "reading text for the tokenizer",
-        "learning the tokenizer of the source side",
-        "looking for repeated pairs",
-        "encoding validation",
-    } < {step.what for step in display.steps if step.ended}
+        prepare(Config.model_validate(options(tmp_path)))
+    ended = {step.what for step in display.steps if step.ended}
+    assert {"learning the tokenizer of the source side", "encoding validation"} < ended
     encoding = display.named("encoding train")
     assert (encoding.counts, encoding.unit) == ([100, 200, 300], "pairs")
     assert display.named("reading text for the tokenizer").done == 300
 
 
-def test_memory_does_not_grow_with_the_text_that_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
+    tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nmt.data.encoding, "UNIT", 200)
-    peaks: list[int] = []
-    for size in (400, 400, 4000):  # once to fill caches
-        folder = tmp_path / f"{size}-{len(peaks)}"
-        folder.mkdir()
-        corpus = FileCorpus.model_validate(write_corpus(folder, train=size)["train"])
+    peaks = []
+    for threads, size in ((1, 400), (2, 400), (2, 4000)):
+        corpus = FileCorpus.model_validate(write_corpus(tmp_path, train=size)["train"])
+        path = tmp_path / f"{threads}-{size}.arrow"
         tracemalloc.start()
-        encode_split(folder / "train", corpus, ("en", "fr"), Recipe(small_tokenizers(), Filter()), 1)
+        encode_split(path, corpus, ("en", "fr"), Recipe(tokenizers, Filter()), threads)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
+    assert (tmp_path / "1-400.arrow").read_bytes() == (tmp_path / "2-400.arrow").read_bytes()
     assert peaks[2] < 1.3 * peaks[1]
 
 
@@ -190,7 +109,13 @@ def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pyt
         assert (report["repeated_pairs"] == 0) == ("duplicates" in rule)
 
 
-@given(st.lists(st.integers(0, 5), max_size=40))
-def test_repeated_pairs_against_a_plain_set(numbers: list[int]) -> None:
-    pairs = [Pair(f"{number}", f"{number % 2}") for number in numbers]
-    assert _repeats(pairs).tolist() == [pair in pairs[:place] for place, pair in enumerate(pairs)]
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=9), max_size=9))
+def test_repeated_pairs_against_a_plain_list(tokenizers: Tokenizers, units: list[list[int]]) -> None:
+    recipe, seen, pairs = Recipe(tokenizers, Filter(duplicates=True)), set[int](), list[Pair]()
+    for numbers in units:
+        new = [Pair(f"{number}", f"{number % 2}") for number in numbers]
+        source, target = map(list, zip(*new, strict=True))
+        _, facts = encode({"source_text": source, "target_text": target, "links": [[]] * len(new)}, recipe, seen)
+        expected = [pair in [*pairs, *new[:place]] for place, pair in enumerate(new)]
+        assert [REASONS[each] == "duplicate" for each in facts["reason"].to_pylist()] == expected
+        pairs += new

@@ -1,8 +1,11 @@
-"""What an epoch reads: parts of a mix of corpora, with tags and links."""
+"""The training set as each epoch reads it: sampled segmentations, parts of a mix of corpora, tags, word links."""
 
+import os
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,16 +14,84 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
-from nmt.config.schema import FileCorpus
-from nmt.data.batching import Batch, Position, Specials, training_batches
-from nmt.data.dataset import PreparedData, prepare
-from nmt.data.encoded import MixedCorpus, epoch_rows, pairs_per_epoch
+from nmt.data.batching import Specials
+from nmt.data.dataset import PreparedData, corpus_sha256, prepare
+from nmt.data.encoded import EncodedCorpus, epoch_rows, pairs_per_epoch
+from nmt.data.epochs import Position, training_batches
+from nmt.data.links import piece_words
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
+from nmt.training.pipeline import train_run
+from nmt.training.world import World
+from tests.processes import run_processes
+from tests.small_run import metrics, options, train, train_whole_and_in_parts, write_corpus
 from tests.torture.comparison import differences
 
 BPE = {"type": "bpe", "vocabulary": 40}
+UNIGRAM = {"type": "unigram", "vocabulary": 28}
+WORD = {"type": "word", "vocabulary": 50}
+GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def sampled(tokenizer: dict[str, Any], **sampling: Any) -> dict[str, Any]:
+    return tokenizer | {"sampling": {"alpha": 0.3} | sampling}
+
+
+def configuration(
+    folder: Path, tokenizer: dict[str, Any] = BPE, *, data: Mapping[str, Any] = NOTHING, seed: int = 1, **training: Any
+) -> Config:
+    """The tiny run, with 300 pairs, by other tokenizers and with changes of the section ``data``."""
+    chosen = options(folder, **training) | {"tokenizer": tokenizer, "seed": seed}
+    return Config.model_validate(chosen | {"data": chosen["data"] | data})
+
+
+def write_links(folder: Path) -> str:
+    """Write the links of the corpus in a folder, whose translations have the words in reverse order; -> their file."""
+    if not (folder / "train.low").exists():
+        write_corpus(folder)
+    counts = [len(line.split()) for line in (folder / "train.low").read_text("utf-8").splitlines()]
+    lines = (" ".join(f"{i}{'-p'[i % 2]}{count - 1 - i}" for i in range(count)) for count in counts)
+    (folder / "train.links").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return str(folder / "train.links")
+
+
+def linked(folder: Path, tokenizer: dict[str, Any] = BPE, **data: Any) -> Config:
+    """A configuration of links."""
+    files = {"source": f"{folder}/train.low", "target": f"{folder}/train.up", "links": f"{folder}/train.links"}
+    if not (folder / "train.links").exists():
+        write_links(folder)
+    return configuration(folder, tokenizer, data={"train": files, **data})
+
+
+def mixed(
+    folder: Path, mix: dict[str, float], tokenizer: Any = BPE, *, temperature: float = 1.0, **training: Any
+) -> Config:
+    """Two corpora of 300 and 60 pairs; the second is tagged, and linked where attention is guided."""
+    (folder / "other").mkdir(exist_ok=True)
+    back = write_corpus(folder / "other", train=60, seed=9)["train"] | {"tag": "<bt>"}
+    if "guided_attention" in training:
+        back["links"] = write_links(folder / "other")
+    corpora = {"europarl": configuration(folder).data.train.model_dump(exclude_none=True), "back": back}
+    data = {"corpora": {name: corpora[name] for name in mix}, "train": {"mix": mix, "temperature": temperature}}
+    return configuration(folder, tokenizer, data=data, **training)
+
+
+def ids(corpus: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
+    """All pairs of a corpus."""
+    sources, targets = corpus.rows(range(len(corpus)))
+    return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
+
+
+def sources_of(prepared: PreparedData, epoch: int) -> list[tuple[int, ...]]:
+    return [tuple(source) for source, _ in ids(prepared.train.in_epoch(epoch))]
+
+
+def error_of(chosen: Config) -> str:
+    with pytest.raises(DataError) as caught:
+        prepare(chosen)
+    return str(caught.value)
+
 
 # --- how many pairs, and which ----------------------------------------------------------------------------------------
 
@@ -68,32 +139,77 @@ def test_every_pair_is_read_as_often_as_any_other_or_once_more(
             first += size
 
 
-# --- prepared ---------------------------------------------------------------------------------------------------------
+# --- sampled segmentations --------------------------------------------------------------------------------------------
 
 
-def mixed(
-    folder: Path, mix: dict[str, float], *, temperature: float = 1.0, tokenizer: Any = BPE, **changes: Any
-) -> Config:
-    """Two corpora of 300 and 60 pairs; the second is tagged."""
-    chosen = options(folder, **changes) | {"tokenizer": tokenizer}
-    (folder / "other").mkdir(exist_ok=True)
-    other = write_corpus(folder / "other", train=60, seed=9)["train"]
-    corpora = {"europarl": chosen["data"]["train"], "back": other | {"tag": "<bt>"}}
-    chosen["data"] |= {
-        "corpora": {name: corpora[name] for name in mix},
-        "train": {"mix": mix, "temperature": temperature},
-    }
-    return Config.model_validate(chosen)
+@pytest.mark.parametrize(("kind", "sides"), [(BPE, "both"), (UNIGRAM, "target")], ids=["bpe", "unigram"])
+def test_a_pair_is_segmented_again_in_each_epoch(
+    tmp_path: Path, kind: dict[str, Any], sides: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(kind, sides=sides)))
+    epochs = [ids(prepared.train.in_epoch(epoch)) for epoch in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    monkeypatch.setattr("nmt.data.encoded.READ", 70)
+    assert ids(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
+    other = prepare(configuration(tmp_path, sampled(kind, sides=sides), seed=2))
+    assert ids(other.train.in_epoch(0)) != epochs[0]
+    for side, (_, tokenizer) in enumerate(prepared.tokenizers.sides()):
+        found, best = ([pair[side] for pair in pairs] for pairs in (epochs[0], ids(prepared.train)))
+        assert list(map(tokenizer.decode, found)) == list(map(tokenizer.decode, best))
+        assert (found == best) == (sides == "target" and side == 0)
 
 
-def sources_of(prepared: PreparedData, epoch: int) -> list[tuple[int, ...]]:
-    pairs = prepared.train.in_epoch(epoch)
-    return [tuple(row.tolist()) for row in pairs.rows(range(len(pairs)))[0]]
+def test_a_sample_that_is_too_long_gives_way_to_the_best(tmp_path: Path) -> None:
+    """alpha 1 leaves out every merge: a piece for every letter and for the mark of every word."""
+    prepared = prepare(configuration(tmp_path, sampled(BPE, alpha=1.0), data={"filter": {"max_pieces": 8}}))
+    kept = 0
+    for (row, _), (best, _) in zip(ids(prepared.train.in_epoch(0)), ids(prepared.train), strict=True):
+        text = prepared.tokenizers.source.decode(best)
+        pieces = len(text.replace(" ", "")) + len(text.split())
+        assert len(row) == (pieces if pieces <= 8 else len(best))
+        kept += pieces > 8
+    assert 0 < kept < len(prepared.train)
+
+
+def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tmp_path: Path) -> None:
+    prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
+    specials, found = Specials.of(prepared.tokenizers), []
+    for after, batch in training_batches(prepared.train, specials, 200, seed=1, position=Position(1)):
+        assert max(batch.source.numel(), batch.target_output.numel()) <= 200
+        found += [tuple(row[: n - 1].tolist()) for row, n in zip(batch.source, batch.source_lengths, strict=True)]
+        if after.epoch > 1:
+            break
+    assert sorted(found) == sorted(sources_of(prepared, 1))
+
+
+def test_neither_sampling_nor_links_change_tokenizers_and_ids(tmp_path: Path) -> None:
+    plain = prepare(configuration(tmp_path))
+    with_links = linked(tmp_path)
+    for chosen in (configuration(tmp_path, sampled(BPE)), configuration(tmp_path, sampled(BPE, alpha=0.5)), with_links):
+        said: list[str] = []
+        other = prepare(chosen, said.append)
+        assert not any(line.startswith("learning") for line in said)
+        assert (other.tokenizers.sha256, other.report) == (plain.tokenizers.sha256, plain.report)
+        assert ids(other.train) == ids(plain.train) and ids(other.validation) == ids(plain.validation)
+        assert (other.corpus_sha256 == plain.corpus_sha256) == (chosen is not with_links)
+    assert other.corpus_sha256 == corpus_sha256(with_links.data)
+    assert len(list((tmp_path / "cache").glob("corpus-*"))) == 3, "plain, with text, with links"
+    assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
+
+
+def test_a_given_model_that_cannot_be_sampled_or_lacks_the_tag(tmp_path: Path) -> None:
+    prepare(configuration(tmp_path, WORD)).tokenizers.save(tmp_path)
+    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
+    assert error_of(configuration(tmp_path, sampled(given))).startswith("tokenizer.sampling: the model of the source")
+    assert error_of(mixed(tmp_path, {"back": 1.0}, given)).startswith("data.corpora.back.tag: '<bt>' is not a piece")
+
+
+# --- a mix ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_epoch_of_two_corpora(tmp_path: Path) -> None:
     prepared = prepare(mixed(tmp_path, {"europarl": 0.5, "back": 2.5}))
-    assert isinstance(prepared.train, MixedCorpus) and len(prepared.train) == 360
+    assert len(prepared.train) == 360
     tag = prepared.tokenizers.source.piece_id("<bt>")
     corpora = prepared.report["corpora"]
     assert {name: (part["kept"], part["pairs_in_epoch"]) for name, part in corpora.items()} == {
@@ -104,7 +220,7 @@ def test_an_epoch_of_two_corpora(tmp_path: Path) -> None:
         read = sources_of(prepared, epoch)
         assert len(read) == 300
         assert sum(row[0] == tag for row in read) == 150
-    everything = [tuple(row.tolist()) for row in prepared.train.rows(range(360))[0]]
+    everything = [tuple(source) for source, _ in ids(prepared.train)]
     tagged = Counter(row for row in everything if row[0] == tag)
     times = Counter(row for row in sources_of(prepared, 0) if row[0] == tag)
     assert all(2 * count <= times[row] <= 3 * count for row, count in tagged.items())
@@ -112,24 +228,17 @@ def test_an_epoch_of_two_corpora(tmp_path: Path) -> None:
     assert both == Counter(row for row in everything if row[0] != tag)
 
 
-def test_a_mix_of_weight_one_gives_the_batches_of_the_corpora_end_to_end(tmp_path: Path) -> None:
+def test_a_mix_of_weight_one_is_the_corpora_end_to_end(tmp_path: Path) -> None:
     chosen = mixed(tmp_path, {"europarl": 1.0, "back": 1.0})
-    untagged = {name: corpus.model_copy(update={"tag": None}) for name, corpus in chosen.data.corpora.items()}
-    data = chosen.data.model_copy(update={"corpora": untagged})
-    files = [untagged[name].model_dump() for name in sorted(untagged)]
+    untagged = {name: corpus.model_dump(exclude={"tag"}) for name, corpus in sorted(chosen.data.corpora.items())}
     for side in ("source", "target"):
-        (tmp_path / side).write_text("".join(Path(each[side]).read_text("utf-8") for each in files), "utf-8")
-    joined = FileCorpus(source=str(tmp_path / "source"), target=str(tmp_path / "target"))
-    one = prepare(chosen.model_copy(update={"data": data}))
-    other = prepare(chosen.model_copy(update={"data": data.model_copy(update={"train": joined, "corpora": {}})}))
+        (tmp_path / side).write_text("".join(Path(each[side]).read_text() for each in untagged.values()))
+    joined = {"source": str(tmp_path / "source"), "target": str(tmp_path / "target")}
+    one = prepare(configuration(tmp_path, data={"corpora": untagged, "train": {"mix": dict.fromkeys(untagged, 1.0)}}))
+    other = prepare(configuration(tmp_path, data={"train": joined}))
     assert one.tokenizers.sha256 == other.tokenizers.sha256
     assert one.train.in_epoch(3) is one.train
-    streams = [
-        training_batches(each.train, Specials.of(each.tokenizers), 300, seed=1, position=Position())
-        for each in (one, other)
-    ]
-    for _ in range(60):
-        assert fingerprint(next(streams[0])) == fingerprint(next(streams[1]))
+    assert ids(one.train) == ids(other.train)
 
 
 def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> None:
@@ -143,81 +252,24 @@ def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> N
     assert next(line for line in lines if line.startswith("pairs in an epoch")).split()[4] == "615"
 
 
-def fingerprint(found: tuple[Position, Batch]) -> tuple[Position, list[list[int]]]:
-    return found[0], found[1].source.tolist()
-
-
-def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
-    """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
-    how: dict[str, Any] = {"updates": 6, "batch_tokens": 900, "guided_attention": {"type": "links"}}
-    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, tokenizer=BPE | {"sampling": {"alpha": 0.4}})
-    chosen = with_links(chosen, tmp_path, "back")
-    whole = train_whole_and_in_parts(chosen, tmp_path, **how)
-    assert differences(tmp_path / "parts", tmp_path / "whole") == []
-    data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
-    with pytest.raises(ConfigError, match=r"data.train.temperature was 1.0 and is now 2.0"):
-        train(whole.model_copy(update={"data": data}), resume=True)
-
-
-def with_links(chosen: Config, folder: Path, name: str) -> Config:
-    """The configuration with links of word i to word i of every pair of a corpus."""
-    corpus = chosen.data.corpora[name]
-    lines = Path(corpus.model_dump()["source"]).read_text("utf-8").splitlines()
-    (folder / "links").write_text(
-        "".join(" ".join(f"{i}-{i}" for i in range(len(line.split()))) + "\n" for line in lines)
-    )
-    linked = corpus.model_copy(update={"links": str(folder / "links")})
-    corpora = {**chosen.data.corpora, name: linked}
-    return chosen.model_copy(update={"data": chosen.data.model_copy(update={"corpora": corpora})})
-
-
-def test_links_of_a_tagged_corpus_leave_the_tag_alone(tmp_path: Path) -> None:
-    words = {"type": "word", "vocabulary": 50}
-    chosen = mixed(tmp_path, {"europarl": 1.0, "back": 2.0}, tokenizer=words, guided_attention={"type": "links"})
-    prepared = prepare(with_links(chosen, tmp_path, "back"))
-    pairs = prepared.train.in_epoch(0)
-    links = pairs.links(range(len(pairs)))
-    assert links is not None
-    for weights, source, target in zip(links, *pairs.rows(range(len(pairs))), strict=True):
-        assert weights.shape == (len(target), len(source))
-        tagged = source[0] == prepared.tokenizers.source.piece_id("<bt>")
-        expected = np.eye(len(target), len(source), 1) if tagged else np.zeros(weights.shape)
-        assert np.array_equal(weights, expected)
-
-
-@pytest.mark.parametrize("kind", ["bpe", "word"])
-def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: str) -> None:
-    prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, tokenizer={"type": kind, "vocabulary": 28}))
+@pytest.mark.parametrize("kind", [BPE, WORD, sampled(BPE)], ids=["bpe", "word", "sampled"])
+def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: dict[str, Any]) -> None:
+    prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, kind))
     source, target = prepared.tokenizers.source, prepared.tokenizers.target
     tag = source.piece_id("<bt>")
     with pytest.raises(KeyError):
         target.piece_id("<bt>")
-    rows, _ = prepared.train.rows(range(360))
-    assert [row[0] == tag for row in rows] == [True] * 60 + [False] * 300
+    for rows in (sources_of(prepared, 0), [source for source, _ in ids(prepared.train)]):
+        assert [row.count(tag) for row in rows] == [1] * 60 + [0] * 300
+        assert all(row[0] == tag for row in rows[:60])
     lines = (tmp_path / "other" / "train.low").read_text("utf-8").splitlines()
-    assert [row[1:].tolist() for row in rows[:60]] == source.encode(lines)
-
-
-def test_sampled_segmentations_keep_the_tag(tmp_path: Path) -> None:
-    prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, tokenizer=BPE | {"sampling": {"alpha": 0.4}}))
-    tag = prepared.tokenizers.source.piece_id("<bt>")
-    assert [row.count(tag) for row in sources_of(prepared, 0)] == [1] * 60 + [0] * 300
-    assert all(row[0] == tag for row in sources_of(prepared, 0)[:60])
-
-
-def test_a_given_vocabulary_without_the_tag_is_refused(tmp_path: Path) -> None:
-    prepare(Config.model_validate(options(tmp_path) | {"tokenizer": BPE})).tokenizers.save(tmp_path)
-    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    with pytest.raises(DataError, match=r"^data\.corpora\.back\.tag: '<bt>' is not a piece of the source vocabulary"):
-        prepare(mixed(tmp_path, {"back": 1.0}, tokenizer=given))
+    assert [row[1:] for row in rows[:60]] == source.encode(lines)
 
 
 def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     for _ in ("made", "found in the cache"):
-        with pytest.raises(
-            DataError, match=r"^data\.train\.mix\.back: 0\.001 leaves none of 60 pairs in an epoch; use"
-        ):
-            prepare(mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
+        said = error_of(mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
+        assert said.startswith("data.train.mix.back: 0.001 leaves none of 60 pairs in an epoch")
 
 
 @pytest.mark.parametrize(
@@ -240,3 +292,119 @@ def test_what_a_mix_cannot_be(tmp_path: Path, setting: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "run.yaml", [setting])
     assert f"{key}: " in caught.value.problems[0]
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse_source", [False, True])
+@pytest.mark.parametrize("tokenizer", [BPE, sampled(BPE)], ids=["best", "sampled"])
+def test_links_lead_from_word_to_word_in_training(
+    tmp_path: Path, tokenizer: dict[str, Any], reverse_source: bool
+) -> None:
+    """Each target piece is linked to all pieces of its word's counterpart, however the words are cut."""
+    prepared = prepare(linked(tmp_path, tokenizer, reverse_source=reverse_source))
+    source, target = prepared.tokenizers.source, prepared.tokenizers.target
+    batches = training_batches(prepared.train, Specials.of(prepared.tokenizers), 150, seed=1, position=Position())
+    seen = 0
+    while seen < len(prepared.train):
+        _, found = next(batches)
+        assert found.links is not None
+        assert found.links.shape == (*found.target_output.shape, found.source.size(1))
+        for row, length in enumerate(found.source_lengths.tolist()):
+            read = found.source[row, : length - 1].tolist()
+            pieces = source.pieces(read[::-1] if reverse_source else read)
+            source_words = piece_words(pieces, source.decode(read[::-1] if reverse_source else read))
+            written = found.target_output[row][found.target_mask[row]].tolist()[:-1]
+            target_words = piece_words(target.pieces(written), target.decode(written))
+            weights = found.links[row].numpy().copy()
+            if reverse_source:
+                weights[:, : length - 1] = weights[:, : length - 1][:, ::-1]
+            last = source_words[-1]
+            for piece, j in enumerate(target_words):
+                wanted = [float(i == last - j) for i in source_words]
+                np.testing.assert_allclose(weights[piece, : length - 1], np.array(wanted) / sum(wanted), rtol=1e-6)
+            assert weights[len(written) :].sum() == 0 and weights[:, length - 1 :].sum() == 0
+            seen += 1
+
+
+def test_pairs_that_are_dropped_take_their_links_with_them(tmp_path: Path) -> None:
+    for name, lines in {
+        "low": ["a b", "", "a b c d e", "c d"],
+        "up": ["x y", "z", "x", "w v"],
+        "links": ["0-0 1p1", "", "4-0 0-0", "1-0 1-0 0p1"],
+    }.items():
+        (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        for split in ("validation", "test"):
+            (tmp_path / f"{split}.{name}").write_text("a\n", "utf-8")
+    links = prepare(linked(tmp_path, WORD, filter={"max_ratio": 2.5})).train.links([1, 0])
+    assert links is not None and [each.tolist() for each in links] == [[[0, 1], [1, 0]], [[1, 0], [0, 1]]]
+
+
+def test_links_of_a_tagged_corpus_leave_the_tag_alone(tmp_path: Path) -> None:
+    prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 2.0}, WORD, **GUIDED))
+    pairs = prepared.train.in_epoch(0)
+    links = pairs.links(range(len(pairs)))
+    assert links is not None
+    for weights, (source, target) in zip(links, ids(pairs), strict=True):
+        tagged = source[0] == prepared.tokenizers.source.piece_id("<bt>")
+        expected = np.eye(len(target), len(source) - 1)[::-1] if tagged else np.zeros((len(target), len(source) - 1))
+        assert np.array_equal(weights, np.pad(expected, ((0, 0), (1, 0))))
+
+
+@pytest.mark.parametrize("count", [298, 301])
+def test_another_number_of_lines_names_both_files(tmp_path: Path, count: int) -> None:
+    made, path = linked(tmp_path), tmp_path / "train.links"
+    path.write_text("".join([*path.read_text("utf-8").splitlines(keepends=True), "\n"][:count]), "utf-8")
+    said = error_of(made)
+    assert f"{tmp_path}/train.up: 300 pairs" in said and f"{path} has {count} lines" in said
+
+
+def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
+    made, path = linked(tmp_path), tmp_path / "train.links"
+    lines = path.read_text("utf-8").splitlines()
+    words = len((tmp_path / "train.low").read_text("utf-8").splitlines()[4].split())
+    for text, link in ((f"0-0 {words}p0", f"{words}-0 "), (f"0-{words}", f"0-{words} "), ("0-0 1:1", "'1:1' ")):
+        path.write_text("".join(f"{line}\n" for line in [*lines[:4], text, *lines[5:]]), "utf-8")
+        assert error_of(made).startswith(f"{path}:5: {link}")
+    path.unlink()
+    assert error_of(made).startswith(f"data.train.links: {path}: no such file")
+    os.mkfifo(path)
+    assert error_of(made).startswith(f"data.train.links: {path}: a pipe")
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
+    """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
+    how: dict[str, Any] = {"updates": 6, "batch_tokens": 900, **GUIDED}
+    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, sampled(BPE), **how)
+    whole = train_whole_and_in_parts(chosen, tmp_path, **how)
+    assert differences(tmp_path / "parts", tmp_path / "whole") == []
+    data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
+    tokenizer = configuration(tmp_path, sampled(BPE, alpha=0.2)).tokenizer
+    for key, section in (("data.train.temperature", {"data": data}), ("tokenizer.sampling", {"tokenizer": tokenizer})):
+        with pytest.raises(ConfigError, match=f"{key}.* was .* and is now"):
+            train(whole.model_copy(update=section), resume=True)
+
+
+def trained(world: World, chosen: Config) -> None:
+    train_run(chosen, say=lambda line: None, world=world)
+
+
+def test_two_processes_end_with_the_bytes_of_one(tmp_path: Path) -> None:
+    """Both sample the epochs whose batches they deal out; updates go over the end of an epoch."""
+    dropout = {"dropout": dict.fromkeys(("embedding", "annotation", "readout"), 0.0)}
+    how: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1, **dropout}
+    one, two = (
+        configuration(tmp_path, sampled(BPE), **how, accumulation=accumulation).model_copy(
+            update={"output": str(tmp_path / name)}
+        )
+        for name, accumulation in (("one", 2), ("two", 1))
+    )
+    train(one)
+    run_processes(trained, 2, two)
+    assert max(line["epoch"] for line in metrics(tmp_path / "one", "train")) > 1
+    for file in ("checkpoints/last/model.safetensors", "test.hypotheses.txt"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()

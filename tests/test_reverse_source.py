@@ -11,7 +11,6 @@ import torch
 
 from nmt.config import Config
 from nmt.data.corpus import Pair
-from nmt.data.dataset import prepare
 from nmt.data.tokenizer import Tokenizers
 from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
@@ -100,14 +99,3 @@ def test_the_network_reads_the_pieces_last_to_first(tokenizers: Tokenizers, atte
             assert forced.attention is not None
             as_read = np.concatenate((forced.attention[:, :-1][:, ::-1], forced.attention[:, -1:]), 1)
             np.testing.assert_allclose(as_read, weights[0].numpy(), atol=1e-5)
-
-
-def test_one_cache_serves_both_orders(tmp_path: Path) -> None:
-    one = prepare(configuration(tmp_path / "data", reverse_text=False))
-    said: list[str] = []
-    chosen = options(tmp_path / "data")
-    chosen["data"]["reverse_source"] = True
-    other = prepare(Config.model_validate(chosen), said.append)
-    assert not any(line.startswith(("encoding", "learning")) for line in said)
-    assert (one.tokenizers.reverse_source, other.tokenizers.reverse_source) == (False, True)
-    assert [row.tolist() for row in one.train.rows([0, 1])[0]] == [row.tolist() for row in other.train.rows([0, 1])[0]]

@@ -1,4 +1,4 @@
-"""Sampled segmentations: their distribution, and that each is a function of seed, epoch and pair alone."""
+"""Sampled segmentations: their distribution, and that each is a function of the text and the seed."""
 
 import io
 import json
@@ -7,53 +7,23 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 import sentencepiece
 
-from nmt.config import Config
 from nmt.config.schema import BpeTokenizer, Sampling
-from nmt.data.batching import Position, Specials, training_batches
 from nmt.data.corpus import Pair
-from nmt.data.dataset import PreparedData, prepare
 from nmt.data.learning import learn
 from nmt.data.segmentation import MergeDropout, SubwordRegularization, sampled_segmentation
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import ConfigError, DataError
-from nmt.training.pipeline import train_run
-from nmt.training.world import World
-from tests.processes import run_processes
-from tests.small_run import metrics, options, train
 from tests.small_translator import LINES, WORDS
 
 SAMPLES = 2000
-BPE = {"type": "bpe", "vocabulary": 40}
-UNIGRAM = {"type": "unigram", "vocabulary": 28}
-DROPOUT = ("embedding", "annotation", "readout")
-
-
-def configuration(
-    folder: Path,
-    tokenizer: dict[str, Any],
-    *,
-    output: str = "run",
-    seed: int = 1,
-    data: Mapping[str, Any] = MappingProxyType({}),
-    **training: Any,
-) -> Config:
-    chosen = options(folder, **training) | {"tokenizer": tokenizer, "output": str(folder / output), "seed": seed}
-    chosen["data"] |= data
-    return Config.model_validate(chosen)
-
-
-def sampled(tokenizer: dict[str, Any], **sampling: Any) -> dict[str, Any]:
-    return tokenizer | {"sampling": {"alpha": 0.3} | sampling}
 
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -81,9 +51,6 @@ def model(kind: str, **chosen: Any) -> Tokenizer:
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return model(request.param)
-
-
-# --- the distribution -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
@@ -192,100 +159,3 @@ def test_subword_regularization_against_every_segmentation(alpha: float) -> None
     segmentation = sampled_segmentation(tokenizer, Sampling(alpha=alpha))
     found = Counter(tuple(tokenizer.pieces(segmentation.sample(word, seed))) for seed in range(SAMPLES))
     frequent(found, dict(zip((pieces for pieces, _ in every), weights / weights.sum(), strict=True)))
-
-
-# --- the training set -------------------------------------------------------------------------------------------------
-
-
-def rows_of(prepared: PreparedData, epoch: int, pairs: list[int]) -> list[tuple[list[int], list[int]]]:
-    sources, targets = prepared.train.in_epoch(epoch).rows(pairs)
-    return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
-
-
-@pytest.mark.parametrize(("kind", "sides"), [(BPE, "both"), (UNIGRAM, "target")], ids=["bpe", "unigram"])
-def test_a_pair_is_segmented_again_in_each_epoch(
-    tmp_path: Path, kind: dict[str, Any], sides: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared = prepare(configuration(tmp_path, sampled(kind, sides=sides)))
-    everything = list(range(len(prepared.train)))
-    epochs = [rows_of(prepared, epoch, everything) for epoch in range(3)]
-    assert epochs[0] != epochs[1] != epochs[2]
-    assert rows_of(prepared, 1, everything[::-1]) == epochs[1][::-1]
-    monkeypatch.setattr("nmt.data.encoded.READ", 70)
-    assert rows_of(prepared, 1, everything) == epochs[1], "however many texts are read at a time"
-    assert rows_of(prepared, 2, [7]) == [epochs[2][7]]
-    other = prepare(configuration(tmp_path, sampled(kind, sides=sides), seed=2))
-    assert rows_of(other, 0, everything) != epochs[0]
-    best = [list(map(np.ndarray.tolist, side)) for side in prepared.train.rows(everything)]
-    for side, tokenizer in enumerate((prepared.tokenizers.source, prepared.tokenizers.target)):
-        found = [pair[side] for pair in epochs[0]]
-        assert list(map(tokenizer.decode, found)) == list(map(tokenizer.decode, best[side]))
-        assert (found == best[side]) == (sides == "target" and side == 0)
-
-
-def test_a_sample_that_is_too_long_gives_way_to_the_best(tmp_path: Path) -> None:
-    """alpha 1 leaves out every merge: a piece for every letter and for the mark of every word."""
-    prepared = prepare(configuration(tmp_path, sampled(BPE, alpha=1.0), data={"filter": {"max_pieces": 8}}))
-    everything = list(range(len(prepared.train)))
-    (sources, _), (bests, _) = prepared.train.in_epoch(0).rows(everything), prepared.train.rows(everything)
-    kept = 0
-    for row, best in zip(sources, bests, strict=True):
-        text = prepared.tokenizers.source.decode(best.tolist())
-        pieces = len(text.replace(" ", "")) + len(text.split())
-        assert len(row) == (pieces if pieces <= 8 else len(best))
-        kept += pieces > 8
-    assert 0 < kept < len(everything)
-
-
-def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tmp_path: Path) -> None:
-    prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
-    specials, found = Specials.of(prepared.tokenizers), []
-    for after, batch in training_batches(prepared.train, specials, 200, seed=1, position=Position(1)):
-        assert max(batch.source.numel(), batch.target_output.numel()) <= 200
-        found += [row[: length - 1].tolist() for row, length in zip(batch.source, batch.source_lengths, strict=True)]
-        if after.epoch > 1:
-            break
-    everything = list(range(len(prepared.train)))
-    assert sorted(found) == sorted(source for source, _ in rows_of(prepared, 1, everything))
-
-
-def test_the_models_and_the_cache_of_plain_runs_are_the_same(tmp_path: Path) -> None:
-    plain = prepare(configuration(tmp_path, BPE))
-    said: list[str] = []
-    prepared = prepare(configuration(tmp_path, sampled(BPE)), said.append)
-    assert not any(line.startswith("learning") for line in said)
-    prepare(configuration(tmp_path, sampled(BPE, alpha=0.5)))  # the same text
-    assert len(list((tmp_path / "cache").glob("corpus-*"))) == 2
-    assert plain.corpus_sha256 == prepared.corpus_sha256
-    for one, other in zip(plain.validation.rows([0, 1, 2]), prepared.validation.rows([0, 1, 2]), strict=True):
-        assert all(map(np.array_equal, one, other))
-    assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
-
-
-def trained(world: World, folder: str, output: str, tokenizer: dict[str, Any], training: dict[str, Any]) -> None:
-    train_run(configuration(Path(folder), tokenizer, output=output, **training), say=lambda line: None, world=world)
-
-
-def test_a_stopped_run_and_two_processes_end_with_the_bytes_of_one(tmp_path: Path) -> None:
-    """Both processes sample the epochs whose batches they deal out; updates go over the end of an epoch."""
-    sizes: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1, "dropout": dict.fromkeys(DROPOUT, 0.0)}
-    train(configuration(tmp_path, sampled(BPE), output="one", accumulation=2, **sizes))
-    train(configuration(tmp_path, sampled(BPE), output="stopped", accumulation=2, **sizes), stop_after=4)
-    train(configuration(tmp_path, sampled(BPE), output="stopped", accumulation=2, **sizes), resume=True)
-    run_processes(trained, 2, str(tmp_path), "two", sampled(BPE), sizes)
-    assert max(line["epoch"] for line in metrics(tmp_path / "one", "train")) > 1
-    for file in ("checkpoints/last/model.safetensors", "test.hypotheses.txt"):
-        for other in ("stopped", "two"):
-            assert (tmp_path / "one" / file).read_bytes() == (tmp_path / other / file).read_bytes()
-    with pytest.raises(ConfigError, match=r"tokenizer.sampling.alpha was 0.3 and is now 0.2"):
-        train(configuration(tmp_path, sampled(BPE, alpha=0.2), output="one", accumulation=2, **sizes), resume=True)
-
-
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_given_model_that_cannot_be_sampled(tmp_path: Path) -> None:
-    prepare(configuration(tmp_path, {"type": "word", "vocabulary": 30})).tokenizers.save(tmp_path)
-    given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    with pytest.raises(DataError, match=r"^tokenizer\.sampling: the model of the source side is of type word"):
-        prepare(configuration(tmp_path, sampled(given)))

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import random
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from nmt.config.schema import AnyTokenizer, GivenTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.learning import learn, sampled, suitable_vocabulary
-from nmt.data.tokenizer import ModelProto, Tokenizer, Tokenizers
+from nmt.data.learning import LearnableTokenizer, learn, sampled, suitable_vocabulary
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import DataError
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
@@ -31,8 +29,8 @@ SIZES = {"bpe": 60, "unigram": 38, "word": 15, "character": 24}
 KNOWN = "".join(sorted(set("".join(WORDS))))
 
 
-def tokenizer_config(kind: str, **options: Any) -> AnyTokenizer:
-    config: AnyTokenizer = TypeAdapter(AnyTokenizer).validate_python({"type": kind, **options})
+def tokenizer_config(kind: str, **options: Any) -> LearnableTokenizer:
+    config: LearnableTokenizer = TypeAdapter(LearnableTokenizer).validate_python({"type": kind, **options})
     return config
 
 
@@ -65,16 +63,14 @@ def given_model(**options: Any) -> bytes:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_a_model_has_its_size_and_the_special_ids(kind: str) -> None:
-    for side in (learned(kind).source, learned(kind).target):
+def test_a_model_has_its_size_and_the_special_ids_and_the_same_bytes_every_time(
+    kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, second = learned(kind), learn(tokenizer_config(kind, vocabulary=SIZES[kind]), (pair for pair in PAIRS))
+    for side in (first.source, first.target):
         assert side.size == SIZES[kind]
         assert (side.pad_id, side.unk_id, side.bos_id, side.eos_id) == (0, 1, 2, 3)
         assert side.pieces([0, 1, 2, 3]) == ["<pad>", "<unk>", "<s>", "</s>"]
-
-
-@pytest.mark.parametrize("kind", SIZES)
-def test_learning_again_gives_the_same_bytes_in_silence(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
-    first, second = learned(kind), learn(tokenizer_config(kind, vocabulary=SIZES[kind]), (pair for pair in PAIRS))
     assert first.sha256 == second.sha256
     assert first.source.sha256 != first.target.sha256
     assert capfd.readouterr() == ("", "")
@@ -98,10 +94,10 @@ def test_a_shared_model_knows_both_sides() -> None:
 def test_a_large_corpus_is_sampled_evenly() -> None:
     pairs = [Pair(str(number), "") for number in range(1000)]
     sample = sampled(iter(pairs), 400)
-    assert sampled(pairs, 400) == sample and sampled(pairs, 1000) == ["\n".join(pair).encode() for pair in pairs]
+    assert sampled(pairs, 400) == sample and sampled(pairs, 1000) == pairs
     assert len(sample) == len(set(sample)) == 400
     # Hypergeometric with mean 200 and deviation 7.8: five deviations either way.
-    assert 160 < sum(int(pair) < 500 for pair in sample) < 240
+    assert 160 < sum(int(pair.source) < 500 for pair in sample) < 240
     assert learned("word", [PAIRS[0], Pair("unseen", "invisible")] * 50, most_pairs=1).source.size < SIZES["word"]
 
 
@@ -121,7 +117,7 @@ def test_known_text_survives(bpe: Tokenizers, words: list[str]) -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8")), max_size=3))
 @settings(max_examples=50, deadline=None)
 def test_no_text_breaks_it(bpe: Tokenizers, texts: list[str]) -> None:
-    rows = bpe.source.encode(texts)
+    rows = bpe.source.encode(texts, threads=2)
     assert len(rows) == len(texts)
     specials = {bpe.source.pad_id, bpe.source.bos_id, bpe.source.eos_id}
     for text, ids in zip(texts, rows, strict=True):
@@ -164,18 +160,15 @@ def test_what_lies_beyond_the_first_pieces_is_not_encoded(
     assert sum(read) < 400_000
 
 
-def test_blank_text_and_control_pieces(bpe: Tokenizers) -> None:
+def test_odd_text(bpe: Tokenizers) -> None:
+    """Blank text and control pieces; NUL and unknown characters are unknown, U+2581 and a tab are spaces."""
     side = bpe.source
     assert side.encode(["", " ", "\t", "\u2028", "\u3000"]) == [[]] * 5 and side.decode([]) == ""
     [ids] = side.encode(["old green tree"])
     assert side.decode([side.bos_id, *ids, side.eos_id, side.pad_id]) == "old green tree"
-
-
-def test_odd_characters(bpe: Tokenizers) -> None:
-    """NUL and unknown characters are unknown, U+2581 (SentencePiece's own space) is a space, a tab too."""
-    encoded = bpe.source.encode(["old\x00tree", "old\u2581tree", "old\ttree", "日本 tree"])
-    assert [bpe.source.decode(ids) for ids in encoded] == ["old ⁇ tree", "old tree", "old tree", "⁇  tree"]
-    assert [ids.count(bpe.source.unk_id) for ids in encoded] == [1, 0, 0, 1]
+    encoded = side.encode(["old\x00tree", "old\u2581tree", "old\ttree", "日本 tree"])
+    assert [side.decode(ids) for ids in encoded] == ["old ⁇ tree", "old tree", "old tree", "⁇  tree"]
+    assert [ids.count(side.unk_id) for ids in encoded] == [1, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +197,7 @@ def test_saved_and_loaded_it_is_the_same(shared: bool, tmp_path: Path) -> None:
 def test_given_models_with_other_special_ids(tmp_path: Path) -> None:
     path = tmp_path / "a.model"
     path.write_bytes(given_model(unk_id=0, bos_id=5, eos_id=6, pad_id=9))
-    both = learn(tokenizer_config("given", source=str(path), target=str(path)), [])
+    both = Tokenizers.of_files(path, path)
     side = both.source
     assert side is both.target
     assert (side.pad_id, side.unk_id, side.bos_id, side.eos_id) == (9, 0, 5, 6)
@@ -213,7 +206,6 @@ def test_given_models_with_other_special_ids(tmp_path: Path) -> None:
 
 def test_a_model_that_cannot_be_used_is_named(bpe: Tokenizers, tmp_path: Path) -> None:
     path = tmp_path / "a.model"
-    config = tokenizer_config("given", source=str(path), target=str(path))
     bpe.source.save(path)
     whole = path.read_bytes()
     damaged = "not a SentencePiece model, or a damaged one"
@@ -221,27 +213,12 @@ def test_a_model_that_cannot_be_used_is_named(bpe: Tokenizers, tmp_path: Path) -
     problems |= {whole[:kept]: "" for kept in (1, len(whole) // 2, len(whole) - 1)}
     path.unlink()
     with pytest.raises(DataError, match=r"/a\.model: no such file"):
-        learn(config, [])
+        Tokenizer.load(path)
     for content, problem in problems.items():
         path.write_bytes(content)
         with pytest.raises(DataError) as caught:
-            learn(config, [])
+            Tokenizer.load(path)
         assert str(caught.value).startswith(f"{path}: {problem}")
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 200_000), st.integers(0, 255)), min_size=1, max_size=20))
-def test_a_damaged_normalization_table_is_refused_or_harmless(changes: list[tuple[int, int]]) -> None:
-    """SentencePiece itself checks that no step leads out of the table."""
-    model = ModelProto.FromString(given_model(pad_id=3))
-    table = bytearray(model.normalizer_spec.precompiled_charsmap)
-    for place, value in changes:
-        table[4 + place] = value
-    model.normalizer_spec.precompiled_charsmap = bytes(table)
-    with suppress(DataError):
-        tokenizer = Tokenizer(model.SerializeToString())
-        for text in ("oak ½ ﬁ ①", "ｏａｋ\0", "e\u0301 \U0001f600", "".join(map(chr, range(0x20, 0x3000, 7)))):
-            tokenizer.encode([text])
 
 
 # --- a vocabulary that is left open -----------------------------------------------------------------------------------
@@ -253,9 +230,7 @@ def test_a_damaged_normalization_table_is_refused_or_harmless(changes: list[tupl
 )
 def test_an_open_vocabulary_grows_with_the_root_of_the_words_of_a_side(words: int, shared: bool, pieces: int) -> None:
     for kind in ("bpe", "unigram"):
-        config = tokenizer_config(kind, shared=shared)
-        assert not isinstance(config, GivenTokenizer)
-        assert suitable_vocabulary(config, ["w " * (words // 2)] * 2) == pieces
+        assert suitable_vocabulary(tokenizer_config(kind, shared=shared), ["w " * (words // 2)] * 2) == pieces
 
 
 @pytest.mark.parametrize("kind", SIZES)

@@ -1,29 +1,20 @@
-"""Batches: the composition and order of batches, and their tensors.
+"""Batches: which pairs stand together, and their tensors."""
 
-The plan of an epoch is a pure function of (lengths, budget, seed, epoch): training resumes from a position (epoch,
-batch) alone, and a slice of the plan is a shard.
-"""
-
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Protocol, Self, TypeVar
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.config.schema import Count
 from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.records import Record
 
 ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
-Item = TypeVar("Item")
 Rows = npt.NDArray[np.int64]
 Plan = list[Rows]
 
@@ -177,116 +168,3 @@ def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, s
     largest = int(np.argmax(cells))
     plan[0], plan[largest] = plan[largest], plan[0]
     return plan
-
-
-@dataclass(frozen=True)
-class Position:
-    """Position of the next training batch, from which training resumes."""
-
-    epoch: Count = 0
-    batch: Count = 0
-
-
-class EncodedPairs(Protocol):
-    """An encoded corpus, as batching reads it."""
-
-    source_lengths: Ids
-    target_lengths: Ids
-
-    def rows(self, indices: npt.NDArray[np.int64]) -> tuple[list[Ids], list[Ids]]:
-        """Source and target ids of these pairs."""
-
-    def links(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.float32]] | None:
-        """Links between the pieces of these pairs, (target ids, source ids) each; None without links."""
-
-    def in_epoch(self, epoch: int) -> "EncodedPairs":
-        """The pairs as an epoch reads them: a pure function of its number."""
-
-
-class FirstPieces:
-    """A corpus with both sides of each pair cut to their first ``most`` pieces."""
-
-    def __init__(self, corpus: EncodedPairs, most: int) -> None:
-        self._corpus, self._most = corpus, most
-        self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
-        self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
-        self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
-        """Number of pairs with a longer side."""
-
-    def plan(self, batch_tokens: int) -> Plan:
-        """Batches of every pair once, by length."""
-        return plan_by_length(self.source_lengths, self.target_lengths, batch_tokens)
-
-    def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
-        """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
-        for rows in plan:
-            sources, targets = self._corpus.rows(rows)
-            batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
-            for place, target in enumerate(targets):
-                if len(target) > self._most:
-                    batch.target_output[place, self._most] = int(target[self._most])
-            yield batch
-
-
-def training_batches(
-    corpus: EncodedPairs,
-    specials: Specials,
-    batch_tokens: int,
-    *,
-    seed: int,
-    position: Position,
-    rank: int = 0,
-    size: int = 1,
-    whole_epochs: bool = False,
-) -> Iterator[tuple[Position, Batch]]:
-    """Endless batches from a position on, each with the position after it.
-
-    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
-    position after a round is the same in all of them. So any number of processes goes on from any position, and an
-    epoch has every pair exactly once. With ``whole_epochs`` a round does not reach into the next epoch: in the last one
-    of an epoch, some processes may get a batch without pairs.
-    """
-    batches = _batches(corpus, batch_tokens, seed, position)
-    while True:
-        dealt = together(batches, size, lambda each: whole_epochs and each[-1].batch == 0)
-        pairs, rows, after = dealt[-1]
-        if rank < len(dealt):
-            pairs, rows, _ = dealt[rank]
-        else:
-            rows = rows[:0]
-        yield after, collate(*pairs.rows(rows), specials, pairs.links(rows))
-
-
-def together(items: Iterator[Item], most: int, last: Callable[[Item], bool]) -> list[Item]:
-    """Take the next ``most`` items, but none after one that is the ``last``."""
-    taken: list[Item] = []
-    for item in islice(items, most):
-        taken.append(item)
-        if last(item):
-            break
-    return taken
-
-
-def _batches(
-    corpus: EncodedPairs, batch_tokens: int, seed: int, position: Position
-) -> Iterator[tuple[EncodedPairs, Rows, Position]]:
-    """The rows of endless batches, with the corpus as their epoch reads it and the position after each."""
-    epoch, first = position.epoch, position.batch
-    while True:
-        pairs = corpus.in_epoch(epoch)
-        plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
-        for i in range(first, len(plan)):
-            yield pairs, plan[i], Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
-        epoch, first = epoch + 1, 0
-
-
-def ahead(items: Iterator[Item], most: int = 4) -> Iterator[Item]:
-    """Iterate over ``items`` while another thread prepares up to ``most`` of them in advance."""
-    pool = ThreadPoolExecutor(1)
-    try:
-        waiting = deque(pool.submit(next, items, None) for _ in range(most))
-        while (item := waiting.popleft().result()) is not None:
-            waiting.append(pool.submit(next, items, None))
-            yield item
-    finally:
-        pool.shutdown(cancel_futures=True)

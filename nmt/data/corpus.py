@@ -59,25 +59,18 @@ def corpus_name(corpus: AnyCorpus) -> str:
     return corpus.tsv if isinstance(corpus, TsvCorpus) else corpus.jsonl
 
 
-def corpus_files(corpus: AnyCorpus) -> list[str]:
-    """The files of a corpus in the order in which they are read, each source before its target; none for the hub.
-
-    Raises DataError if a pattern matches no file, or if those of both sides do not match each other.
-    """
-    if isinstance(corpus, FileCorpus):
-        return [path for pair in aligned_files(corpus.source, corpus.target) for path in pair]
-    return [] if isinstance(corpus, HubCorpus) else matching(corpus_name(corpus))
-
-
 def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
     """SHA-256 of everything that determines the pairs: the bytes of the files, not their names, and the options.
 
     Raises DataError if a file cannot be read or the hub cannot be reached.
     """
     options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
-    digests = list(map(file_sha256, corpus_files(corpus)))
     if isinstance(corpus, HubCorpus):
-        digests.append(load_hub(corpus)._fingerprint)
+        digests = [load_hub(corpus)._fingerprint]
+    elif isinstance(corpus, FileCorpus):
+        digests = [file_sha256(path) for pair in aligned_files(corpus.source, corpus.target) for path in pair]
+    else:
+        digests = list(map(file_sha256, matching(corpus_name(corpus))))
     parts = json.dumps([options, source_language, target_language, digests], sort_keys=True)
     return hashlib.sha256(parts.encode()).hexdigest()
 

@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
+from nmt.cores import cores
 from nmt.data.cache import ABOUT, Say, cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
-from nmt.data.encoded import EncodedCorpus, MixedCorpus, TextCorpus, pairs_per_epoch
-from nmt.data.encoding import FACTS, TABLE, Recipe, encode_split, mapped
-from nmt.data.language_id import HEAD, swapped_sides
+from nmt.data.encoded import EncodedCorpus, TrainingSet, pairs_per_epoch
+from nmt.data.encoding import Recipe, encode_split, mapped
+from nmt.data.language_id import JUDGED_LINES, swapped_sides
 from nmt.data.learning import learn
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, refuse_missing_tag, refuse_sampling
@@ -36,7 +37,7 @@ class PreparedData:
     """Everything that training needs of the data; ``validation_pairs`` and ``test_pairs`` are raw text, row by row."""
 
     tokenizers: Tokenizers
-    train: EncodedCorpus | MixedCorpus
+    train: TrainingSet
     validation: EncodedCorpus
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -63,89 +64,74 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     tokenizers = replace(_tokenizers(config, digests, say), reverse_source=data.reverse_source)
     refuse_sampling(tokenizers, config.tokenizer.sampling)
     corpora = data.training_corpora
-    for key, corpus in corpora.items():
-        if corpus.tag is not None:
-            refuse_missing_tag(tokenizers, corpus.tag, f"data.{key}.tag")
+    tags = {key: corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
+    for key, tag in tags.items():
+        refuse_missing_tag(tokenizers, tag, f"data.{key}.tag")
     with_text = config.tokenizer.sampling is not None or bool(data.linked)
     key = _key(CACHE_FORMAT, digests, tokenizers.sha256, data.filter.model_dump(), with_text)
 
-    def load(folder: Path) -> PreparedData:
+    def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         report = json.loads((folder / "report.json").read_text())
-        folders = _folders(folder, data)
-        tables = {name: mapped(folders[name] / TABLE) for name in _held_out(data)}
-        tables["train"] = mapped(*(folders[name] / TABLE for name in corpora))
+        files = _files(folder, data)
+        tables = {name: mapped(files[name]) for name in _held_out(data)}
+        tables["train"] = mapped(*(files[name] for name in corpora))
         for name, table in tables.items():
             if len(table) != report["splits"][name]["kept"]:
                 raise ValueError(f"{folder}: {len(table)} pairs of {name}")
-        return PreparedData(
-            tokenizers=tokenizers,
-            train=_training_set(tables["train"], config, tokenizers) if with_text else EncodedCorpus(tables["train"]),
-            validation=EncodedCorpus(tables["validation"]),
-            validation_pairs=_pairs(tables["validation"]),
-            test_pairs=_pairs(tables["test"]) if "test" in tables else [],
-            report=report,
-            digests=digests,
-        )
+        return report, tables
 
     folder = cache_folder(data.cache) / f"corpus-{key}"
-    prepared = cached(folder, load, lambda new: _build(new, data, digests, tokenizers, with_text, say), say)
-    if isinstance(data.train, Mix):
-        prepared = _mixed(prepared, data.train, seed=config.seed)
+    report, tables = cached(folder, load, lambda new: _build(new, config, tokenizers, with_text, say), say)
+    sizes, counts = _pairs_in_epoch(data.train, report) if isinstance(data.train, Mix) else ((), ())
+    train = TrainingSet(
+        tables["train"],
+        tokenizers,
+        tags=set(map(tokenizers.source.piece_id, tags.values())),
+        sampling=config.tokenizer.sampling,
+        most=data.filter.max_pieces,
+        sizes=sizes,
+        counts=counts,
+        seed=config.seed,
+    )
     say(f"encoded corpus: {folder}")
-    for problem in prepared.report["warnings"]:
+    for problem in report["warnings"]:
         say(Caution(f"warning: {problem}"))
-    return prepared
+    held_out = {name: _pairs(tables[name]) for name in _held_out(data)}
+    validation, test = EncodedCorpus(tables["validation"]), held_out.get("test", [])
+    return PreparedData(tokenizers, train, validation, held_out["validation"], test, report, digests)
 
 
-def _build(
-    folder: Path, data: Data, digests: Mapping[str, str], tokenizers: Tokenizers, with_text: bool, say: Say
-) -> None:
+def _build(folder: Path, config: Config, tokenizers: Tokenizers, with_text: bool, say: Say) -> None:
     """Encode all splits into ``folder`` and write the report."""
+    data = config.data
     languages = data.source_language, data.target_language
     heads: dict[str, list[Pair]] = {}
     facts: dict[str, pa.Table] = {}
-    folders = _folders(folder, data)
+    files = _files(folder, data)
     held_out = Recipe(tokenizers, text=True)
     training = replace(held_out, rule=data.filter, text=with_text, links=bool(data.linked))
     for key, corpus in _corpora(data).items():
         say(f"encoding {key}: {corpus_name(corpus)}")
         own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
-        encode_split(folders[key], corpus, languages, own, data.processes)
-        facts[key] = mapped(folders[key] / FACTS)
-        (folders[key] / FACTS).unlink()
-        heads[key] = list(islice(read_pairs(corpus, *languages), HEAD))
-    _refuse_changed(data, digests)
+        facts[key] = encode_split(files[key], corpus, languages, own, config.threads or cores())
+        heads[key] = list(islice(read_pairs(corpus, *languages), JUDGED_LINES))
     keys = list(data.training_corpora)
     splits = {"train": pa.concat_tables(facts[key] for key in keys)} | {key: facts[key] for key in _held_out(data)}
-    corpora = {key.partition(".")[2]: facts[key] for key in keys} if isinstance(data.train, Mix) else {}
-    report = make_report(splits, tokenizers, corpora)
+    parts = {key.partition(".")[2]: facts[key] for key in keys} if isinstance(data.train, Mix) else {}
+    report = make_report(splits, tokenizers, parts)
     for key, corpus in _corpora(data).items():
         _require_pairs(key, corpus, report["corpora"][key.partition(".")[2]] if "." in key else report["splits"][key])
-    head = chain.from_iterable(heads[key][: HEAD // len(keys)] for key in keys)
-    report["warnings"] = swapped_sides(heads, languages, list(head))
+    report["warnings"] = swapped_sides(heads, languages)
     write_json(folder / "report.json", report)
     write_json(folder / ABOUT, "; ".join(map(corpus_name, _corpora(data).values())))
 
 
-def _training_set(table: pa.Table, config: Config, tokenizers: Tokenizers) -> EncodedCorpus:
-    """A training set whose text is read in every epoch."""
-    tags = {corpus.tag for corpus in config.data.training_corpora.values() if corpus.tag is not None}
-    return TextCorpus(
-        table,
-        tokenizers,
-        tags=set(map(tokenizers.source.piece_id, tags)),
-        sampling=config.tokenizer.sampling,
-        seed=config.seed,
-        most=config.data.filter.max_pieces,
-    )
-
-
-def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
-    """Let each epoch read as much of each corpus as a mix says, and add that to the report.
+def _pairs_in_epoch(mix: Mix, report: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """The pairs of each corpus of a mix, and those that an epoch reads, which are added to the report.
 
     Raises DataError for a corpus of which an epoch would read nothing.
     """
-    parts, corpus = prepared.report["corpora"], prepared.train
+    parts = report["corpora"]
     sizes = [part["kept"] for part in parts.values()]
     counts = pairs_per_epoch(sizes, [mix.mix[name] for name in parts], mix.temperature)
     for (name, part), count in zip(parts.items(), counts, strict=True):
@@ -155,10 +141,8 @@ def _mixed(prepared: PreparedData, mix: Mix, *, seed: int) -> PreparedData:
                 "more, or leave the corpus out"
             )
         part["pairs_in_epoch"] = count
-    prepared.report["splits"]["train"]["pairs_in_epoch"] = sum(counts)
-    if counts == sizes or not isinstance(corpus, EncodedCorpus):
-        return prepared
-    return replace(prepared, train=MixedCorpus(corpus, sizes, counts, seed=seed))
+    report["splits"]["train"]["pairs_in_epoch"] = sum(counts)
+    return sizes, counts
 
 
 def corpus_sha256(data: Data) -> str:
@@ -175,9 +159,10 @@ def _corpora(data: Data) -> dict[str, AnyCorpus]:
     return data.training_corpora | _held_out(data)
 
 
-def _folders(entry: Path, data: Data) -> dict[str, Path]:
-    """The folder of each corpus in a cache entry; those of a mix are numbered."""
-    return {key: entry / (f"train-{place:02}" if "." in key else key) for place, key in enumerate(_corpora(data))}
+def _files(entry: Path, data: Data) -> dict[str, Path]:
+    """The file of each corpus in a cache entry; those of a mix are numbered."""
+    names = (f"train-{place:02}" if "." in key else key for place, key in enumerate(_corpora(data)))
+    return {key: entry / f"{name}.arrow" for key, name in zip(_corpora(data), names, strict=True)}
 
 
 def _digests(data: Data) -> dict[str, str]:
@@ -191,33 +176,25 @@ def _digests(data: Data) -> dict[str, str]:
     return digests
 
 
-def _refuse_changed(data: Data, digests: Mapping[str, str]) -> None:
-    """Raise DataError if a corpus is no longer what it was when its digest was taken."""
-    for key, found in _digests(data).items():
-        if found != digests[key]:
-            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
-
-
 def _tokenizers(config: Config, digests: Mapping[str, str], say: Say) -> Tokenizers:
     """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
     pair once, whatever its weight."""
     if isinstance(config.tokenizer, GivenTokenizer):
         with of_key("tokenizer"):
-            return learn(config.tokenizer, [])
-    data, corpora = config.data, config.data.training_corpora
+            return Tokenizers.of_files(config.tokenizer.source, config.tokenizer.target)
+    learnable, data, corpora = config.tokenizer, config.data, config.data.training_corpora
     tags = list(dict.fromkeys(corpus.tag for corpus in corpora.values() if corpus.tag is not None))
 
     def build(folder: Path) -> None:
         names = "; ".join(map(corpus_name, corpora.values()))
-        say(f"learning the {config.tokenizer.type} tokenizer: {names}")
+        say(f"learning the {learnable.type} tokenizer: {names}")
         texts = (read_pairs(corpus, data.source_language, data.target_language) for corpus in corpora.values())
         pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
-        learn(config.tokenizer, pairs, tags).save(folder)
-        _refuse_changed(data, digests)
+        learn(learnable, pairs, tags).save(folder)
         write_json(folder / ABOUT, names)
 
     text = [digests[key] for key in corpora]
-    key = _key(CACHE_FORMAT, text, tags, config.tokenizer.model_dump(exclude={"sampling"}))
+    key = _key(CACHE_FORMAT, text, tags, learnable.model_dump(exclude={"sampling"}))
     return cached(cache_folder(data.cache) / f"tokenizer-{key}", Tokenizers.load, build, say)
 
 

@@ -1,7 +1,7 @@
-"""The training set as an epoch reads it: memory-mapped ids, sampled segmentations, links, parts of a mix of corpora.
+"""Encoded corpora, memory-mapped, and the training set: the pairs that an epoch reads, and their segmentations.
 
 A sampled segmentation is a pure function of (seed, epoch, pair, side), and the pairs of a mix that an epoch reads are
-one of (sizes, weights, seed, epoch).
+one of (sizes, counts, seed, epoch).
 """
 
 import hashlib
@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.config.schema import Sampling
-from nmt.data.batching import EncodedPairs
 from nmt.data.encoding import mapped
 from nmt.data.links import piece_links, piece_words
 from nmt.data.report import SIDES
@@ -29,18 +28,30 @@ READ = 10_000
 
 
 class EncodedCorpus:
-    """Ids of every pair, without BOS and EOS.
+    """Pairs of ids, without BOS and EOS: the rows of a table, in any order and number.
 
     Args:
-        table: its columns ``source`` and ``target`` are lists of int32.
+        table: its columns ``source`` and ``target`` are lists of int32. Word links, if there are any, are in
+            ``links`` (i, j, i, j, ...), with ``source_text`` and ``target_text``.
+        drawn: the rows; None: all.
+        tokenizers: for the words of pieces that are linked.
+        tags: ids of the pieces before the sources of tagged corpora.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self._source = _IdLists(table["source"])
-        self._target = _IdLists(table["target"])
-        self.source_lengths = self._source.lengths
+    def __init__(
+        self,
+        table: pa.Table,
+        drawn: NDArray[np.int64] | None = None,
+        *,
+        tokenizers: Tokenizers | None = None,
+        tags: Set[int] = frozenset(),
+    ) -> None:
+        self._table, self._drawn, self._tokenizers, self._tags = table, drawn, tokenizers, tags
+        self._source, self._target = _IdLists(table["source"]), _IdLists(table["target"])
+        self._links = _IdLists(table["links"]) if "links" in table.column_names else None
+        self.source_lengths = self._source.lengths if drawn is None else self._source.lengths[drawn]
         """Pieces of each source sentence: (pairs,) int32."""
-        self.target_lengths = self._target.lengths
+        self.target_lengths = self._target.lengths if drawn is None else self._target.lengths[drawn]
         """Pieces of each target sentence: (pairs,) int32."""
 
     def __len__(self) -> int:
@@ -48,15 +59,35 @@ class EncodedCorpus:
 
     def rows(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Source and target ids of the pairs at ``indices``, in this order."""
-        return self._source.take(indices), self._target.take(indices)
+        rows = self._rows(indices)
+        return self._source.take(rows), self._target.take(rows)
 
     def links(self, indices: Indices) -> list[Links] | None:
-        """The links between the pieces of the pairs at ``indices``; None without links."""
-        return None
+        """The links of the pairs at ``indices``, (T, S) each, spread over pieces by :func:`piece_links`; None without.
 
-    def in_epoch(self, epoch: int) -> "EncodedCorpus":
-        """The corpus as an epoch of training reads it: the same in all of them."""
-        return self
+        A tag has none.
+        """
+        if self._links is None or self._tokenizers is None:
+            return None
+        spread = []
+        rows = self._rows(indices)
+        for row, source, target, links in zip(rows, *self.rows(indices), self._links.take(rows), strict=True):
+            tag = len(self._tag(source))
+            words = [
+                piece_words(tokenizer.pieces(ids.tolist()), self._table[f"{side}_text"][int(row)].as_py())
+                for (side, tokenizer), ids in zip(self._tokenizers.sides(), (source[tag:], target), strict=True)
+            ]
+            spread.append(np.pad(piece_links(links.reshape(-1, 2), *words), ((0, 0), (tag, 0))))
+        return spread
+
+    def _rows(self, indices: Indices) -> NDArray[np.int64]:
+        """The rows of the table that hold the pairs at ``indices``."""
+        rows = np.asarray(indices, np.int64)
+        return rows if self._drawn is None else self._drawn[rows]
+
+    def _tag(self, ids: Any) -> Any:
+        """The tag before the pieces of a text: one id, or none."""
+        return ids[:1] if len(ids) and int(ids[0]) in self._tags else ids[:0]
 
 
 class _IdLists:
@@ -69,8 +100,7 @@ class _IdLists:
         self._first_rows = np.cumsum([0, *(len(chunk) for chunk in chunks)])
         self.lengths: NDArray[np.int32] = np.concatenate([np.zeros(0, np.int32), *map(np.diff, self._starts)])
 
-    def take(self, indices: Indices) -> list[Ids]:
-        rows = np.asarray(indices, np.int64)
+    def take(self, rows: NDArray[np.int64]) -> list[Ids]:
         chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
         places = rows - self._first_rows[chunks]
         return [
@@ -79,77 +109,64 @@ class _IdLists:
         ]
 
 
-class TextCorpus(EncodedCorpus):
-    """An encoded training set with its text, from which segmentations are sampled and links spread over pieces.
+class TrainingSet(EncodedCorpus):
+    """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
     Args:
-        table: has the columns ``source_text`` and ``target_text``, and ``links`` if there are any: i, j, i, j, ...
-        tokenizers: of both sides.
-        tags: ids of the pieces before the sources of tagged corpora.
+        table, tokenizers, tags: as of :class:`EncodedCorpus`; to sample, the table has the text of both sides.
         sampling: how segmentations are sampled; None: the best ones.
-        seed: of the samples.
         most: pieces of a side at most; a longer sample gives way to the best segmentation.
+        sizes: of the corpora of a mix.
+        counts: how many pairs of each an epoch reads.
+        seed: of the samples, and of the pairs that an epoch reads.
     """
 
     def __init__(
         self,
         table: pa.Table,
-        tokenizers: Tokenizers,
+        tokenizers: Tokenizers | None = None,
         *,
         tags: Set[int] = frozenset(),
         sampling: Sampling | None = None,
-        seed: int = 0,
         most: int = 0,
+        sizes: Sequence[int] = (),
+        counts: Sequence[int] = (),
+        seed: int = 0,
     ) -> None:
-        super().__init__(table)
-        self._table, self._tokenizers, self._tags = table, tokenizers, tags
-        self._seed, self._most = seed, most
+        super().__init__(table, tokenizers=tokenizers, tags=tags)
+        self._most, self._sizes, self._counts, self._seed = most, sizes, counts, seed
         self._segmentations = {
             side: sampled_segmentation(tokenizer, sampling)
-            for side, tokenizer in tokenizers.sides()
+            for side, tokenizer in (tokenizers.sides() if tokenizers is not None else ())
             if sampling is not None and sampling.sides in ("both", side)
         }
-        self._links = _IdLists(table["links"]) if "links" in table.column_names else None
-
-    def links(self, indices: Indices) -> list[Links] | None:
-        """The links of the pairs at ``indices``, (T, S) each, spread over pieces by :func:`piece_links`.
-
-        A tag has none.
-        """
-        if self._links is None:
-            return None
-        spread = []
-        for pair, source, target, links in zip(indices, *self.rows(indices), self._links.take(indices), strict=True):
-            tag = len(self._tag(source))
-            words = [
-                piece_words(tokenizer.pieces(ids.tolist()), self._table[f"{side}_text"][int(pair)].as_py())
-                for (side, tokenizer), ids in zip(self._tokenizers.sides(), (source[tag:], target), strict=True)
-            ]
-            spread.append(np.pad(piece_links(links.reshape(-1, 2), *words), ((0, 0), (tag, 0))))
-        return spread
-
-    def _tag(self, ids: Any) -> Any:
-        """The tag before the pieces of a text: one id, or none."""
-        return ids[:1] if len(ids) and int(ids[0]) in self._tags else ids[:0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
-        """The corpus as an epoch of training reads it: with segmentations of its own, in a file without a name."""
-        if not self._segmentations:
+        """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""
+        if self._counts == self._sizes and not self._segmentations:
             return self
+        table, drawn = self._table, None
+        if self._segmentations:
+            table = self._sampled(epoch)
+        if self._counts != self._sizes:
+            drawn = epoch_rows(self._sizes, self._counts, seed=self._seed, epoch=epoch)
+        return EncodedCorpus(table, drawn, tokenizers=self._tokenizers, tags=self._tags)
+
+    def _sampled(self, epoch: int) -> pa.Table:
+        """The table with the segmentations of an epoch, in a file without a name."""
         schema, first = self._table.select(SIDES).schema, 0
         with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
             with pa.ipc.new_stream(file, schema) as writer:
                 for batch in self._table.to_batches(max_chunksize=READ):
-                    sides = [self._sampled(side, batch, first, epoch) for side in SIDES]
+                    sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
                     writer.write_batch(pa.record_batch(sides, schema))
                     first += len(batch)
             file.flush()
             sampled = mapped(Path(file.name))
         kept = {name: self._table[name] for name in self._table.column_names if name not in SIDES}
-        table = pa.table({**{side: sampled[side] for side in SIDES}, **kept})
-        return TextCorpus(table, self._tokenizers, tags=self._tags)
+        return pa.table({**{side: sampled[side] for side in SIDES}, **kept})
 
-    def _sampled(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
+    def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
         """Sample the texts of a side of a batch whose pairs are numbered from ``first``, if that side is sampled."""
         if side not in self._segmentations:
             return batch[side]
@@ -167,11 +184,8 @@ def _number(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
-# --- a mix ------------------------------------------------------------------------------------------------------------
-
-
 def pairs_per_epoch(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[int]:
-    """How many pairs of each corpus an epoch reads.
+    """How many pairs of each corpus of a mix an epoch reads.
 
     With e_i = w_i n_i for n_i pairs of weight w_i: e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j, rounded to the nearest
     number (Arivazhagan et al. 2019, section 4.2). With temperature T = 1 that is w_i n_i.
@@ -199,46 +213,3 @@ def epoch_rows(sizes: Sequence[int], counts: Sequence[int], *, seed: int, epoch:
             rows.append(first + order[(epoch * rest + np.arange(rest)) % size])
         first += size
     return np.concatenate(rows)
-
-
-class DrawnPairs:
-    """Rows of a training set, in any order and number."""
-
-    def __init__(self, corpus: EncodedPairs, drawn: NDArray[np.int64]) -> None:
-        self._corpus, self._drawn = corpus, drawn
-        self.source_lengths, self.target_lengths = corpus.source_lengths[drawn], corpus.target_lengths[drawn]
-
-    def __len__(self) -> int:
-        return len(self._drawn)
-
-    def rows(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
-        """Source and target ids of drawn pairs."""
-        return self._corpus.rows(self._drawn[np.asarray(indices, np.int64)])
-
-    def links(self, indices: Indices) -> list[Links] | None:
-        """Links of drawn pairs, (T, S) each; None without links."""
-        return self._corpus.links(self._drawn[np.asarray(indices, np.int64)])
-
-    def in_epoch(self, epoch: int) -> "DrawnPairs":
-        """The pairs as an epoch reads them: the same."""
-        return self
-
-
-class MixedCorpus(DrawnPairs):
-    """Encoded corpora that lie end to end, of which each epoch reads a part of its own; itself it is all pairs.
-
-    Args:
-        corpus: all pairs, corpus after corpus.
-        sizes: of the corpora.
-        counts: how many pairs of each an epoch reads.
-        seed: of the draw.
-    """
-
-    def __init__(self, corpus: EncodedCorpus, sizes: Sequence[int], counts: Sequence[int], *, seed: int) -> None:
-        super().__init__(corpus, np.arange(len(corpus)))
-        self._sizes, self._counts, self._seed = sizes, counts, seed
-
-    def in_epoch(self, epoch: int) -> DrawnPairs:
-        """The pairs that an epoch reads, in the order of the corpora; the plan of the epoch shuffles them."""
-        rows = epoch_rows(self._sizes, self._counts, seed=self._seed, epoch=epoch)
-        return DrawnPairs(self._corpus.in_epoch(epoch), rows)

@@ -1,20 +1,16 @@
 """Language identification by scripts and function words, to detect swapped files.
 
-A text is compared with the two languages that a configuration names. If these are not in the table, it is compared with
-the frequent words of both sides of the training text. There is no answer for a short text, for one in a third language,
-and for languages that are alike.
+A text is compared with the two languages that a configuration names. There is no answer for a short text, for one in a
+third language, and for languages that are alike or unknown here.
 """
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from nmt.data.corpus import Pair
 
-HEAD = 5_000
-"""Pairs at the beginning of a training text that are enough to learn its frequent words from."""
 JUDGED_LINES, LONGEST_LINE = 500, 1000
 """Lines of a split that are judged, and characters of a line."""
 LEAST_LETTERS, MOST_LETTERS = 150, 20_000
@@ -23,8 +19,6 @@ SHARE = 0.1
 """Minimum share of the words of a text that must be frequent words of its language and not of the other one."""
 TIMES_AS_MANY = 4
 """How many letters or frequent words of its language there must be for one of the other language."""
-LEAST_LEARNED, MOST_LEARNED = 1_000, 50
-"""Minimum of words of a side to learn its frequent words from, and the number of those."""
 SCRIPTS = {
     "LATIN": "af az bs ca cs cy da de en eo es et eu fi fil fo fr ga gl ha hr ht hu id ig is it la lb lt lv mg mi ms "
     "mt nb nl nn no oc pl pt rm ro sk sl sm so sq sr su sv sw tl tk tr uz vi wo xh yo zu",
@@ -91,28 +85,20 @@ FUNCTION_WORDS = {
 }
 """Frequent words of common languages, by ISO 639 code."""
 
-WordsOfSides = tuple[Set[str], Set[str]]
-"""Frequent words of the source and of the target language."""
-
 
 def language_of(lines: Iterable[str], languages: tuple[str, str]) -> int | None:
     """Return which of two languages, 0 or 1, a text is written in; None if that cannot be known."""
+    text = NOT_LETTERS.sub(" ", " ".join(line[:LONGEST_LINE] for line in lines)).lower()
     scripts = [scripts_of(language) for language in languages]
-    if not all(scripts) or scripts[0] & scripts[1]:
-        known = [set(FUNCTION_WORDS.get(re.split("[-_]", name)[0].lower(), "").split()) for name in languages]
-        return _side_of(lines, (known[0], known[1]))
-    written = [_script(letter) for letter in _letters(lines)]
-    return _likely([sum(script in own for script in written) for own in scripts], LEAST_LETTERS)
-
-
-def _side_of(lines: Iterable[str], frequent: WordsOfSides) -> int | None:
-    """Return the side whose frequent words a text has, 0 or 1; None if it has few or those of both."""
-    text = _letters(lines)
+    if all(scripts) and not scripts[0] & scripts[1]:
+        written = [_script(letter) for letter in text]
+        return _likely([sum(script in own for script in written) for own in scripts], LEAST_LETTERS)
     words = text.split()
-    if not all(frequent) or sum(map(len, words)) < LEAST_LETTERS:
+    known = [set(FUNCTION_WORDS.get(re.split("[-_]", name)[0].lower(), "").split()) for name in languages]
+    if not all(known) or sum(map(len, words)) < LEAST_LETTERS:
         return None
-    own = frequent[0] - frequent[1], frequent[1] - frequent[0]
-    return _likely([sum(word in side for word in words) for side in own], SHARE * len(words))
+    only = known[0] - known[1], known[1] - known[0]
+    return _likely([sum(word in own for word in words) for own in only], SHARE * len(words))
 
 
 def _likely(found: Sequence[int], least: float) -> int | None:
@@ -120,37 +106,19 @@ def _likely(found: Sequence[int], least: float) -> int | None:
     return side if found[side] >= max(least, TIMES_AS_MANY * found[1 - side]) else None
 
 
-def swapped_sides(
-    splits: Mapping[str, Sequence[Pair]], languages: tuple[str, str], training: Sequence[Pair]
-) -> list[str]:
-    """Return a warning for each split, by its key in the section ``data``, with a side in the language of the other.
-
-    A split whose languages are unknown is compared with ``training``, the head of the training text; either may be
-    wrong.
-    """
+def swapped_sides(splits: Mapping[str, Sequence[Pair]], languages: tuple[str, str]) -> list[str]:
+    """Return a warning for each split, by its key in the section ``data``, with a side in the language of the other."""
     warnings = []
-    learned = _frequent(pair.source for pair in training), _frequent(pair.target for pair in training)
-    of_training = "the source of data.train", "the target of data.train"
     for key, pairs in splits.items():
-        sides = [[pair[side] for pair in pairs[:JUDGED_LINES]] for side in (0, 1)]
-        found, (source, target) = [language_of(lines, languages) for lines in sides], languages
-        if found == [None, None]:
-            found, (source, target) = [_side_of(lines, learned) for lines in sides], of_training
         wrong = [
-            looks
-            for side, looks in enumerate((f"the source looks like {target}", f"the target looks like {source}"))
-            if found[side] == 1 - side
+            f"the {name} looks like {languages[1 - side]}"
+            for side, name in enumerate(("source", "target"))
+            if language_of((pair[side] for pair in pairs[:JUDGED_LINES]), languages) == 1 - side
         ]
         if wrong:
             swapped = "source and target seem to be swapped: " if len(wrong) == 2 else ""
             warnings.append(f"data.{key}: {swapped}{', '.join(wrong)}")
     return warnings
-
-
-def _frequent(lines: Iterable[str]) -> Set[str]:
-    """The most frequent words of a text; none if it is short."""
-    words = _letters(lines).split()
-    return {word for word, _ in Counter(words).most_common(MOST_LEARNED)} if len(words) >= LEAST_LEARNED else set()
 
 
 def watched(
@@ -177,11 +145,6 @@ def _script(character: str) -> str:
         return ""
     first, *others = unicodedata.name(character, "UNKNOWN").split()
     return others[0] if first in ("FULLWIDTH", "HALFWIDTH") and others else first
-
-
-def _letters(lines: Iterable[str]) -> str:
-    """The lowercased words of a text, without digits and punctuation."""
-    return NOT_LETTERS.sub(" ", " ".join(line[:LONGEST_LINE] for line in lines)).lower()
 
 
 @cache

@@ -4,8 +4,7 @@ import io
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 import sentencepiece
 
@@ -19,49 +18,39 @@ LEARNING_THREADS = 4
 """Fixed, because the sums of another number of threads round differently: the same text gives the same model."""
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 """Bounds of a vocabulary whose size the configuration leaves open."""
-TRIES = 3
-"""Attempts to find a vocabulary size that is left open; SentencePiece's errors say how to correct it."""
 SPECIAL_PIECES = 4
 LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
-Texts = Callable[[], Iterator[str]]
-"""Reads the text to learn from, more than once."""
 
 
-def learn(config: schema.AnyTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
-    """Learn the tokenizers of a configuration on ``pairs``; load those of type ``given`` instead.
+def learn(config: LearnableTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
+    """Learn the tokenizers of a configuration on ``pairs``.
 
     ``tags`` are pieces of the source vocabulary that no text needs to have.
 
     The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
     bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
 
-    Raises DataError if the text cannot fill ``vocabulary`` or needs more, or if a given model cannot be used.
+    Raises DataError if the text cannot fill ``vocabulary`` or needs more.
     """
-    if isinstance(config, schema.GivenTokenizer):
-        return Tokenizers._from_files(config.source, config.target)
     sample = sampled(pairs, config.most_pairs)
     if config.shared:
-        shared = _learn_one(config, partial(_texts, sample, (0, 1)), "both sides", tags)
+        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", tags)
         return Tokenizers(shared, shared)
     return Tokenizers(
-        _learn_one(config, partial(_texts, sample, (0,)), "the source side", tags),
-        _learn_one(config, partial(_texts, sample, (1,)), "the target side"),
+        _learn_one(config, [pair.source for pair in sample], "the source side", tags),
+        _learn_one(config, [pair.target for pair in sample], "the target side"),
     )
 
 
-def _learn_one(config: LearnableTokenizer, texts: Texts, side: str, tags: Sequence[str] = ()) -> Tokenizer:
-    vocabulary = config.vocabulary or suitable_vocabulary(config, texts()) + len(tags)
-    for _ in range(TRIES):
-        try:
-            with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
-                return _train(config, lambda: watched(texts(), progress), vocabulary, tags)
-        except RuntimeError as error:
-            message = str(error)
-        smallest, largest = _bounds(message)
-        if config.vocabulary is not None or largest == SPECIAL_PIECES or (smallest is None and largest is None):
-            break
-        vocabulary = largest or vocabulary + (smallest or 0)
-    raise DataError(_explain(message, config, vocabulary, side))
+def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
+    size = config.vocabulary or suitable_vocabulary(config, texts) + len(tags)
+    try:
+        return _train(config, texts, size, side, tags)
+    except RuntimeError as error:
+        smallest, _ = _bounds(str(error))
+        if config.vocabulary is None and smallest is not None:
+            return _train(config, texts, size + smallest, side, tags)  # with a piece for every character
+        raise DataError(_explain(str(error), config, size, side)) from None
 
 
 def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int:
@@ -77,25 +66,26 @@ def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
 
 
-def _train(config: LearnableTokenizer, texts: Texts, vocabulary: int, tags: Sequence[str]) -> Tokenizer:
-    """Learn one model. Raises SentencePiece's own RuntimeError."""
+def _train(config: LearnableTokenizer, texts: Sequence[str], size: int, side: str, tags: Sequence[str]) -> Tokenizer:
+    """Learn one model, with fewer pieces if their number is left open and the text has no more. Raises RuntimeError."""
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts(),
-        model_writer=model,
-        model_type="char" if config.type == "character" else config.type,
-        vocab_size=vocabulary,
-        hard_vocab_limit=config.type in ("bpe", "unigram"),
-        normalization_rule_name=config.normalization,
-        character_coverage=config.character_coverage,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        user_defined_symbols=list(tags),
-        num_threads=LEARNING_THREADS,
-        minloglevel=QUIET,
-    )
+    with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=watched(texts, progress),
+            model_writer=model,
+            model_type="char" if config.type == "character" else config.type,
+            vocab_size=size,
+            hard_vocab_limit=config.vocabulary is not None and config.type in ("bpe", "unigram"),
+            normalization_rule_name=config.normalization,
+            character_coverage=config.character_coverage,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            user_defined_symbols=list(tags),
+            num_threads=LEARNING_THREADS,
+            minloglevel=QUIET,
+        )
     return Tokenizer(model.getvalue())
 
 
@@ -125,20 +115,13 @@ def _explain(message: str, config: LearnableTokenizer, vocabulary: int, side: st
     return f"tokenizer: SentencePiece cannot learn from {side}: {message}"
 
 
-def sampled(pairs: Iterable[Pair], size: int) -> list[bytes]:
+def sampled(pairs: Iterable[Pair], size: int) -> list[Pair]:
     """Draw pairs evenly from a stream, always the same ones (reservoir sampling, Vitter's algorithm R), or all."""
-    sample: list[bytes] = []
+    sample: list[Pair] = []
     generator = random.Random(0)
     for seen, pair in enumerate(pairs, 1):
         if seen <= size:
-            sample.append("\n".join(pair).encode())
+            sample.append(pair)
         elif (place := generator.randrange(seen)) < size:
-            sample[place] = "\n".join(pair).encode()
+            sample[place] = pair
     return sample
-
-
-def _texts(sample: Sequence[bytes], sides: Sequence[int]) -> Iterator[str]:
-    """The texts of some sides, 0 the source and 1 the target, pair by pair."""
-    for pair in sample:
-        both = pair.decode().split("\n")
-        yield from (both[side] for side in sides)

@@ -132,32 +132,28 @@ def matching(pattern: str) -> list[str]:
 
 
 def aligned_files(source: str, target: str) -> list[tuple[str, str]]:
-    """The files of two names or patterns side by side, in the order of their names.
+    """The files of two names or patterns side by side, in the order of the source names: those in whose names the
+    wildcards stand for the same, such as ``part-1.en`` and ``part-1.fr``.
 
-    Raises DataError if one has more files, or if what the wildcards stand for differs: ``part-1.en`` and ``part-2.fr``.
+    Raises DataError if a file has no counterpart.
     """
-    sources, targets = matching(source), matching(target)
-    alone = []
-    if len(WILDCARDS.findall(source)) == len(WILDCARDS.findall(target)):
-        of_source = {_parts(name, source): name for name in sources}
-        of_target = {_parts(name, target): name for name in targets}
-        differing = of_source.keys() ^ of_target.keys()
-        alone = [name for part, name in [*of_source.items(), *of_target.items()] if part in differing]
-    if alone or len(sources) != len(targets):
-        named = f"; without a counterpart: {', '.join(alone[:MOST_NAMED])}" if alone else ""
+    sources, targets = _by_wildcards(source), _by_wildcards(target)
+    if alone := sources.keys() ^ targets.keys():
+        named = [names[texts] for names in (sources, targets) for texts in names if texts in alone]
         raise DataError(
-            f"{source} stands for {len(sources):,} files and {target} for {len(targets):,}: file n of one must be the "
-            f"translation of file n of the other, in the order of their names{named}"
+            f"{source} stands for {len(sources):,} files and {target} for {len(targets):,}: their wildcards must "
+            f"stand for the same names; without a counterpart: {', '.join(named[:MOST_NAMED])}"
         )
-    return list(zip(sources, targets, strict=True))
+    return [(name, targets[texts]) for texts, name in sources.items()]
 
 
-def _parts(name: str, pattern: str) -> tuple[str, ...]:
-    """The texts that the wildcards of a pattern stand for in a name."""
+def _by_wildcards(pattern: str) -> dict[tuple[str, ...], str]:
+    """The files of a name or pattern, by the texts that its wildcards stand for; a file that exists has none."""
+    found = matching(pattern)
+    if found == [pattern]:
+        return {(): pattern}
     texts = WILDCARDS.split(pattern)  # every second one is a wildcard
-    expression = "".join(
-        ("([^/]*)" if text.startswith("*") else "([^/])") if place % 2 else re.escape(text)
-        for place, text in enumerate(texts)
-    )
-    match = re.fullmatch(expression, name, re.DOTALL)
-    return match.groups() if match else ()
+    texts[::2] = map(re.escape, texts[::2])
+    texts[1::2] = ("([^/]*)" if text.startswith("*") else "([^/])" for text in texts[1::2])
+    matches = (re.fullmatch("".join(texts), name, re.DOTALL) for name in found)
+    return {match.groups() if match else (name,): name for match, name in zip(matches, found, strict=True)}

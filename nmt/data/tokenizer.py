@@ -83,9 +83,9 @@ class Tokenizer:
         spec = self.proto.trainer_spec
         return str(spec.ModelType.Name(spec.model_type)).lower()
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
-        ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=1)
+        ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=threads)
         return ids
 
     def piece_id(self, piece: str) -> int:
@@ -145,11 +145,12 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read ``source.model`` and ``target.model``. Raises DataError as :meth:`Tokenizer.load` does."""
-        return cls._from_files(folder / "source.model", folder / "target.model")
+        """Read ``source.model`` and ``target.model``."""
+        return cls.of_files(folder / "source.model", folder / "target.model")
 
     @classmethod
-    def _from_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
+    def of_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
+        """Read the models of both sides. Raises DataError as :meth:`Tokenizer.load` does."""
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
 

@@ -22,7 +22,6 @@ WITHOUT_EFFECT = (
     "threads",
     "kernels",
     "data.cache",
-    "data.processes",
     "training.save_every",
     "training.log_every",
     "training.timeout",

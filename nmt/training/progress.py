@@ -10,8 +10,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from nmt.config import Config
 from nmt.config.schema import Count, PlateauSchedule, Training
-from nmt.data.batching import Position, plan_by_length
+from nmt.data.batching import plan_by_length
 from nmt.data.dataset import PreparedData
+from nmt.data.epochs import Position
 
 MOST_COUNTED = 1_000_000
 """Pairs whose lengths are looked at; of a larger corpus every n-th stands for n."""

@@ -9,8 +9,9 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Position, Specials, ahead, together, training_batches
+from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
+from nmt.data.epochs import Position, ahead, together, training_batches
 from nmt.device import release_freed_memory, resolve_precision
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution, Step, step

@@ -9,9 +9,10 @@ import torch
 
 from nmt import fast
 from nmt.config import Config
-from nmt.data.batching import FirstPieces, Rows, Specials
+from nmt.data.batching import Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
+from nmt.data.epochs import FirstPieces
 from nmt.device import autocast, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments

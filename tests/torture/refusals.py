@@ -18,7 +18,6 @@ from tests.torture.trial_folder import TrialFolder
 SAMPLES = "training.validation.samples=1"
 ALLOWED = (
     "data.cache={folder}/other-cache",
-    "data.processes=1",
     "training.save_every=7",
     SAMPLES,
     "training.validation.patience=1000",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.data.batching import Position
+from nmt.data.epochs import Position
 from nmt.errors import ConfigError
 from nmt.messages import Detail, duration, shown_on
 from nmt.runs.directory import RunDirectory

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Position
+from nmt.data.batching import Batch
+from nmt.data.epochs import Position
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run

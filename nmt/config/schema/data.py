@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Cores, Count, Positive, Problem, Section, Size, Text
+from nmt.config.schema.base import LARGEST_VOCABULARY, Count, Positive, Problem, Section, Size, Text
 
 LARGEST_TEMPERATURE = 1000.0
 """Beyond it all shares of a mix are equal."""
@@ -155,8 +155,6 @@ class Data(Section):
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
-    processes: Cores | None = None
-    """Processes that encode a corpus; null: one per core, up to 16, if it is large."""
 
     @property
     def training_corpora(self) -> dict[str, AnyCorpus]:

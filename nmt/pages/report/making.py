@@ -30,7 +30,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
 
-ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache", "data.processes")
+ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown."""
